@@ -1,0 +1,58 @@
+//! How fast texts become fingerprints, on one core.
+//!
+//! Corpus: the bundled pages of the PostgreSQL manual, as HTML and as the text in it (their markup removed by the same
+//! extraction, by way of the fingerprints being equal). Reading and JSON are left out. Throughput counts the bytes of
+//! the HTML for `fingerprint/html` and the bytes of the text for `fingerprint/text`.
+
+use std::io::Read as _;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use simdb::{Fingerprinter, Scheme};
+
+fn pages() -> Vec<String> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/pg-docs-html/docs.jsonl.gz");
+    let file = std::fs::File::open(path).expect("the bundled pages are there");
+    let mut lines = String::new();
+    flate2::read::MultiGzDecoder::new(file).read_to_string(&mut lines).expect("the bundled pages are gzip");
+    let html = |line: &str| -> String {
+        let page: serde_json::Value = serde_json::from_str(line).expect("the bundled pages are JSON");
+        page["html"].as_str().expect("a page has HTML").to_owned()
+    };
+    lines.lines().map(html).collect()
+}
+
+/// Plain text with the words of the pages: what stands outside of tags.
+fn texts(pages: &[String]) -> Vec<String> {
+    let outside = |page: &String| {
+        page.split('<')
+            .filter_map(|piece| piece.split_once('>'))
+            .map(|(_, text)| text)
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    pages.iter().map(outside).collect()
+}
+
+fn bench(criterion: &mut Criterion) {
+    let fingerprinter = Fingerprinter::new(Scheme::Text1).expect("text-1 makes fingerprints");
+    let pages = pages();
+    let texts = texts(&pages);
+    let bytes = |texts: &[String]| Throughput::Bytes(texts.iter().map(|it| it.len() as u64).sum());
+    let first = fingerprinter.fingerprint_html(&pages[0]).expect("a page is long enough");
+    let rewrapped = fingerprinter.fingerprint_html(&format!("<div>{}</div>", pages[0]));
+    assert_eq!(rewrapped, Some(first));
+
+    let mut group = criterion.benchmark_group("fingerprint");
+    group.throughput(bytes(&pages));
+    group.bench_function("html/pg-docs/368", |bencher| {
+        bencher.iter(|| pages.iter().filter_map(|page| fingerprinter.fingerprint_html(page)).count());
+    });
+    group.throughput(bytes(&texts));
+    group.bench_function("text/pg-docs/368", |bencher| {
+        bencher.iter(|| texts.iter().filter_map(|text| fingerprinter.fingerprint(text)).count());
+    });
+    group.finish();
+}
+
+criterion_group!(benches, bench);
+criterion_main!(benches);

@@ -1,0 +1,57 @@
+//! `simdb check`
+
+use serde_json::json;
+use simdb::{Error, Problem};
+
+use super::output::Output;
+use super::{Answer, DatabaseArgument, Run, open_to_write};
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    database: DatabaseArgument,
+}
+
+/// Damage is the answer no, also where the file is too damaged to be opened as what it is.
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
+    let path = &arguments.database.database;
+    let report = match open_to_write(path).and_then(|database| database.check()) {
+        Ok(report) => report,
+        Err(error @ (Error::Damaged { .. } | Error::Corrupted(_))) => {
+            eprintln!("simdb: {}", crate::chain(&error));
+            output.print(
+                || json!({"sound": false, "problems": [crate::chain(&error)], "total_problems": 1}),
+                || format!("{}: damaged", path.display()),
+            )?;
+            return Ok(Answer::No);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let problems: Vec<String> = report.problems.iter().map(Problem::to_string).collect();
+    if !output.is_json() {
+        for problem in &problems {
+            output.print(|| json!(null), || problem.clone())?;
+        }
+    }
+    output.print(
+        || {
+            json!({
+                "sound": report.is_sound(),
+                "documents": report.documents,
+                "fingerprints": report.fingerprints,
+                "problems": problems,
+                "total_problems": report.total_problems,
+            })
+        },
+        || match report.total_problems {
+            0 => format!(
+                "{}: sound; {} documents, {} fingerprints",
+                path.display(),
+                report.documents,
+                report.fingerprints
+            ),
+            total => format!("{}: damaged; {total} problems", path.display()),
+        },
+    )?;
+    Ok(Answer::yes_if(report.is_sound()))
+}

@@ -1,0 +1,44 @@
+//! `simdb delete`
+
+use std::ffi::OsString;
+
+use serde_json::Value;
+
+use super::output::{Output, key_fields, printable};
+use super::{Answer, DatabaseArgument, Run, key_bytes, open_to_write};
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    database: DatabaseArgument,
+
+    /// The keys of the documents
+    #[arg(required = true, value_name = "KEY")]
+    keys: Vec<OsString>,
+}
+
+/// Deletes all keys in one transaction; those that are absent are named, and make the answer no.
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
+    let database = open_to_write(&arguments.database.database)?;
+    let mut txn = database.begin_write()?;
+    let mut deleted = Vec::new();
+    for key in &arguments.keys {
+        let key = key_bytes(key);
+        let was_there = txn.delete(&key)?.is_some();
+        deleted.push((key, was_there));
+    }
+    txn.commit()?;
+    for (key, was_there) in &deleted {
+        if output.is_json() {
+            let mut object = key_fields(Some(key));
+            object.insert("deleted".to_owned(), (*was_there).into());
+            output.print(|| Value::Object(object), String::new)?;
+        } else if *was_there {
+            output.print(|| Value::Null, || format!("deleted {}", printable(key)))?;
+        }
+        if !was_there {
+            eprintln!("simdb: {}: no such key", printable(key));
+        }
+    }
+    Ok(Answer::yes_if(deleted.iter().all(|(_, was_there)| *was_there)))
+}

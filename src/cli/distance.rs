@@ -1,0 +1,24 @@
+//! `simdb distance`
+
+use serde_json::json;
+use simdb::Fingerprint;
+
+use super::output::Output;
+use super::{Answer, Run};
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// A fingerprint: 16 hexadecimal digits
+    #[arg(value_name = "HEX")]
+    a: Fingerprint,
+
+    /// Another
+    #[arg(value_name = "HEX")]
+    b: Fingerprint,
+}
+
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
+    let distance = arguments.a.distance(arguments.b);
+    output.print(|| json!({"distance": distance}), || distance.to_string())?;
+    Ok(Answer::Yes)
+}

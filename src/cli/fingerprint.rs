@@ -1,0 +1,62 @@
+//! `simdb fingerprint`
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+use simdb::Scheme;
+use simdb::ingest::{Fingerprinting, Records};
+
+use super::output::{Output, add_fingerprint, key_fields, printable};
+use super::{Answer, Reading, Run, parse_scheme};
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// Files to read, in any input format; `-` is standard input
+    #[arg(value_name = "FILE", default_value = "-")]
+    files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    reading: Reading,
+
+    /// How fingerprints are made
+    #[arg(long, value_name = "NAME", default_value_t, value_parser = parse_scheme)]
+    scheme: Scheme,
+}
+
+/// Prints for each document its fingerprint, a tab and its key: what `--input-format fingerprints` reads, the other
+/// way round, like the checksum programs.
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
+    let rule = Fingerprinting::new(arguments.scheme, Some(arguments.scheme))?;
+    let mut records = Records::open(&arguments.files, arguments.reading.options())?;
+    let mut rejected_any = false;
+    while !output.is_closed() {
+        let chunk = records.next_chunk(|record| {
+            let fingerprint = record.fingerprint(rule)?;
+            Ok((record.key().unwrap_or_default().to_vec(), fingerprint))
+        })?;
+        if chunk.is_empty() {
+            break;
+        }
+        for record in chunk {
+            match record {
+                Ok((key, fingerprint)) => output.print(
+                    || {
+                        let mut object = key_fields(Some(&key));
+                        add_fingerprint(&mut object, fingerprint);
+                        Value::Object(object)
+                    },
+                    || {
+                        let digits = fingerprint.map_or("too short       ".to_owned(), |it| it.to_string());
+                        format!("{digits}\t{}", printable(&key))
+                    },
+                )?,
+                Err(rejected) => {
+                    rejected_any = true;
+                    eprintln!("simdb: rejected: {rejected}");
+                }
+            }
+        }
+        output.flush()?;
+    }
+    Ok(if rejected_any { Answer::CouldNotTell } else { Answer::Yes })
+}

@@ -1,0 +1,218 @@
+//! `simdb ingest`
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use simdb::ingest::{Event, Ingest, Progress, Records, Totals};
+use simdb::{Change, CreateOptions, Database, Document, Error, OnMatch, Policy, Scheme, Verdict};
+
+use super::output::{Output, add_fingerprint, add_matches, key_fields, matches_line, printable};
+use super::{Answer, DatabaseArgument, Reading, Run, max_distance_parser, open_to_write, parse_scheme};
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// The database file; created if it does not exist
+    #[command(flatten)]
+    database: DatabaseArgument,
+
+    /// Files to read, gzip or not; `-` is standard input
+    #[arg(required = true, value_name = "INPUT")]
+    inputs: Vec<PathBuf>,
+
+    #[command(flatten)]
+    reading: Reading,
+
+    /// The distance, inclusive, at which documents match [default: that of the database, 3 for a new one]
+    #[arg(long, value_name = "K", value_parser = max_distance_parser())]
+    max_distance: Option<u32>,
+
+    /// How many near-duplicates are printed for a document, nearest first
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    limit: usize,
+
+    /// What to do with a document that has near-duplicates
+    #[arg(long, value_enum, default_value_t, value_name = "ACTION")]
+    on_duplicate: OnDuplicate,
+
+    /// How many documents are committed together
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
+    batch: usize,
+
+    /// The scheme of a new database, or of the fingerprints in the input
+    #[arg(long, value_name = "NAME", value_parser = parse_scheme)]
+    scheme: Option<Scheme>,
+
+    /// Stop at the first bad record
+    #[arg(long)]
+    strict: bool,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum OnDuplicate {
+    /// Store it and print its near-duplicates
+    #[default]
+    Link,
+    /// Do not store it
+    Skip,
+    /// Store it and delete its near-duplicates if its rank is above theirs, otherwise do not store it
+    Replace,
+}
+
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
+    let mut records = Records::open(&arguments.inputs, arguments.reading.options())?;
+    let database = open_or_create(arguments, &mut records)?;
+    let on_match = match arguments.on_duplicate {
+        OnDuplicate::Link => OnMatch::Link,
+        OnDuplicate::Skip => OnMatch::Skip,
+        OnDuplicate::Replace => OnMatch::Replace,
+    };
+    let mut policy = Policy::new(on_match).limit(arguments.limit);
+    if let Some(max_distance) = arguments.max_distance {
+        policy = policy.max_distance(max_distance);
+    }
+    let mut ingest = Ingest::new(&database).policy(policy).batch(arguments.batch).strict(arguments.strict);
+    if let Some(scheme) = arguments.scheme {
+        ingest = ingest.scheme(scheme);
+    }
+    let bar = Bar::new(records.progress());
+    let mut failed = None;
+    let ingested = ingest.run(records, |event| {
+        let told = match event {
+            Event::Duplicate { document, verdict } => print_duplicate(output, document, verdict),
+            Event::Rejected(rejected) => {
+                bar.above(&format!("simdb: rejected: {rejected}"));
+                Ok(())
+            }
+            Event::Committed { totals } => {
+                bar.update(totals);
+                // Whoever reads along shall see a batch when it is durable.
+                output.flush()
+            }
+        };
+        failed = failed.take().or(told.err());
+    });
+    bar.clear();
+    let totals = ingested?;
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    output.print(|| totals_object(&totals), || totals_line(&totals))?;
+    Ok(Answer::Yes)
+}
+
+fn open_or_create(arguments: &Arguments, records: &mut Records) -> Result<Database, Error> {
+    let path: &Path = &arguments.database.database;
+    match open_to_write(path) {
+        Err(Error::NotFound { .. }) => {}
+        opened => return opened,
+    }
+    let scheme = match arguments.scheme {
+        Some(scheme) => scheme,
+        None => records.suitable_scheme()?,
+    };
+    let mut options = CreateOptions::new().scheme(scheme);
+    if let Some(max_distance) = arguments.max_distance {
+        options = options.max_distance(max_distance);
+    }
+    Database::create(path, &options)
+}
+
+fn print_duplicate(output: &mut Output, document: &Document, verdict: &Verdict) -> std::io::Result<()> {
+    output.print(
+        || {
+            let mut object = key_fields(Some(document.key()));
+            add_fingerprint(&mut object, document.fingerprint());
+            let verdict_name = match verdict.change() {
+                Change::Inserted => "inserted",
+                Change::Replaced(_) => "replaced",
+                Change::Skipped => "skipped",
+            };
+            object.insert("verdict".to_owned(), verdict_name.into());
+            if !verdict.deleted().is_empty() {
+                let keys =
+                    verdict.deleted().iter().map(|deleted| Value::Object(key_fields(Some(deleted.key()))));
+                object.insert("deleted".to_owned(), keys.collect());
+            }
+            add_matches(&mut object, verdict.matches());
+            Value::Object(object)
+        },
+        || {
+            let what_was_done = match verdict.change() {
+                Change::Skipped => ", skipped".to_owned(),
+                _ if !verdict.deleted().is_empty() => format!(", deleted {}", verdict.deleted().len()),
+                _ => String::new(),
+            };
+            let matches = matches_line(verdict.matches());
+            format!("{} is near {matches}{what_was_done}", printable(document.key()))
+        },
+    )
+}
+
+fn totals_object(totals: &Totals) -> Value {
+    json!({
+        "documents": totals.documents,
+        "inserted": totals.inserted,
+        "replaced": totals.replaced,
+        "skipped": totals.skipped,
+        "deleted": totals.deleted,
+        "duplicates": totals.duplicates,
+        "too_short": totals.too_short,
+        "rejected": totals.rejected,
+        "seconds": totals.elapsed.as_secs_f64(),
+    })
+}
+
+fn totals_line(totals: &Totals) -> String {
+    let deleted = if totals.deleted > 0 { format!(", {} deleted", totals.deleted) } else { String::new() };
+    format!(
+        "{} documents: {} near-duplicates, {} inserted, {} replaced, {} skipped{deleted}, {} too short, \
+         {} rejected, {:.2} s",
+        totals.documents,
+        totals.duplicates,
+        totals.inserted,
+        totals.replaced,
+        totals.skipped,
+        totals.too_short,
+        totals.rejected,
+        totals.elapsed.as_secs_f64()
+    )
+}
+
+/// Progress on standard error, if that is a terminal.
+struct Bar {
+    bar: ProgressBar,
+    progress: Progress,
+}
+
+impl Bar {
+    fn new(progress: Progress) -> Self {
+        let (bar, template) = match progress.bytes_total() {
+            Some(bytes) => (ProgressBar::new(bytes), "{wide_bar} {percent} %, {msg}, {eta} left"),
+            None => (ProgressBar::no_length(), "{spinner} {bytes}, {msg}"),
+        };
+        let style = ProgressStyle::with_template(template).expect("the template is a constant");
+        bar.set_style(style);
+        bar.enable_steady_tick(std::time::Duration::from_millis(200));
+        Self { bar, progress }
+    }
+
+    fn update(&self, totals: &Totals) {
+        let rate = totals.documents as f64 / totals.elapsed.as_secs_f64().max(1e-3);
+        self.bar.set_position(self.progress.bytes_read());
+        self.bar.set_message(format!(
+            "{} documents ({rate:.0}/s), {} near-duplicates",
+            totals.documents, totals.duplicates
+        ));
+    }
+
+    /// Prints a line on standard error that the bar does not overwrite.
+    fn above(&self, line: &str) {
+        self.bar.suspend(|| eprintln!("{line}"));
+    }
+
+    fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,196 @@
+//! The commands and their arguments. Sees only the public interface of the library.
+
+mod check;
+mod create;
+mod delete;
+mod distance;
+mod fingerprint;
+mod get;
+mod ingest;
+mod output;
+mod query;
+mod stats;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use simdb::ingest::{InputFormat, ReadOptions};
+use simdb::{Database, Error, OpenOptions, Scheme};
+
+use output::Output;
+
+/// An embedded index of near-duplicate documents.
+#[derive(Parser)]
+#[command(name = "simdb", version, about, long_about = None, max_term_width = 100)]
+#[command(after_help = "Exit codes: 0 yes, done; 1 no match, no such key, damage found; 2 could not tell.")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+
+    /// Print JSON, one object per line
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Create a database
+    Create(create::Arguments),
+    /// Read documents, store them, and print every near-duplicate
+    Ingest(ingest::Arguments),
+    /// Print the stored documents that are near a text, a fingerprint or another document
+    Query(query::Arguments),
+    /// Print a stored document
+    Get(get::Arguments),
+    /// Delete documents by their keys
+    Delete(delete::Arguments),
+    /// Print what a database holds and how large it is
+    Stats(stats::Arguments),
+    /// Check every invariant of a database
+    Check(check::Arguments),
+    /// Print the fingerprints of texts
+    Fingerprint(fingerprint::Arguments),
+    /// Print in how many bits two fingerprints differ
+    Distance(distance::Arguments),
+}
+
+/// What a command answers, as its exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Yes,
+    No,
+    CouldNotTell,
+}
+
+impl Answer {
+    fn yes_if(yes: bool) -> Self {
+        if yes { Self::Yes } else { Self::No }
+    }
+
+    /// Every error leaves the question open.
+    pub(crate) fn of_error(_: &(dyn std::error::Error + 'static)) -> Self {
+        Self::CouldNotTell
+    }
+}
+
+impl From<Answer> for ExitCode {
+    fn from(answer: Answer) -> Self {
+        Self::from(match answer {
+            Answer::Yes => 0,
+            Answer::No => 1,
+            Answer::CouldNotTell => 2,
+        })
+    }
+}
+
+type Failure = Box<dyn std::error::Error>;
+type Run = Result<Answer, Failure>;
+
+pub(crate) fn run(cli: Cli) -> Run {
+    let mut output = Output::new(cli.json);
+    let answer = match cli.command {
+        Command::Create(arguments) => create::run(&arguments, &mut output),
+        Command::Ingest(arguments) => ingest::run(&arguments, &mut output),
+        Command::Query(arguments) => query::run(&arguments, &mut output),
+        Command::Get(arguments) => get::run(&arguments, &mut output),
+        Command::Delete(arguments) => delete::run(&arguments, &mut output),
+        Command::Stats(arguments) => stats::run(&arguments, &mut output),
+        Command::Check(arguments) => check::run(&arguments, &mut output),
+        Command::Fingerprint(arguments) => fingerprint::run(&arguments, &mut output),
+        Command::Distance(arguments) => distance::run(&arguments, &mut output),
+    }?;
+    output.finish()?;
+    Ok(answer)
+}
+
+/// How inputs are read.
+#[derive(Args)]
+struct Reading {
+    /// How the inputs are cut into documents
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    input_format: Format,
+
+    /// The JSON field that names a document, instead of `key`, `id` or `url`
+    #[arg(long, value_name = "FIELD")]
+    key_field: Option<String>,
+
+    /// A JSON field that holds HTML, beside `html`
+    #[arg(long, value_name = "FIELD")]
+    html_field: Option<String>,
+
+    /// The longest record; longer ones are rejected (bytes)
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
+    max_record: usize,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum Format {
+    /// By the name of the input, or by how it begins
+    #[default]
+    Auto,
+    /// A JSON object per line
+    Jsonl,
+    /// A key, a tab and a text per line
+    Tsv,
+    /// A file is a document, its path the key
+    Text,
+    /// A key, a tab and 16 hexadecimal digits per line
+    Fingerprints,
+}
+
+impl Reading {
+    fn options(&self) -> ReadOptions {
+        let format = match self.input_format {
+            Format::Auto => InputFormat::Auto,
+            Format::Jsonl => InputFormat::Jsonl,
+            Format::Tsv => InputFormat::Tsv,
+            Format::Text => InputFormat::Text,
+            Format::Fingerprints => InputFormat::Fingerprints,
+        };
+        let mut options = ReadOptions::new().format(format).max_record_bytes(self.max_record);
+        if let Some(field) = &self.key_field {
+            options = options.key_field(field);
+        }
+        if let Some(field) = &self.html_field {
+            options = options.html_field(field);
+        }
+        options
+    }
+}
+
+/// A max distance on the command line.
+fn max_distance_parser() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(0..=64)
+}
+
+/// The text schemes and `external`, by name.
+fn parse_scheme(name: &str) -> Result<Scheme, Error> {
+    name.parse()
+}
+
+/// Opens a database to read it: several such commands can run at once, and the permission to read suffices. Only
+/// a file whose writer was killed in the middle of an old-style commit has to be recovered first.
+fn open_to_read(path: &Path) -> Result<Database, Error> {
+    match Database::open(path, &OpenOptions::new().read_only(true)) {
+        Err(Error::NeedsRecovery { .. }) => open_to_write(path),
+        opened => opened,
+    }
+}
+
+fn open_to_write(path: &Path) -> Result<Database, Error> {
+    Database::open(path, &OpenOptions::new())
+}
+
+/// The bytes of a key argument: on Unix whatever was given, elsewhere its text.
+fn key_bytes(argument: &std::ffi::OsStr) -> Vec<u8> {
+    argument.as_encoded_bytes().to_vec()
+}
+
+/// The path of the database, the first argument of most commands.
+#[derive(Args)]
+struct DatabaseArgument {
+    /// The database file
+    #[arg(value_name = "DB")]
+    database: PathBuf,
+}

@@ -1,0 +1,177 @@
+//! Text and JSON Lines on standard output: data only, one record per line.
+
+use std::borrow::Cow;
+use std::io::{self, BufWriter, StdoutLock, Write};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Map, Value, json};
+use simdb::{Document, Fingerprint, Matches};
+
+/// Standard output. When its reader has gone, what is written is dropped: the work itself goes on.
+pub(super) struct Output {
+    out: BufWriter<StdoutLock<'static>>,
+    json: bool,
+    closed: bool,
+}
+
+impl Output {
+    pub(super) fn new(json: bool) -> Self {
+        Self { out: BufWriter::new(io::stdout().lock()), json, closed: false }
+    }
+
+    /// Whether JSON was asked for.
+    pub(super) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Whether nobody reads any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Prints a record: as an object if JSON was asked for, otherwise as a line.
+    pub(super) fn print(
+        &mut self,
+        object: impl FnOnce() -> Value,
+        line: impl FnOnce() -> String,
+    ) -> io::Result<()> {
+        let text = if self.json { object().to_string() } else { line() };
+        let written = writeln!(self.out, "{text}");
+        self.unless_closed(written)
+    }
+
+    /// Passes on what was printed so far.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        let flushed = self.out.flush();
+        self.unless_closed(flushed)
+    }
+
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        self.flush()
+    }
+
+    fn unless_closed(&mut self, written: io::Result<()>) -> io::Result<()> {
+        match written {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.closed = true;
+                Ok(())
+            }
+            written => written,
+        }
+    }
+}
+
+/// A key on one line: control characters, backslashes and bytes that are not UTF-8 are escaped.
+pub(super) fn printable(key: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(key) {
+        Ok(text) if !text.chars().any(|c| c.is_control() || c == '\\') => Cow::Borrowed(text),
+        _ => {
+            let mut line = String::new();
+            for chunk in key.utf8_chunks() {
+                for c in chunk.valid().chars() {
+                    match c {
+                        '\\' => line.push_str("\\\\"),
+                        c if c.is_control() => line.extend(c.escape_default()),
+                        c => line.push(c),
+                    }
+                }
+                for byte in chunk.invalid() {
+                    line.push_str(&format!("\\x{byte:02x}"));
+                }
+            }
+            Cow::Owned(line)
+        }
+    }
+}
+
+/// Adds bytes to an object: as a text under `name` where they are UTF-8, otherwise as base64.
+fn add_bytes(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => object.insert(name.to_owned(), text.into()),
+        Err(_) => object.insert(format!("{name}_base64"), BASE64.encode(bytes).into()),
+    };
+}
+
+/// The fields of a key: `key`, or `key_base64` where it is not UTF-8; `key` is null where there is none.
+pub(super) fn key_fields(key: Option<&[u8]>) -> Map<String, Value> {
+    let mut object = Map::new();
+    match key {
+        Some(key) => add_bytes(&mut object, "key", key),
+        None => _ = object.insert("key".to_owned(), Value::Null),
+    }
+    object
+}
+
+/// `fingerprint`, and `too_short` where there is none.
+pub(super) fn add_fingerprint(object: &mut Map<String, Value>, fingerprint: Option<Fingerprint>) {
+    object.insert("fingerprint".to_owned(), fingerprint.map(|it| it.to_string()).into());
+    if fingerprint.is_none() {
+        object.insert("too_short".to_owned(), true.into());
+    }
+}
+
+/// All fields of a document; those without a value are left out.
+pub(super) fn document_fields(document: &Document) -> Map<String, Value> {
+    let mut object = key_fields(Some(document.key()));
+    add_fingerprint(&mut object, document.fingerprint());
+    object.insert("seen".to_owned(), document.seen().into());
+    if !document.rank().is_empty() {
+        object.insert("rank".to_owned(), document.rank().into());
+    }
+    if !document.scope().is_empty() {
+        object.insert("scope".to_owned(), document.scope().into());
+    }
+    if !document.payload().is_empty() {
+        add_bytes(&mut object, "payload", document.payload());
+    }
+    object
+}
+
+/// Adds `matches`, nearest first, and `total`; `total_is_exact` only where it is not.
+pub(super) fn add_matches(object: &mut Map<String, Value>, matches: &Matches) {
+    let list: Vec<Value> = matches
+        .iter()
+        .map(|found| {
+            let mut fields = document_fields(&found.document);
+            fields.insert("distance".to_owned(), found.distance.into());
+            // A listing of near-duplicates is no dump.
+            fields.remove("payload");
+            fields.remove("payload_base64");
+            Value::Object(fields)
+        })
+        .collect();
+    object.insert("matches".to_owned(), list.into());
+    object.insert("total".to_owned(), matches.total().into());
+    if !matches.total_is_exact() {
+        object.insert("total_is_exact".to_owned(), json!(false));
+    }
+}
+
+/// The matches on one line, nearest first: `a (distance 1), b (distance 3) and 4 more`.
+pub(super) fn matches_line(matches: &Matches) -> String {
+    let listed: Vec<String> = matches
+        .iter()
+        .map(|found| format!("{} (distance {})", printable(found.document.key()), found.distance))
+        .collect();
+    let more = matches.total() - listed.len() as u64;
+    let at_least = if matches.total_is_exact() { "" } else { "at least " };
+    match (listed.is_empty(), more) {
+        (_, 0) => listed.join(", "),
+        (true, more) => format!("{at_least}{more} documents"),
+        (false, more) => format!("{} and {at_least}{more} more", listed.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::printable;
+
+    #[test]
+    fn keys_stay_on_one_line_and_can_be_told_apart() {
+        assert_eq!(printable(b"http://a/"), "http://a/");
+        assert_eq!(printable("中é".as_bytes()), "中é");
+        assert_eq!(printable(b"a\tb\nc\\t"), "a\\tb\\nc\\\\t");
+        assert_eq!(printable(b"\xff\x00"), "\\xff\\u{0}");
+    }
+}

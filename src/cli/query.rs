@@ -1,0 +1,223 @@
+//! `simdb query`
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use serde_json::Value;
+use simdb::ingest::{Fingerprinting, InputFormat, Records};
+use simdb::{Database, Fingerprint, Matches, Query, Scheme, Snapshot};
+
+use super::output::{
+    Output, add_fingerprint, add_matches, document_fields, key_fields, matches_line, printable,
+};
+use super::{
+    Answer, DatabaseArgument, Failure, Reading, Run, key_bytes, max_distance_parser, open_to_read,
+    parse_scheme,
+};
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    database: DatabaseArgument,
+
+    #[command(flatten)]
+    asked: Asked,
+
+    #[command(flatten)]
+    reading: Reading,
+
+    /// The distance, inclusive, at which documents match [default: that of the database]
+    #[arg(long, value_name = "K", value_parser = max_distance_parser())]
+    max_distance: Option<u32>,
+
+    /// How many matches are printed, nearest first
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    limit: usize,
+
+    /// Only documents seen at this time or later (Unix seconds, or as in RFC 3339)
+    #[arg(long, value_name = "TIME", value_parser = parse_time, allow_negative_numbers = true)]
+    since: Option<i64>,
+
+    /// Only documents of this scope; may be given several times
+    #[arg(long, value_name = "SCOPE")]
+    scope: Vec<String>,
+
+    /// The scheme of the fingerprints in the input
+    #[arg(long, value_name = "NAME", value_parser = parse_scheme, requires = "input")]
+    scheme: Option<Scheme>,
+}
+
+#[derive(clap::Args)]
+#[group(required = true, multiple = false)]
+struct Asked {
+    /// Ask for a text
+    #[arg(long, value_name = "TEXT")]
+    text: Option<String>,
+
+    /// Ask for the text of a file; `.html` is read as HTML, `-` is standard input
+    #[arg(long, value_name = "PATH")]
+    file: Option<PathBuf>,
+
+    /// Ask for a fingerprint: 16 hexadecimal digits
+    #[arg(long, value_name = "HEX")]
+    fingerprint: Option<Fingerprint>,
+
+    /// Ask for a stored document; it is a match of itself
+    #[arg(long, value_name = "KEY")]
+    key: Option<OsString>,
+
+    /// Ask for every document of a file, one line each; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+}
+
+/// Unix seconds, or a time as in RFC 3339.
+fn parse_time(text: &str) -> Result<i64, String> {
+    text.parse::<i64>()
+        .or_else(|_| text.parse().map(jiff::Timestamp::as_second))
+        .map_err(|_| "Unix seconds, or a time as in RFC 3339, are wanted".to_owned())
+}
+
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
+    let database = open_to_read(&arguments.database.database)?;
+    let snapshot = database.snapshot()?;
+    let Asked { text, file, fingerprint, key, input } = &arguments.asked;
+    if let Some(input) = input {
+        return run_batch(arguments, &database, &snapshot, input, output);
+    }
+    let (key, fingerprint) = if let Some(text) = text {
+        (None, database.fingerprinter()?.fingerprint(text))
+    } else if let Some(path) = file {
+        (None, fingerprint_of_file(arguments, &database, path)?)
+    } else if let Some(key) = key {
+        let key = key_bytes(key);
+        let Some(document) = snapshot.get(&key)? else {
+            eprintln!("simdb: {}: no such key", printable(&key));
+            return Ok(Answer::No);
+        };
+        (Some(key), document.fingerprint())
+    } else {
+        (None, *fingerprint)
+    };
+    if fingerprint.is_none() {
+        eprintln!("simdb: the text is too short to judge, so nothing matches it");
+    }
+    let matches = match fingerprint {
+        Some(fingerprint) => snapshot.query(&arguments.query(fingerprint))?,
+        None => Matches::default(),
+    };
+    print_one(output, key.as_deref(), fingerprint, &matches)?;
+    Ok(Answer::yes_if(matches.total() > 0))
+}
+
+/// One JSON object; or a line for each match: its distance, a tab, its key.
+fn print_one(
+    output: &mut Output,
+    key: Option<&[u8]>,
+    fingerprint: Option<Fingerprint>,
+    matches: &Matches,
+) -> Result<(), Failure> {
+    if output.is_json() {
+        output.print(|| answer_object(key, fingerprint, matches), String::new)?;
+        return Ok(());
+    }
+    for found in matches {
+        let line = || format!("{}\t{}", found.distance, printable(found.document.key()));
+        output.print(|| Value::Object(document_fields(&found.document)), line)?;
+    }
+    if matches.total() > matches.as_slice().len() as u64 {
+        let at_least = if matches.total_is_exact() { "" } else { "at least " };
+        let listed = matches.as_slice().len();
+        output.flush()?;
+        eprintln!("simdb: {listed} of {at_least}{} matches shown; --limit shows more", matches.total());
+    }
+    Ok(())
+}
+
+fn answer_object(key: Option<&[u8]>, fingerprint: Option<Fingerprint>, matches: &Matches) -> Value {
+    let mut object = key_fields(key);
+    add_fingerprint(&mut object, fingerprint);
+    add_matches(&mut object, matches);
+    Value::Object(object)
+}
+
+/// Answers every record of a file, in order, a line each.
+fn run_batch(
+    arguments: &Arguments,
+    database: &Database,
+    snapshot: &Snapshot,
+    input: &PathBuf,
+    output: &mut Output,
+) -> Run {
+    let rule = Fingerprinting::new(database.scheme(), arguments.scheme)?;
+    let mut records = Records::open([input], arguments.reading.options())?;
+    let mut any = false;
+    while !output.is_closed() {
+        let chunk = records.next_chunk(|record| {
+            let fingerprint = record.fingerprint(rule)?;
+            Ok((record.key().map(<[u8]>::to_vec), fingerprint))
+        })?;
+        if chunk.is_empty() {
+            break;
+        }
+        let mut asked = Vec::with_capacity(chunk.len());
+        for record in chunk {
+            match record {
+                Ok(record) => asked.push(record),
+                Err(rejected) => eprintln!("simdb: rejected: {rejected}"),
+            }
+        }
+        let queries: Vec<Query> =
+            asked.iter().filter_map(|(_, fingerprint)| fingerprint.map(|it| arguments.query(it))).collect();
+        let mut answers = snapshot.query_batch(&queries)?.into_iter();
+        for (key, fingerprint) in &asked {
+            let matches = fingerprint.and_then(|_| answers.next()).unwrap_or_default();
+            any |= matches.total() > 0;
+            output.print(
+                || answer_object(key.as_deref(), *fingerprint, &matches),
+                || answer_line(key.as_deref(), *fingerprint, &matches),
+            )?;
+        }
+        output.flush()?;
+    }
+    Ok(Answer::yes_if(any))
+}
+
+fn answer_line(key: Option<&[u8]>, fingerprint: Option<Fingerprint>, matches: &Matches) -> String {
+    let name = key.map_or("(no key)".into(), printable);
+    match fingerprint {
+        None => format!("{name} is too short to judge"),
+        Some(_) if matches.total() == 0 => format!("{name} is near nothing"),
+        Some(_) => format!("{name} is near {}", matches_line(matches)),
+    }
+}
+
+fn fingerprint_of_file(
+    arguments: &Arguments,
+    database: &Database,
+    path: &PathBuf,
+) -> Result<Option<Fingerprint>, Failure> {
+    let rule = Fingerprinting::new(database.scheme(), None)?;
+    let options = arguments.reading.options().format(InputFormat::Text);
+    let record = Records::open([path], options)?.next_chunk(|record| record.fingerprint(rule))?.pop();
+    match record {
+        Some(fingerprint) => Ok(fingerprint.map_err(simdb::Error::from)?),
+        None => Ok(None),
+    }
+}
+
+impl Arguments {
+    fn query(&self, fingerprint: Fingerprint) -> Query {
+        let mut query = Query::new(fingerprint).limit(self.limit);
+        if let Some(max_distance) = self.max_distance {
+            query = query.max_distance(max_distance);
+        }
+        if let Some(since) = self.since {
+            query = query.since(since);
+        }
+        if !self.scope.is_empty() {
+            query = query.scopes(&self.scope);
+        }
+        query
+    }
+}

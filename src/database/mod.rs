@@ -1,0 +1,252 @@
+//! Database: a file that is open, and the options to create and open it with.
+
+mod check;
+mod query;
+mod read;
+mod write;
+
+use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+pub use check::{CheckReport, Problem};
+pub use query::{Match, Matches, Query};
+pub use read::{Documents, Snapshot, Statistics};
+pub use write::{Change, OnMatch, Policy, Verdict, WriteTxn};
+
+use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprint;
+use crate::plan::Plan;
+use crate::store::{Access, Settings, Store};
+use crate::text::{Fingerprinter, Scheme};
+
+/// What is chosen when a database is created, and stored in it.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{CreateOptions, Scheme};
+///
+/// let options = CreateOptions::new().scheme(Scheme::External).max_distance(2);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreateOptions {
+    scheme: Scheme,
+    max_distance: u32,
+    cache_bytes: usize,
+}
+
+impl Default for CreateOptions {
+    fn default() -> Self {
+        Self { scheme: Scheme::default(), max_distance: 3, cache_bytes: OpenOptions::default().cache_bytes }
+    }
+}
+
+impl CreateOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How fingerprints are made from texts. Default: [`Scheme::Text1`].
+    #[must_use]
+    pub fn scheme(mut self, scheme: Scheme) -> Self {
+        self.scheme = scheme;
+        self
+    }
+
+    /// The distance, inclusive, at which queries match that name none; 0 to 64. Default: 3, as for web pages.
+    /// Queries of any other distance are answered just as exactly, but above 3 they read every fingerprint.
+    #[must_use]
+    pub fn max_distance(mut self, max_distance: u32) -> Self {
+        self.max_distance = max_distance;
+        self
+    }
+
+    /// As [`OpenOptions::cache_bytes`], for the handle that creation returns; it is not stored.
+    #[must_use]
+    pub fn cache_bytes(mut self, cache_bytes: usize) -> Self {
+        self.cache_bytes = cache_bytes;
+        self
+    }
+}
+
+/// What concerns only this handle of a database.
+///
+/// # Example
+///
+/// ```
+/// use simdb::OpenOptions;
+///
+/// let options = OpenOptions::new().cache_bytes(1 << 30).read_only(true);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenOptions {
+    cache_bytes: usize,
+    read_only: bool,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self { cache_bytes: 256 << 20, read_only: false }
+    }
+}
+
+impl OpenOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How much memory the pages of the file may take in this process, in bytes. Default: 256 MiB.
+    #[must_use]
+    pub fn cache_bytes(mut self, cache_bytes: usize) -> Self {
+        self.cache_bytes = cache_bytes;
+        self
+    }
+
+    /// Whether the file is only read. Several processes may then have it open, as long as none writes; and the
+    /// permission to read it suffices. Default: false.
+    #[must_use]
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.read_only = read_only;
+        self
+    }
+}
+
+/// An open database: one file, one writer at a time, any number of readers.
+///
+/// A handle is shared between threads by reference or in an `Arc`. The file is locked as long as the handle, or
+/// a snapshot or transaction of it, lives.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{CreateOptions, Database, Document, Policy, Query};
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("pages.simdb");
+///
+/// let database = Database::create(&path, &CreateOptions::new())?;
+/// let fingerprinter = database.fingerprinter()?;
+/// let page = "The quick brown fox jumps over the lazy dog, and then it runs away into the deep dark wood. \
+///             Nobody has seen it since, though the dog still waits for it beside the gate every evening.";
+/// let fingerprint = fingerprinter.fingerprint(page);
+///
+/// let mut txn = database.begin_write()?;
+/// txn.insert(&Document::new("https://example.org/a", fingerprint))?;
+/// let verdict = txn.insert_if_new(&Document::new("https://example.org/b", fingerprint), &Policy::skip())?;
+/// assert_eq!(verdict.matches().nearest().map(|near| near.document.key()), Some(&b"https://example.org/a"[..]));
+/// txn.commit()?;
+///
+/// let found = database.snapshot()?.query(&Query::new(fingerprint.expect("long enough")).max_distance(3))?;
+/// assert_eq!(found.total(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Database {
+    store: Arc<Store>,
+}
+
+impl Database {
+    /// Creates a database at `path`, where nothing may stand yet.
+    ///
+    /// It is made under a temporary name in the same directory and then renamed, so that a crash leaves either
+    /// no database or a whole one, and perhaps a file called `.simdb-….tmp`, which can be removed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::AlreadyExists`]; [`Error::MaxDistance`] for more than 64; [`Error::Io`] and [`Error::Storage`]
+    /// where the directory cannot be written.
+    pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<Self> {
+        if options.max_distance > Fingerprint::BITS {
+            return Err(Error::MaxDistance { given: options.max_distance });
+        }
+        let created = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let settings = Settings {
+            scheme: options.scheme,
+            plan: Plan::four_blocks(),
+            max_distance: options.max_distance,
+            // The standard library seeds its hash maps from the system's randomness, and so do we.
+            key_seed: RandomState::new().hash_one(created),
+            created: i64::try_from(created).unwrap_or(i64::MAX),
+        };
+        Ok(Self { store: Arc::new(Store::create(path.as_ref(), settings, options.cache_bytes)?) })
+    }
+
+    /// Opens the database at `path`. After a crash of its last writer this takes milliseconds, and what was
+    /// committed is there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`]; [`Error::Busy`] where another handle writes, or, unless both are read-only, has it
+    /// open; [`Error::NotSimdb`], [`Error::FormatVersion`], [`Error::UnknownFeatures`] and
+    /// [`Error::UnknownScheme`] for files this release cannot read; [`Error::NeedsRecovery`] from a read-only
+    /// opening; [`Error::Damaged`], [`Error::Corrupted`], [`Error::Io`] and [`Error::Storage`].
+    pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
+        let access = if options.read_only { Access::ReadOnly } else { Access::ReadWrite };
+        Ok(Self { store: Arc::new(Store::open(path.as_ref(), access, options.cache_bytes)?) })
+    }
+
+    /// The path the database was created or opened with.
+    pub fn path(&self) -> &Path {
+        self.store.path()
+    }
+
+    /// The scheme of the fingerprints in the database.
+    pub fn scheme(&self) -> Scheme {
+        self.store.settings().scheme
+    }
+
+    /// The distance at which queries match that name none.
+    pub fn max_distance(&self) -> u32 {
+        self.store.settings().max_distance
+    }
+
+    /// What makes fingerprints that compare with those in the database.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ExternalScheme`] where the fingerprints are made elsewhere.
+    pub fn fingerprinter(&self) -> Result<Fingerprinter> {
+        Fingerprinter::new(self.scheme())
+    }
+
+    /// A view of what is committed now, which does not change any more. It never waits for a writer.
+    ///
+    /// The space of what is deleted or replaced cannot be used again as long as a snapshot that sees it lives.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Storage`] if the file cannot be read.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        Snapshot::new(self.store.clone())
+    }
+
+    /// Begins the transaction that writes, and waits for another to end before. A thread that has one open
+    /// already would wait for itself.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ReadOnly`]; [`Error::Storage`] if the file cannot be read.
+    pub fn begin_write(&self) -> Result<WriteTxn> {
+        WriteTxn::new(self.store.clone())
+    }
+
+    /// Checks every invariant of the file: the checksum of each page and value, that each document is found by
+    /// its key and its fingerprint, and that nothing else is found.
+    ///
+    /// Damage is not an error but what the report says.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InUse`] while a snapshot or transaction of this handle is open; [`Error::ReadOnly`], since
+    /// pages can only be verified by a handle that may write; [`Error::Storage`] if the file cannot be read.
+    ///
+    /// # Cost
+    ///
+    /// Reads the whole file, and for each document one row of every table.
+    pub fn check(&self) -> Result<CheckReport> {
+        check::check(&self.store)
+    }
+}

@@ -1,0 +1,394 @@
+//! Probes -> candidates -> verified matches -> documents.
+
+use std::collections::{BTreeMap, BinaryHeap};
+use std::ops::ControlFlow;
+
+use crate::document::Document;
+use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprint;
+use crate::plan::{Candidate, Near};
+use crate::store::{DocumentNumber, Read, ScopeNumber};
+
+/// A question: which documents are near this fingerprint?
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Fingerprint, Query};
+///
+/// let query = Query::new(Fingerprint::from_bits(42)).max_distance(3).limit(10).since(1_700_000_000).scopes(["en"]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Query {
+    fingerprint: Fingerprint,
+    filter: Filter,
+}
+
+/// Which documents match, apart from the fingerprint, and how many are listed; shared by queries and policies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Filter {
+    pub(super) max_distance: Option<u32>,
+    pub(super) limit: usize,
+    pub(super) since: Option<i64>,
+    pub(super) scopes: Option<Vec<String>>,
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self { max_distance: None, limit: 10, since: None, scopes: None }
+    }
+}
+
+impl Query {
+    /// The documents near `fingerprint`, with the defaults of the methods below.
+    pub fn new(fingerprint: Fingerprint) -> Self {
+        Self { fingerprint, filter: Filter::default() }
+    }
+
+    /// The largest distance that matches, inclusive; 0 to 64. Default: that of the database.
+    #[must_use]
+    pub fn max_distance(mut self, max_distance: u32) -> Self {
+        self.filter.max_distance = Some(max_distance);
+        self
+    }
+
+    /// How many matches are listed, the nearest first; the total does not depend on it. `usize::MAX` lists all,
+    /// and takes the memory for it. Default: 10.
+    #[must_use]
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.filter.limit = limit;
+        self
+    }
+
+    /// Only documents seen at this time (Unix seconds) or later. Default: all.
+    #[must_use]
+    pub fn since(mut self, seen: i64) -> Self {
+        self.filter.since = Some(seen);
+        self
+    }
+
+    /// Only documents of one of these scopes; the empty text is the scope of documents that have none. Default:
+    /// all.
+    #[must_use]
+    pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.filter.scopes = Some(scopes.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// The fingerprint asked for.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+}
+
+/// A document near the fingerprint of a query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Match {
+    /// The document.
+    pub document: Document,
+    /// In how many bits its fingerprint differs.
+    pub distance: u32,
+}
+
+/// What a query found: the nearest matches, by distance, then fingerprint, then the document written last; and
+/// how many there are in all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Matches {
+    list: Vec<Match>,
+    total: u64,
+    more: bool,
+}
+
+impl Matches {
+    /// How many documents match, listed or not.
+    ///
+    /// Where the query named a time ([`Query::since`]) and more match than the limit, it is the limit plus one,
+    /// and [`total_is_exact`](Self::total_is_exact) is false.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Whether exactly [`total`](Self::total) documents match, rather than at least that many.
+    pub fn total_is_exact(&self) -> bool {
+        !self.more
+    }
+
+    /// The nearest match, if any is listed.
+    pub fn nearest(&self) -> Option<&Match> {
+        self.list.first()
+    }
+
+    /// The listed matches, nearest first.
+    pub fn as_slice(&self) -> &[Match] {
+        &self.list
+    }
+
+    /// Goes through the listed matches, nearest first.
+    pub fn iter(&self) -> std::slice::Iter<'_, Match> {
+        self.list.iter()
+    }
+}
+
+impl IntoIterator for Matches {
+    type Item = Match;
+    type IntoIter = std::vec::IntoIter<Match>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.list.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Matches {
+    type Item = &'a Match;
+    type IntoIter = std::slice::Iter<'a, Match>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+/// Answers queries. Those that have to scan do so together, in one pass.
+pub(super) fn answer<'q>(
+    reader: &impl Read,
+    queries: impl IntoIterator<Item = &'q Query>,
+) -> Result<Vec<Matches>> {
+    let mut searches = queries
+        .into_iter()
+        .map(|query| Search::new(reader, query.fingerprint, &query.filter, None))
+        .collect::<Result<Vec<_>>>()?;
+    find(reader, &mut searches)?;
+    searches.into_iter().map(|search| search.matches(reader)).collect()
+}
+
+/// Probes for those searches whose distance the plan covers, and scans once for all others.
+pub(super) fn find(reader: &impl Read, searches: &mut [Search]) -> Result<()> {
+    let mut scanning = Vec::new();
+    for search in searches {
+        if !search.probe(reader)? {
+            scanning.push(search);
+        }
+    }
+    if scanning.is_empty() {
+        return Ok(());
+    }
+    reader.scan(|fingerprint, scope, documents| {
+        for search in &mut scanning {
+            if let Some(near) = search.verify(Candidate::new(fingerprint)) {
+                search.add(near, scope, documents);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// One query on its way from fingerprints to documents.
+pub(super) struct Search {
+    fingerprint: Fingerprint,
+    max_distance: u32,
+    limit: usize,
+    since: Option<i64>,
+    /// The scopes wanted; those no document has are left out.
+    scopes: Option<Vec<ScopeNumber>>,
+    /// A document that does not count, with its fingerprint and scope.
+    ignored: Option<(DocumentNumber, Fingerprint, ScopeNumber)>,
+    /// The near fingerprints that can still matter, with their scopes and how many documents each has there.
+    near: BTreeMap<Near, Vec<(ScopeNumber, u64)>>,
+    /// How many documents `near` has.
+    kept: u64,
+    /// How many documents match, time apart.
+    total: u64,
+}
+
+impl Search {
+    /// A search for `fingerprint` that does not count the document `ignored`.
+    pub(super) fn new(
+        reader: &impl Read,
+        fingerprint: Fingerprint,
+        filter: &Filter,
+        ignored: Option<(DocumentNumber, &Document)>,
+    ) -> Result<Self> {
+        let max_distance = filter.max_distance.unwrap_or(reader.settings().max_distance);
+        if max_distance > Fingerprint::BITS {
+            return Err(Error::MaxDistance { given: max_distance });
+        }
+        let scopes = filter.scopes.as_ref().map(|names| {
+            names.iter().filter_map(|name| reader.scope_number(name).transpose()).collect::<Result<Vec<_>>>()
+        });
+        let ignored = match ignored {
+            Some((number, document)) => document
+                .fingerprint()
+                .zip(reader.scope_number(document.scope())?)
+                .map(|(fingerprint, scope)| (number, fingerprint, scope)),
+            None => None,
+        };
+        Ok(Self {
+            fingerprint,
+            max_distance,
+            limit: filter.limit,
+            since: filter.since,
+            scopes: scopes.transpose()?,
+            ignored,
+            near: BTreeMap::new(),
+            kept: 0,
+            total: 0,
+        })
+    }
+
+    /// Probes the tables, unless the plan does not cover the distance.
+    fn probe(&mut self, reader: &impl Read) -> Result<bool> {
+        let Some(probes) = reader.settings().plan.probes(self.fingerprint, self.max_distance) else {
+            return Ok(false);
+        };
+        let mut near = std::collections::BTreeSet::new();
+        for probe in &probes {
+            reader.candidates(probe, |candidate| near.extend(self.verify(candidate)))?;
+        }
+        for near in near {
+            for (scope, documents) in reader.totals(near.fingerprint)? {
+                self.add(near, scope, documents);
+            }
+        }
+        Ok(true)
+    }
+
+    fn verify(&self, candidate: Candidate) -> Option<Near> {
+        candidate.verify(self.fingerprint, self.max_distance)
+    }
+
+    /// Takes in the documents of a near fingerprint in one scope.
+    fn add(&mut self, near: Near, scope: ScopeNumber, documents: u64) {
+        if self.scopes.as_ref().is_some_and(|wanted| !wanted.contains(&scope)) {
+            return;
+        }
+        let ignored = self.ignored.is_some_and(|(_, f, s)| f == near.fingerprint && s == scope);
+        let documents = documents.saturating_sub(u64::from(ignored));
+        if documents == 0 {
+            return;
+        }
+        self.total += documents;
+        self.kept += documents;
+        self.near.entry(near).or_default().push((scope, documents));
+        // Fingerprints that even the limit cannot reach are let go, so that memory grows with the limit and not
+        // with the matches. How many documents of a fingerprint are recent enough is not known before they are
+        // read, so a search by time keeps all.
+        while self.since.is_none()
+            && let Some(farthest) = self.near.last_entry()
+            && self.kept - documents_in(farthest.get()) >= self.limit as u64
+        {
+            self.kept -= documents_in(&farthest.remove());
+        }
+    }
+
+    /// The answer, with its documents.
+    pub(super) fn matches(self, reader: &impl Read) -> Result<Matches> {
+        let mut list = Vec::new();
+        let mut more = false;
+        self.walk(reader, |_, distance, document| {
+            if list.len() == self.limit {
+                more = true;
+                return ControlFlow::Break(());
+            }
+            list.push(Match { document, distance });
+            // By time, only one more tells whether the list is the whole; otherwise the total is known.
+            if list.len() == self.limit && self.since.is_none() {
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        })?;
+        let total = match self.since {
+            None => self.total,
+            Some(_) => list.len() as u64 + u64::from(more),
+        };
+        Ok(Matches { list, total, more })
+    }
+
+    /// Calls `each` with the matching documents in order, until it breaks.
+    pub(super) fn walk(
+        &self,
+        reader: &impl Read,
+        mut each: impl FnMut(DocumentNumber, u32, Document) -> ControlFlow<()>,
+    ) -> Result<()> {
+        if self.limit == 0 && self.since.is_none() {
+            return Ok(());
+        }
+        for (near, scopes) in &self.near {
+            let mut newest = NewestFirst::new(reader, near.fingerprint, scopes, self.limit)?;
+            while let Some(number) = newest.next()? {
+                if self.ignored.is_some_and(|(ignored, ..)| ignored == number) {
+                    continue;
+                }
+                let document = reader.linked_document(number)?;
+                if self.since.is_some_and(|since| document.seen() < since) {
+                    continue;
+                }
+                if each(number, near.distance, document).is_break() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn documents_in(scopes: &[(ScopeNumber, u64)]) -> u64 {
+    scopes.iter().map(|&(_, documents)| documents).sum()
+}
+
+/// The documents of one fingerprint in some scopes, newest first: a merge of the scopes, read in pages so that
+/// a group of millions costs no more than what is taken of it.
+struct NewestFirst<'r, R> {
+    reader: &'r R,
+    fingerprint: Fingerprint,
+    page_length: usize,
+    scopes: Vec<ScopePage>,
+    /// The newest number of each scope not yet taken, with the place of the scope in `scopes`.
+    heads: BinaryHeap<(DocumentNumber, usize)>,
+}
+
+struct ScopePage {
+    scope: ScopeNumber,
+    /// Numbers read but not taken, oldest first.
+    numbers: Vec<DocumentNumber>,
+    /// All numbers from here on have been read.
+    read_down_to: DocumentNumber,
+}
+
+impl<'r, R: Read> NewestFirst<'r, R> {
+    fn new(
+        reader: &'r R,
+        fingerprint: Fingerprint,
+        scopes: &[(ScopeNumber, u64)],
+        limit: usize,
+    ) -> Result<Self> {
+        // One more than the limit, in case one of them is to be ignored.
+        let page_length = limit.saturating_add(1).min(256);
+        let page = |&(scope, _)| ScopePage { scope, numbers: Vec::new(), read_down_to: DocumentNumber::MAX };
+        let scopes: Vec<ScopePage> = scopes.iter().map(page).collect();
+        let mut newest = Self { reader, fingerprint, page_length, scopes, heads: BinaryHeap::new() };
+        for place in 0..newest.scopes.len() {
+            newest.advance(place)?;
+        }
+        Ok(newest)
+    }
+
+    fn next(&mut self) -> Result<Option<DocumentNumber>> {
+        let Some((number, place)) = self.heads.pop() else { return Ok(None) };
+        self.advance(place)?;
+        Ok(Some(number))
+    }
+
+    /// Puts the next number of a scope among the heads.
+    fn advance(&mut self, place: usize) -> Result<()> {
+        let page = &mut self.scopes[place];
+        if page.numbers.is_empty() {
+            page.numbers =
+                self.reader.newest(self.fingerprint, page.scope, page.read_down_to, self.page_length)?;
+            page.numbers.reverse();
+            if let Some(&oldest) = page.numbers.first() {
+                page.read_down_to = oldest;
+            }
+        }
+        self.heads.extend(page.numbers.pop().map(|number| (number, place)));
+        Ok(())
+    }
+}

@@ -1,0 +1,185 @@
+//! Snapshot: what was committed at one moment. Get, query, iterate, statistics.
+
+use std::fs;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::query::{self, Matches, Query};
+use crate::document::Document;
+use crate::error::{Error, Result};
+use crate::store::{DocumentNumber, FORMAT_VERSION, Read, Reader, Store};
+use crate::text::Scheme;
+
+/// A consistent view of a database that later commits do not change. It may be sent to and used by any thread,
+/// and outlive the [`Database`](crate::Database) it comes from.
+#[derive(Debug)]
+pub struct Snapshot {
+    // Before the store, so that the engine's transaction ends before the engine.
+    reader: Reader,
+    store: Arc<Store>,
+}
+
+impl Snapshot {
+    pub(super) fn new(store: Arc<Store>) -> Result<Self> {
+        Ok(Self { reader: store.begin_read()?, store })
+    }
+
+    /// The document of a key, or `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Damaged`] if the document does not bear its checksum; [`Error::Storage`] if the file cannot be
+    /// read.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Document>> {
+        Ok(self.reader.find(key.as_ref())?.map(|(_, document)| document))
+    }
+
+    /// Returns every document within the max distance of the query's fingerprint, nearest first, up to its limit,
+    /// and how many there are in all.
+    ///
+    /// The answer is exact: none is missed, no other is returned. Equal distances are ordered by fingerprint, and
+    /// documents of one fingerprint by when they were written, last first.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::MaxDistance`] for more than 64; [`Error::Damaged`] if a document that matches does not bear its
+    /// checksum; [`Error::Storage`] if the file cannot be read.
+    ///
+    /// # Cost
+    ///
+    /// Up to distance 3, one probe per table and one more than the distance in tables: among `n` evenly spread
+    /// fingerprints a probe meets about `n / 65,536` candidates, and each costs one comparison. Above, one
+    /// comparison for each fingerprint of the database. Memory grows with the limit and with the number of
+    /// near fingerprints, not with the number of their documents.
+    ///
+    /// # References
+    ///
+    /// Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, section 3.
+    pub fn query(&self, query: &Query) -> Result<Matches> {
+        let mut answers = query::answer(&self.reader, [query])?;
+        Ok(answers.pop().expect("one query has one answer"))
+    }
+
+    /// Answers many queries, in their order, on all cores; those that have to read every fingerprint do so in
+    /// common. Each answer is that of [`query`](Self::query).
+    ///
+    /// # Errors
+    ///
+    /// As for [`query`](Self::query), for the first query that fails.
+    pub fn query_batch(&self, queries: &[Query]) -> Result<Vec<Matches>> {
+        let share = queries.len().div_ceil(rayon::current_num_threads()).clamp(1, 1024);
+        let answers = queries
+            .par_chunks(share)
+            .map(|queries| query::answer(&self.reader, queries))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(answers.into_iter().flatten().collect())
+    }
+
+    /// Goes through all documents in the order they were written.
+    pub fn documents(&self) -> Documents<'_> {
+        Documents { snapshot: self, next: DocumentNumber::MIN, page: Vec::new().into_iter(), failed: false }
+    }
+
+    /// What the database holds and how large it is.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Storage`] if the file cannot be read.
+    pub fn stats(&self) -> Result<Statistics> {
+        let path = self.store.path();
+        let metadata = fs::metadata(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+        let settings = self.reader.settings();
+        let counters = self.reader.counters()?;
+        Ok(Statistics {
+            documents: counters.documents,
+            too_short: counters.too_short,
+            fingerprints: self.reader.fingerprints()?,
+            file_bytes: metadata.len(),
+            allocated_bytes: allocated_bytes(&metadata),
+            format_version: FORMAT_VERSION,
+            scheme: settings.scheme,
+            plan: settings.plan.to_string(),
+            max_distance: settings.max_distance,
+            probed_distance: settings.plan.radius(),
+            created: settings.created,
+            marks: 0,
+            levels: 1,
+        })
+    }
+}
+
+/// Files are sparse where the system allows it, so that they take less room than they are long.
+fn allocated_bytes(metadata: &fs::Metadata) -> u64 {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        metadata.blocks() * 512
+    }
+    #[cfg(not(unix))]
+    {
+        metadata.len()
+    }
+}
+
+/// All documents of a [`Snapshot`], in the order they were written. After an error it ends.
+#[derive(Debug)]
+pub struct Documents<'s> {
+    snapshot: &'s Snapshot,
+    next: DocumentNumber,
+    page: std::vec::IntoIter<(DocumentNumber, Document)>,
+    failed: bool,
+}
+
+impl Iterator for Documents<'_> {
+    type Item = Result<Document>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.page.as_slice().is_empty() && !self.failed {
+            // Small enough that the largest payloads take 15 MB.
+            const PAGE_LENGTH: usize = 256;
+            match self.snapshot.reader.documents(self.next, PAGE_LENGTH) {
+                Ok(page) => self.page = page.into_iter(),
+                Err(error) => {
+                    self.failed = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        let (number, document) = self.page.next()?;
+        self.next = number.next();
+        Some(Ok(document))
+    }
+}
+
+/// What a database holds and how large it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// How many documents there are.
+    pub documents: u64,
+    /// How many of them are without a fingerprint, their text being too short to judge.
+    pub too_short: u64,
+    /// How many distinct fingerprints the others have.
+    pub fingerprints: u64,
+    /// The length of the file in bytes.
+    pub file_bytes: u64,
+    /// How many bytes of it the file system has allocated; less than its length where the file is sparse.
+    pub allocated_bytes: u64,
+    /// The version of the file format.
+    pub format_version: u32,
+    /// The scheme of the fingerprints.
+    pub scheme: Scheme,
+    /// The name of the plan: number of tables, `x`, bits of their prefix.
+    pub plan: String,
+    /// The distance at which queries match that name none.
+    pub max_distance: u32,
+    /// The largest distance that is answered by probing tables; beyond it a query reads every fingerprint.
+    pub probed_distance: u32,
+    /// When the database was created, in Unix seconds.
+    pub created: i64,
+    /// How many rows say that something is deleted. None in this format, which deletes in place.
+    pub marks: u64,
+    /// How many sorted runs a table consists of. One in this format.
+    pub levels: u32,
+}

@@ -1,0 +1,253 @@
+//! WriteTxn: insert, insert_if_new, delete, commit.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::query::{self, Filter, Matches, Search};
+use crate::document::{Document, validate_key};
+use crate::error::Result;
+use crate::store::{DocumentNumber, Read, Store, Writer};
+
+/// What [`WriteTxn::insert_if_new`] does with a document that has near-duplicates. Documents without any are
+/// always stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnMatch {
+    /// Store it, and report the matches.
+    #[default]
+    Link,
+    /// Change nothing, even if there is a document of its key.
+    Skip,
+    /// Let the better one survive. If the document outranks every match, store it and delete the matches;
+    /// otherwise, ties included, change nothing. [`Document::with_rank`] says what is better.
+    Replace,
+}
+
+/// Which documents count as near-duplicates of one that is to be inserted, and what happens if there are any.
+///
+/// # Example
+///
+/// ```
+/// use simdb::Policy;
+///
+/// let two_days_ago = 1_700_000_000 - 2 * 86_400;
+/// let policy = Policy::skip().max_distance(2).since(two_days_ago);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    on_match: OnMatch,
+    filter: Filter,
+}
+
+impl Policy {
+    /// Acts on a match as `on_match` says, with the defaults of the methods below.
+    pub fn new(on_match: OnMatch) -> Self {
+        Self { on_match, filter: Filter::default() }
+    }
+
+    /// [`OnMatch::Link`]: store every document and report its matches. The default.
+    pub fn link() -> Self {
+        Self::new(OnMatch::Link)
+    }
+
+    /// [`OnMatch::Skip`]: store only documents without a match.
+    pub fn skip() -> Self {
+        Self::new(OnMatch::Skip)
+    }
+
+    /// [`OnMatch::Replace`]: let the better one survive.
+    pub fn replace() -> Self {
+        Self::new(OnMatch::Replace)
+    }
+
+    /// The largest distance that matches, inclusive; 0 to 64. Default: that of the database.
+    #[must_use]
+    pub fn max_distance(mut self, max_distance: u32) -> Self {
+        self.filter.max_distance = Some(max_distance);
+        self
+    }
+
+    /// How many matches the verdict lists, the nearest first; its total does not depend on it. Default: 10.
+    #[must_use]
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.filter.limit = limit;
+        self
+    }
+
+    /// Only documents seen at this time (Unix seconds) or later match. Default: all.
+    #[must_use]
+    pub fn since(mut self, seen: i64) -> Self {
+        self.filter.since = Some(seen);
+        self
+    }
+
+    /// Only documents of one of these scopes match; the empty text is the scope of documents that have none.
+    /// Default: all.
+    #[must_use]
+    pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.filter.scopes = Some(scopes.into_iter().map(Into::into).collect());
+        self
+    }
+}
+
+/// What [`WriteTxn::insert_if_new`] did with the document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It was stored, and its key is new.
+    Inserted,
+    /// It was stored in the place of this document of the same key.
+    Replaced(Document),
+    /// It was not stored, and nothing was changed.
+    Skipped,
+}
+
+/// What [`WriteTxn::insert_if_new`] did, and which documents it was compared with and found near.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    change: Change,
+    matches: Matches,
+    deleted: Vec<Document>,
+}
+
+impl Verdict {
+    /// What was done with the document.
+    pub fn change(&self) -> &Change {
+        &self.change
+    }
+
+    /// The near-duplicates that were there before. The document's own key is never among them.
+    pub fn matches(&self) -> &Matches {
+        &self.matches
+    }
+
+    /// The near-duplicates that were deleted because the document outranks them; with [`OnMatch::Replace`] only.
+    pub fn deleted(&self) -> &[Document] {
+        &self.deleted
+    }
+
+    /// Whether the document has a near-duplicate.
+    pub fn is_duplicate(&self) -> bool {
+        self.matches.total() > 0
+    }
+}
+
+/// The transaction that writes: its changes become visible and durable together when it is committed, and are
+/// undone when it is dropped. There is one at a time.
+///
+/// Once an operation has failed for any other reason than an invalid document, the transaction can only be
+/// dropped; every further call answers [`Error::Aborted`](crate::Error::Aborted).
+#[derive(Debug)]
+pub struct WriteTxn {
+    // Before the store, so that the engine's transaction ends before the engine.
+    writer: Writer,
+    _store: Arc<Store>,
+}
+
+impl WriteTxn {
+    pub(super) fn new(store: Arc<Store>) -> Result<Self> {
+        Ok(Self { writer: store.begin_write()?, _store: store })
+    }
+
+    /// Stores a document, whatever it resembles, and returns the document of the same key that it replaces. So a
+    /// crawler can tell new pages, unchanged ones and changed ones.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::KeyLength`](crate::Error::KeyLength) and the other errors of length for a document out of bounds,
+    /// which change nothing; [`Error::Damaged`](crate::Error::Damaged) and
+    /// [`Error::Storage`](crate::Error::Storage).
+    pub fn insert(&mut self, document: &Document) -> Result<Option<Document>> {
+        document.validate()?;
+        self.writer.put(document)
+    }
+
+    /// Looks for near-duplicates of a document and stores it, or not, as the policy says: in one step, so that of
+    /// two duplicates the second always sees the first. It sees what this transaction has written.
+    ///
+    /// A document without a fingerprint has no near-duplicates.
+    ///
+    /// # Errors
+    ///
+    /// As for [`insert`](Self::insert), and [`Error::MaxDistance`](crate::Error::MaxDistance).
+    ///
+    /// # Cost
+    ///
+    /// That of a query and an insertion. With [`OnMatch::Replace`] every match is read, not only those listed.
+    pub fn insert_if_new(&mut self, document: &Document, policy: &Policy) -> Result<Verdict> {
+        document.validate()?;
+        let matches = self.matches(document, &policy.filter)?;
+        let mut deleted = Vec::new();
+        if matches.total() > 0 {
+            match policy.on_match {
+                OnMatch::Link => {}
+                OnMatch::Skip => return Ok(Verdict { change: Change::Skipped, matches, deleted }),
+                OnMatch::Replace => match self.outranked(document, &policy.filter)? {
+                    None => return Ok(Verdict { change: Change::Skipped, matches, deleted }),
+                    Some(outranked) => deleted = outranked,
+                },
+            }
+        }
+        for outranked in &deleted {
+            self.writer.remove(outranked.key())?;
+        }
+        let change = self.writer.put(document)?.map_or(Change::Inserted, Change::Replaced);
+        Ok(Verdict { change, matches, deleted })
+    }
+
+    /// Removes the document of a key and returns it, or `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::KeyLength`](crate::Error::KeyLength) for a key that no document can have;
+    /// [`Error::Damaged`](crate::Error::Damaged) and [`Error::Storage`](crate::Error::Storage).
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Document>> {
+        validate_key(key.as_ref())?;
+        self.writer.remove(key.as_ref())
+    }
+
+    /// Makes all changes visible and durable: when it returns, they survive a kill of the process and a loss of
+    /// power, as far as the disk keeps what it says it has synced.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Aborted`](crate::Error::Aborted) if an operation failed before;
+    /// [`Error::Storage`](crate::Error::Storage) if the file cannot be written. After the latter it is not known
+    /// whether the changes are stored: close the database and open it again to find out.
+    pub fn commit(self) -> Result<()> {
+        self.writer.commit()
+    }
+
+    fn search(&self, document: &Document, filter: &Filter) -> Result<Option<Search>> {
+        let Some(fingerprint) = document.fingerprint() else { return Ok(None) };
+        let own = self.writer.find(document.key())?;
+        let own = own.as_ref().map(|(number, old): &(DocumentNumber, Document)| (*number, old));
+        let mut search = Search::new(&self.writer, fingerprint, filter, own)?;
+        query::find(&self.writer, std::slice::from_mut(&mut search))?;
+        Ok(Some(search))
+    }
+
+    fn matches(&self, document: &Document, filter: &Filter) -> Result<Matches> {
+        match self.search(document, filter)? {
+            Some(search) => search.matches(&self.writer),
+            None => Ok(Matches::default()),
+        }
+    }
+
+    /// All matches, if the document outranks every one of them.
+    fn outranked(&self, document: &Document, filter: &Filter) -> Result<Option<Vec<Document>>> {
+        let filter = Filter { limit: usize::MAX, ..filter.clone() };
+        let mut outranked = Some(Vec::new());
+        if let Some(search) = self.search(document, &filter)? {
+            search.walk(&self.writer, |_, _, found| match &mut outranked {
+                Some(list) if document.outranks(&found) => {
+                    list.push(found);
+                    ControlFlow::Continue(())
+                }
+                _ => {
+                    outranked = None;
+                    ControlFlow::Break(())
+                }
+            })?;
+        }
+        Ok(outranked)
+    }
+}

@@ -1,0 +1,190 @@
+//! What is stored: a document, the bounds of its parts, and which of two documents is worth more.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprint;
+
+/// A document: the key that names it, its fingerprint, and what the caller wants kept beside it.
+///
+/// | part | bounds | absent |
+/// |---|---|---|
+/// | key | 1 to [`MAX_KEY_BYTES`](Self::MAX_KEY_BYTES) bytes, unique in a database, normally the URL | never |
+/// | fingerprint | 64 bits | `None`: the text was too short to judge; the document matches nothing |
+/// | seen | Unix seconds | the time of [`Document::new`] |
+/// | rank | up to [`MAX_RANKS`](Self::MAX_RANKS) numbers, compared in order | empty |
+/// | scope | text of up to [`MAX_SCOPE_BYTES`](Self::MAX_SCOPE_BYTES) bytes | empty |
+/// | payload | up to [`MAX_PAYLOAD_BYTES`](Self::MAX_PAYLOAD_BYTES) bytes | empty |
+///
+/// The bounds are checked when the document is written, not when it is made.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Document, Fingerprint};
+///
+/// let document = Document::new("https://example.org/", Fingerprint::from_bits(42))
+///     .with_seen(1_700_000_000)
+///     .with_rank([7])
+///     .with_scope("en");
+/// assert_eq!(document.key(), b"https://example.org/");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    key: Vec<u8>,
+    fingerprint: Option<Fingerprint>,
+    seen: i64,
+    rank: Vec<i64>,
+    scope: String,
+    payload: Vec<u8>,
+}
+
+impl Document {
+    /// The longest key, in bytes.
+    pub const MAX_KEY_BYTES: usize = 4_096;
+    /// The longest scope, in bytes of UTF-8.
+    pub const MAX_SCOPE_BYTES: usize = 255;
+    /// The longest payload, in bytes.
+    pub const MAX_PAYLOAD_BYTES: usize = 60_000;
+    /// The most numbers a rank can have.
+    pub const MAX_RANKS: usize = 4;
+
+    /// A document seen now, without rank, scope or payload. A fingerprint of `None` says that its text is
+    /// too short to judge.
+    pub fn new(key: impl Into<Vec<u8>>, fingerprint: impl Into<Option<Fingerprint>>) -> Self {
+        Self {
+            key: key.into(),
+            fingerprint: fingerprint.into(),
+            seen: now(),
+            rank: Vec::new(),
+            scope: String::new(),
+            payload: Vec::new(),
+        }
+    }
+
+    /// Sets when the document was seen, in Unix seconds. Default: now.
+    #[must_use]
+    pub fn with_seen(mut self, seen: i64) -> Self {
+        self.seen = seen;
+        self
+    }
+
+    /// Sets what the document is worth beside its duplicates: numbers compared in order, more is better, and
+    /// a missing number is less than any. Default: none.
+    #[must_use]
+    pub fn with_rank(mut self, rank: impl Into<Vec<i64>>) -> Self {
+        self.rank = rank.into();
+        self
+    }
+
+    /// Sets the scope (language, site, collection) that queries can be limited to. Default: empty.
+    #[must_use]
+    pub fn with_scope(mut self, scope: impl Into<String>) -> Self {
+        self.scope = scope.into();
+        self
+    }
+
+    /// Sets the bytes kept for the caller, which simdb does not look at. Default: empty.
+    #[must_use]
+    pub fn with_payload(mut self, payload: impl Into<Vec<u8>>) -> Self {
+        self.payload = payload.into();
+        self
+    }
+
+    /// The bytes that name the document.
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// The fingerprint, or `None` where the text was too short to judge.
+    pub fn fingerprint(&self) -> Option<Fingerprint> {
+        self.fingerprint
+    }
+
+    /// When the document was seen, in Unix seconds.
+    pub fn seen(&self) -> i64 {
+        self.seen
+    }
+
+    /// What the document is worth beside its duplicates.
+    pub fn rank(&self) -> &[i64] {
+        &self.rank
+    }
+
+    /// The scope; empty where none was given.
+    pub fn scope(&self) -> &str {
+        &self.scope
+    }
+
+    /// The caller's bytes.
+    pub fn payload(&self) -> &[u8] {
+        &self.payload
+    }
+
+    /// Whether this document is worth more than `other`; of equal documents neither outranks the other.
+    pub fn outranks(&self, other: &Self) -> bool {
+        self.rank > other.rank
+    }
+
+    /// Checks the bounds of every part.
+    pub(crate) fn validate(&self) -> Result<()> {
+        validate_key(&self.key)?;
+        if self.scope.len() > Self::MAX_SCOPE_BYTES {
+            return Err(Error::ScopeLength { bytes: self.scope.len() });
+        }
+        if self.payload.len() > Self::MAX_PAYLOAD_BYTES {
+            return Err(Error::PayloadLength { bytes: self.payload.len() });
+        }
+        if self.rank.len() > Self::MAX_RANKS {
+            return Err(Error::RankLength { numbers: self.rank.len() });
+        }
+        Ok(())
+    }
+}
+
+/// Checks the length of a key.
+pub(crate) fn validate_key(key: &[u8]) -> Result<()> {
+    if key.is_empty() || key.len() > Document::MAX_KEY_BYTES {
+        return Err(Error::KeyLength { bytes: key.len() });
+    }
+    Ok(())
+}
+
+/// The time in Unix seconds; clocks set before 1970 count as 1970.
+fn now() -> i64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(key: &[u8]) -> Document {
+        Document::new(key, None)
+    }
+
+    #[test]
+    fn bounds_are_inclusive() -> Result<()> {
+        document(b"k").validate()?;
+        document(&[0xff; 4096]).validate()?;
+        document(b"k").with_scope("s".repeat(255)).with_payload([0; 60_000]).with_rank([0; 4]).validate()?;
+        assert!(matches!(document(b"").validate(), Err(Error::KeyLength { bytes: 0 })));
+        assert!(matches!(document(&[0; 4097]).validate(), Err(Error::KeyLength { bytes: 4097 })));
+        let long_scope = document(b"k").with_scope("é".repeat(128));
+        assert!(matches!(long_scope.validate(), Err(Error::ScopeLength { bytes: 256 })));
+        let long_payload = document(b"k").with_payload([0; 60_001]);
+        assert!(matches!(long_payload.validate(), Err(Error::PayloadLength { bytes: 60_001 })));
+        assert!(matches!(document(b"k").with_rank([0; 5]).validate(), Err(Error::RankLength { numbers: 5 })));
+        Ok(())
+    }
+
+    #[test]
+    fn rank_is_compared_in_order_and_equals_do_not_outrank() {
+        let ranked = |rank: &[i64]| document(b"k").with_rank(rank);
+        assert!(ranked(&[2, 0]).outranks(&ranked(&[1, 9])));
+        assert!(ranked(&[1, 1]).outranks(&ranked(&[1])));
+        assert!(ranked(&[i64::MIN]).outranks(&ranked(&[])));
+        assert!(!ranked(&[1, 2]).outranks(&ranked(&[1, 2])));
+    }
+}

@@ -1,0 +1,241 @@
+//! Everything that can go wrong, as values; the wording is in `Display`, the cause in `source()`.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use crate::document::Document;
+use crate::text::Scheme;
+
+/// A result with simdb's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong. `Display` names the fact and, where there is one, the remedy; the cause is in
+/// [`source()`](std::error::Error::source).
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file or directory cannot be read or written.
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// There is no database at the path.
+    NotFound {
+        /// The path.
+        path: PathBuf,
+    },
+    /// There is a file already where a database is to be created.
+    AlreadyExists {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Another process, or another handle of this one, has the database open.
+    Busy {
+        /// The database.
+        path: PathBuf,
+    },
+    /// The file is not a simdb database, or so damaged that it cannot be told to be one.
+    NotSimdb {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The database was not closed in order and was opened read-only, so that it cannot be recovered.
+    NeedsRecovery {
+        /// The database.
+        path: PathBuf,
+    },
+    /// The database has a format this release does not read.
+    FormatVersion {
+        /// The version of the file.
+        found: u32,
+        /// The version this release reads and writes.
+        supported: u32,
+    },
+    /// The database uses features this release does not know.
+    UnknownFeatures {
+        /// The unknown feature bits.
+        bits: u64,
+    },
+    /// The database holds a fingerprint scheme this release does not know.
+    UnknownScheme {
+        /// The number of the scheme.
+        number: u32,
+    },
+    /// No scheme has this name.
+    UnknownSchemeName {
+        /// The name.
+        name: String,
+    },
+    /// A stored unit is missing, unreadable or contradicts another.
+    Damaged {
+        /// The table it belongs to.
+        table: &'static str,
+        /// The key of the row, as text.
+        key: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// The database was opened read-only.
+    ReadOnly,
+    /// The operation needs the database for itself, and a snapshot or transaction is open.
+    InUse,
+    /// Fingerprints of one scheme were to be mixed with those of another.
+    SchemeMismatch {
+        /// The scheme of the database.
+        stored: Scheme,
+        /// The scheme of what was given.
+        given: Scheme,
+    },
+    /// A text was to be fingerprinted under the external scheme, which takes ready fingerprints only.
+    ExternalScheme,
+    /// A key is empty or too long.
+    KeyLength {
+        /// Its length.
+        bytes: usize,
+    },
+    /// A scope is too long.
+    ScopeLength {
+        /// Its length.
+        bytes: usize,
+    },
+    /// A payload is too long.
+    PayloadLength {
+        /// Its length.
+        bytes: usize,
+    },
+    /// A rank has too many numbers.
+    RankLength {
+        /// How many.
+        numbers: usize,
+    },
+    /// A max distance is larger than a fingerprint has bits.
+    MaxDistance {
+        /// The distance given.
+        given: u32,
+    },
+    /// A text is not a fingerprint.
+    InvalidFingerprint {
+        /// The text, cut to 40 characters.
+        text: String,
+    },
+    /// An input of an ingestion cannot be read further, or held a bad record that was to be fatal.
+    Input {
+        /// The input: a path, or `-` for standard input.
+        source_name: String,
+        /// The line, where the input has lines.
+        line: Option<u64>,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An operation of this transaction failed before, so that nothing of it can be committed.
+    Aborted,
+    /// The database holds as many scopes as it can.
+    TooManyScopes,
+    /// The storage engine found its own pages damaged.
+    Corrupted(Box<dyn std::error::Error + Send + Sync>),
+    /// The storage engine failed.
+    Storage(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { path, .. } => write!(f, "{}: cannot be read or written", path.display()),
+            Self::NotFound { path } => write!(f, "{}: no such database; create it first", path.display()),
+            Self::AlreadyExists { path } => {
+                write!(f, "{}: already exists, and nothing is overwritten; choose another name", path.display())
+            }
+            Self::Busy { path } => write!(
+                f,
+                "{}: in use by another process; wait until it has closed the database, or stop it",
+                path.display()
+            ),
+            Self::NotSimdb { path } => {
+                write!(f, "{}: not a simdb database, or one that is damaged beyond recognition", path.display())
+            }
+            Self::NeedsRecovery { path } => write!(
+                f,
+                "{}: was not closed in order and cannot be recovered read-only; open it for writing once",
+                path.display()
+            ),
+            Self::FormatVersion { found, supported } => write!(
+                f,
+                "the file has format version {found}, and this release reads version {supported}: use a release \
+                 that reads version {found}, or build the file anew"
+            ),
+            Self::UnknownFeatures { bits } => write!(
+                f,
+                "the file uses features this release does not know (bits {bits:#x}): use a newer release"
+            ),
+            Self::UnknownScheme { number } => write!(
+                f,
+                "the file holds fingerprints of scheme number {number}, which this release does not know: use a \
+                 newer release"
+            ),
+            Self::UnknownSchemeName { name } => {
+                write!(f, "no scheme is called {name:?}; there are ")?;
+                let names: Vec<&str> = Scheme::ALL.iter().map(|scheme| scheme.name()).collect();
+                f.write_str(&names.join(" and "))
+            }
+            Self::Damaged { table, key, problem } => write!(
+                f,
+                "the database is damaged: table {table}, key {key}: {problem}; run `simdb check` and restore a copy"
+            ),
+            Self::ReadOnly => f.write_str("the database was opened read-only"),
+            Self::InUse => {
+                f.write_str("a snapshot or transaction of this database is open: close it first, then try again")
+            }
+            Self::SchemeMismatch { stored, given } => write!(
+                f,
+                "the file holds fingerprints of scheme {stored}, not {given}; fingerprints of different schemes \
+                 cannot be compared: create a new file for scheme {given}"
+            ),
+            Self::ExternalScheme => f.write_str(
+                "the file holds fingerprints made elsewhere (scheme external), so simdb cannot make one from a \
+                 text that compares with them: give a fingerprint instead",
+            ),
+            Self::KeyLength { bytes: 0 } => f.write_str("the key is empty"),
+            Self::KeyLength { bytes } => {
+                write!(f, "the key has {bytes} bytes; at most {} are allowed", Document::MAX_KEY_BYTES)
+            }
+            Self::ScopeLength { bytes } => {
+                write!(f, "the scope has {bytes} bytes; at most {} are allowed", Document::MAX_SCOPE_BYTES)
+            }
+            Self::PayloadLength { bytes } => {
+                write!(f, "the payload has {bytes} bytes; at most {} are allowed", Document::MAX_PAYLOAD_BYTES)
+            }
+            Self::RankLength { numbers } => {
+                write!(f, "the rank has {numbers} numbers; at most {} are allowed", Document::MAX_RANKS)
+            }
+            Self::MaxDistance { given } => {
+                write!(f, "a max distance of {given} was given; a fingerprint has 64 bits, so 0 to 64 is possible")
+            }
+            Self::InvalidFingerprint { text } => {
+                write!(f, "{text:?} is not a fingerprint: 16 hexadecimal digits are wanted")
+            }
+            Self::Input { source_name, line: Some(line), reason } => {
+                write!(f, "{source_name}, line {line}: {reason}")
+            }
+            Self::Input { source_name, line: None, reason } => write!(f, "{source_name}: {reason}"),
+            Self::Aborted => f.write_str(
+                "an operation of this transaction failed before, and nothing of it was stored: begin a new one",
+            ),
+            Self::TooManyScopes => f.write_str("the database holds 2^32 - 1 scopes, and can hold no more"),
+            Self::Corrupted(_) => f.write_str("the database file is damaged; run `simdb check` and restore a copy"),
+            Self::Storage(_) => f.write_str("cannot read or write the database file"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            Self::Corrupted(source) | Self::Storage(source) => Some(source.as_ref()),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,562 @@
+//! Raw records to records: JSON Lines, tab-separated, plain text and fingerprints.
+
+use std::fmt;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
+use serde_json::Value;
+
+use super::source::{InputFormat, Raw, RawContent, ReadOptions};
+use crate::document::Document;
+use crate::error::Error;
+use crate::fingerprint::Fingerprint;
+use crate::text::{Fingerprinter, Scheme};
+
+/// A document to be, as an input gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    source_name: Arc<str>,
+    line: Option<u64>,
+    key: Option<Vec<u8>>,
+    content: Content,
+    parts: Parts,
+}
+
+/// What a fingerprint is made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    Fingerprint(Fingerprint),
+    Text(String),
+    Html(String),
+    /// Known to be too short to judge, as another database has it.
+    TooShort,
+}
+
+/// What a record says of its document beside key and content.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Parts {
+    seen: Option<i64>,
+    rank: Vec<i64>,
+    scope: String,
+    payload: Vec<u8>,
+}
+
+/// A record that cannot be taken, with where it stands and why.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Rejected {
+    /// The input: a path, or `-` for standard input.
+    pub source_name: String,
+    /// The line, from 1, where the input has lines.
+    pub line: Option<u64>,
+    /// What is wrong.
+    pub reason: Reason,
+}
+
+impl fmt::Display for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}, line {line}: {}", self.source_name, self.reason),
+            None => write!(f, "{}: {}", self.source_name, self.reason),
+        }
+    }
+}
+
+impl From<Rejected> for Error {
+    fn from(rejected: Rejected) -> Self {
+        Self::Input {
+            source_name: rejected.source_name,
+            line: rejected.line,
+            reason: rejected.reason.to_string(),
+        }
+    }
+}
+
+/// Why a record cannot be taken.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Reason {
+    /// It is longer than allowed.
+    TooLong {
+        /// Its length.
+        bytes: u64,
+        /// What is allowed.
+        max_bytes: usize,
+    },
+    /// It is not UTF-8.
+    NotUtf8 {
+        /// How many of its bytes are, before the first that is not.
+        valid_bytes: usize,
+    },
+    /// It is not a JSON object, or a field has the wrong type.
+    Json {
+        /// What the parser says.
+        problem: String,
+        /// The byte it stopped at, from 1.
+        column: usize,
+    },
+    /// It names no document.
+    NoKey,
+    /// It has neither a fingerprint nor a text.
+    NoContent,
+    /// A line has no tab between key and content.
+    NoTab,
+    /// The value of a field cannot be used.
+    Field {
+        /// The field.
+        name: &'static str,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// A part of the document is out of its bounds, or its fingerprint is none.
+    Document(Error),
+    /// It brings a text, and the database takes ready fingerprints only.
+    TextInExternal,
+    /// It brings a ready fingerprint, and the database makes its own.
+    FingerprintInScheme {
+        /// The scheme of the database.
+        scheme: Scheme,
+    },
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong { bytes, max_bytes } => {
+                write!(f, "the record has {bytes} bytes; at most {max_bytes} are allowed")
+            }
+            Self::NotUtf8 { valid_bytes } => {
+                write!(f, "the record is not UTF-8 (byte {})", valid_bytes + 1)
+            }
+            Self::Json { problem, column } => write!(f, "not a JSON record: {problem} (column {column})"),
+            Self::NoKey => f.write_str("the record has no key: field `key`, `id` or `url` is wanted"),
+            Self::NoContent => {
+                f.write_str("the record has no content: field `fingerprint`, `text` or `html` is wanted")
+            }
+            Self::NoTab => f.write_str("the line has no tab between key and content"),
+            Self::Field { name, expected } => write!(f, "field `{name}`: {expected} is wanted"),
+            Self::Document(error) => error.fmt(f),
+            Self::TextInExternal => Error::ExternalScheme.fmt(f),
+            Self::FingerprintInScheme { scheme } => write!(
+                f,
+                "the record brings a fingerprint, but the file makes its own (scheme {scheme}); if the fingerprint \
+                 was made by that scheme, say so with `--scheme {scheme}`"
+            ),
+        }
+    }
+}
+
+impl Record {
+    /// Reads a raw record.
+    pub(super) fn parse(raw: Raw, options: &ReadOptions) -> Result<Self, Rejected> {
+        let Raw { source_name, line, format, content } = raw;
+        let parsed = match content {
+            RawContent::TooLong(bytes) => Err(Reason::TooLong { bytes, max_bytes: options.max_record_bytes }),
+            RawContent::Bytes(bytes) => match format {
+                InputFormat::Jsonl => parse_json(&bytes, options),
+                InputFormat::Tsv => parse_tsv(&bytes),
+                InputFormat::Fingerprints => parse_fingerprint(&bytes),
+                InputFormat::Text | InputFormat::Auto => parse_text(&source_name, bytes),
+            },
+        };
+        match parsed {
+            Ok((key, content, parts)) => Ok(Self { source_name, line, key, content, parts }),
+            Err(reason) => Err(Rejected { source_name: source_name.to_string(), line, reason }),
+        }
+    }
+
+    /// The key, if the record has one.
+    pub fn key(&self) -> Option<&[u8]> {
+        self.key.as_deref()
+    }
+
+    /// Whether the record brings its fingerprint ready made.
+    pub fn has_fingerprint(&self) -> bool {
+        matches!(self.content, Content::Fingerprint(_))
+    }
+
+    /// The fingerprint of the record, made if need be; `None` where its text is too short to judge.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::TextInExternal`] and [`Reason::FingerprintInScheme`], as `rule` says.
+    pub fn fingerprint(&self, rule: Fingerprinting) -> Result<Option<Fingerprint>, Rejected> {
+        self.make_fingerprint(rule).map_err(|reason| self.rejected(reason))
+    }
+
+    /// The document of the record, its fingerprint made if need be.
+    ///
+    /// # Errors
+    ///
+    /// As for [`fingerprint`](Self::fingerprint); [`Reason::NoKey`]; [`Reason::Document`] where a part is out of
+    /// its bounds.
+    pub fn into_document(self, rule: Fingerprinting) -> Result<Document, Rejected> {
+        self.make_document(rule).map_err(|reason| self.rejected(reason))
+    }
+
+    fn make_document(&self, rule: Fingerprinting) -> Result<Document, Reason> {
+        let key = self.key.as_deref().ok_or(Reason::NoKey)?;
+        let Parts { seen, rank, scope, payload } = &self.parts;
+        let mut document = Document::new(key, self.make_fingerprint(rule)?)
+            .with_rank(rank.as_slice())
+            .with_scope(scope)
+            .with_payload(payload.as_slice());
+        if let Some(seen) = *seen {
+            document = document.with_seen(seen);
+        }
+        document.validate().map_err(Reason::Document)?;
+        Ok(document)
+    }
+
+    fn make_fingerprint(&self, rule: Fingerprinting) -> Result<Option<Fingerprint>, Reason> {
+        match (&self.content, rule.fingerprinter) {
+            (Content::TooShort, _) => Ok(None),
+            (Content::Fingerprint(fingerprint), _) if rule.takes_ready => Ok(Some(*fingerprint)),
+            (Content::Fingerprint(_), _) => Err(Reason::FingerprintInScheme { scheme: rule.scheme }),
+            (_, None) => Err(Reason::TextInExternal),
+            (Content::Text(text), Some(fingerprinter)) => Ok(fingerprinter.fingerprint(text)),
+            (Content::Html(html), Some(fingerprinter)) => Ok(fingerprinter.fingerprint_html(html)),
+        }
+    }
+
+    fn rejected(&self, reason: Reason) -> Rejected {
+        Rejected { source_name: self.source_name.to_string(), line: self.line, reason }
+    }
+}
+
+/// Which contents a database takes: texts if its scheme makes fingerprints, ready fingerprints if it does not or
+/// if the caller vouches for them.
+#[derive(Clone, Copy, Debug)]
+pub struct Fingerprinting {
+    scheme: Scheme,
+    fingerprinter: Option<Fingerprinter>,
+    takes_ready: bool,
+}
+
+impl Fingerprinting {
+    /// The rule for a database of the scheme `stored`. If the caller has `named` that scheme, ready fingerprints
+    /// are taken to be of it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SchemeMismatch`] if another scheme was named.
+    pub fn new(stored: Scheme, named: Option<Scheme>) -> Result<Self, Error> {
+        if let Some(given) = named.filter(|&named| named != stored) {
+            return Err(Error::SchemeMismatch { stored, given });
+        }
+        let fingerprinter = Fingerprinter::new(stored).ok();
+        Ok(Self { scheme: stored, fingerprinter, takes_ready: fingerprinter.is_none() || named.is_some() })
+    }
+}
+
+type Parsed = (Option<Vec<u8>>, Content, Parts);
+
+fn utf8(bytes: &[u8]) -> Result<&str, Reason> {
+    std::str::from_utf8(bytes).map_err(|error| Reason::NotUtf8 { valid_bytes: error.valid_up_to() })
+}
+
+fn parse_text(path: &str, bytes: Vec<u8>) -> Result<Parsed, Reason> {
+    let text = String::from_utf8(bytes)
+        .map_err(|error| Reason::NotUtf8 { valid_bytes: error.utf8_error().valid_up_to() })?;
+    let name = path.to_lowercase();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    let is_html = [".html", ".htm", ".xhtml"].iter().any(|ending| name.ends_with(ending));
+    let content = if is_html { Content::Html(text) } else { Content::Text(text) };
+    Ok((Some(path.as_bytes().to_vec()), content, Parts::default()))
+}
+
+fn parse_tsv(line: &[u8]) -> Result<Parsed, Reason> {
+    let (key, text) = split_at_tab(line)?;
+    let text = unescape(text);
+    Ok((Some(unescape(key)), Content::Text(utf8(&text)?.to_owned()), Parts::default()))
+}
+
+fn parse_fingerprint(line: &[u8]) -> Result<Parsed, Reason> {
+    let (key, digits) = split_at_tab(line)?;
+    let fingerprint = String::from_utf8_lossy(digits.trim_ascii()).parse().map_err(Reason::Document)?;
+    Ok((Some(unescape(key)), Content::Fingerprint(fingerprint), Parts::default()))
+}
+
+fn split_at_tab(line: &[u8]) -> Result<(&[u8], &[u8]), Reason> {
+    let tab = memchr::memchr(b'\t', line).ok_or(Reason::NoTab)?;
+    Ok((&line[..tab], &line[tab + 1..]))
+}
+
+/// Resolves the four escapes; a backslash before anything else stands for itself.
+fn unescape(bytes: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some(at) = memchr::memchr(b'\\', rest) {
+        plain.extend_from_slice(&rest[..at]);
+        let (byte, used) = match rest.get(at + 1) {
+            Some(b't') => (b'\t', 2),
+            Some(b'n') => (b'\n', 2),
+            Some(b'r') => (b'\r', 2),
+            Some(b'\\') => (b'\\', 2),
+            _ => (b'\\', 1),
+        };
+        plain.push(byte);
+        rest = &rest[at + used..];
+    }
+    plain.extend_from_slice(rest);
+    plain
+}
+
+fn parse_json(line: &[u8], options: &ReadOptions) -> Result<Parsed, Reason> {
+    let text = utf8(line)?;
+    let json = |error: serde_json::Error| {
+        let message = error.to_string();
+        let problem = message.split(" at line ").next().unwrap_or(&message).to_owned();
+        Reason::Json { problem, column: error.column() }
+    };
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let fields = FieldsOf(options).deserialize(&mut deserializer).map_err(json)?;
+    deserializer.end().map_err(json)?;
+    let key = match fields.key_base64 {
+        Some(encoded) => Some(from_base64("key_base64", &encoded)?),
+        None => fields.keys.into_iter().flatten().next(),
+    };
+    let content = if let Some(digits) = fields.fingerprint {
+        Content::Fingerprint(digits.parse().map_err(Reason::Document)?)
+    } else {
+        // An empty text beside a page of HTML is no text.
+        let text = fields.text.filter(|text| !text.is_empty() || fields.html.is_none());
+        match (text, fields.html) {
+            (Some(text), _) => Content::Text(text),
+            (None, Some(html)) => Content::Html(html),
+            (None, None) if fields.too_short => Content::TooShort,
+            (None, None) => return Err(Reason::NoContent),
+        }
+    };
+    let payload = match (fields.payload_base64, fields.payload) {
+        (Some(encoded), _) => from_base64("payload_base64", &encoded)?,
+        (None, Some(text)) => text.into_bytes(),
+        (None, None) => Vec::new(),
+    };
+    let seen = fields.seen.map(|value| unix_seconds("seen", &value)).transpose()?;
+    let time = fields.time.map(|value| unix_seconds("time", &value)).transpose()?;
+    let rank = fields.rank.map_or(Ok(Vec::new()), |value| rank(&value))?;
+    Ok((key, content, Parts { seen: seen.or(time), rank, scope: fields.scope.unwrap_or_default(), payload }))
+}
+
+fn from_base64(name: &'static str, encoded: &str) -> Result<Vec<u8>, Reason> {
+    BASE64.decode(encoded).map_err(|_| Reason::Field { name, expected: "base64" })
+}
+
+fn unix_seconds(name: &'static str, value: &Value) -> Result<i64, Reason> {
+    let seconds = match value {
+        Value::Number(number) => number.as_i64(),
+        Value::String(text) => text.parse().ok().map(jiff::Timestamp::as_second),
+        _ => None,
+    };
+    seconds
+        .ok_or(Reason::Field { name, expected: "a whole number of Unix seconds, or a time as in RFC 3339," })
+}
+
+fn rank(value: &Value) -> Result<Vec<i64>, Reason> {
+    let numbers = match value {
+        Value::Array(numbers) => numbers.iter().map(Value::as_i64).collect(),
+        number => number.as_i64().map(|number| vec![number]),
+    };
+    numbers.ok_or(Reason::Field { name: "rank", expected: "a whole number or a list of them" })
+}
+
+/// The fields of a JSON record that are looked at; null counts as absent.
+#[derive(Default)]
+struct Fields {
+    /// `key`, `id` and `url`, or the field the caller named in the first place.
+    keys: [Option<Vec<u8>>; 3],
+    key_base64: Option<String>,
+    fingerprint: Option<String>,
+    text: Option<String>,
+    html: Option<String>,
+    too_short: bool,
+    seen: Option<Value>,
+    time: Option<Value>,
+    rank: Option<Value>,
+    scope: Option<String>,
+    payload: Option<String>,
+    payload_base64: Option<String>,
+}
+
+/// Reads [`Fields`] from a JSON object, other fields being passed over without being kept.
+struct FieldsOf<'o>(&'o ReadOptions);
+
+impl<'de> DeserializeSeed<'de> for FieldsOf<'_> {
+    type Value = Fields;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Fields, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for FieldsOf<'_> {
+    type Value = Fields;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+        let mut fields = Fields::default();
+        while let Some(name) = map.next_key::<String>()? {
+            // What the caller named comes first: `--html-field text` makes a page of what would be a text.
+            if self.0.html_field.as_ref() == Some(&name) {
+                fields.html = map.next_value()?;
+                continue;
+            }
+            if let Some(key_field) = &self.0.key_field {
+                match name.as_str() {
+                    _ if name == *key_field => fields.keys[0] = key(map.next_value()?)?,
+                    "key" | "id" | "url" | "key_base64" => _ = map.next_value::<IgnoredAny>()?,
+                    _ => other(&name, &mut map, &mut fields)?,
+                }
+                continue;
+            }
+            match name.as_str() {
+                "key" => fields.keys[0] = key(map.next_value()?)?,
+                "id" => fields.keys[1] = key(map.next_value()?)?,
+                "url" => fields.keys[2] = key(map.next_value()?)?,
+                "key_base64" => fields.key_base64 = map.next_value()?,
+                _ => other(&name, &mut map, &mut fields)?,
+            }
+        }
+        Ok(fields)
+    }
+}
+
+/// Reads a field that does not name the document.
+fn other<'de, A: MapAccess<'de>>(name: &str, map: &mut A, fields: &mut Fields) -> Result<(), A::Error> {
+    match name {
+        "fingerprint" => fields.fingerprint = map.next_value()?,
+        "text" => fields.text = map.next_value()?,
+        "html" => fields.html = fields.html.take().or(map.next_value()?),
+        "too_short" => fields.too_short = map.next_value::<Option<bool>>()?.unwrap_or(false),
+        "seen" => fields.seen = map.next_value()?,
+        "time" => fields.time = map.next_value()?,
+        "rank" => fields.rank = map.next_value()?,
+        "scope" => fields.scope = map.next_value()?,
+        "payload" => fields.payload = map.next_value()?,
+        "payload_base64" => fields.payload_base64 = map.next_value()?,
+        _ => _ = map.next_value::<IgnoredAny>()?,
+    }
+    Ok(())
+}
+
+/// The bytes of a key: a text or a number; empty and null count as absent.
+fn key<E: serde::de::Error>(value: Value) -> Result<Option<Vec<u8>>, E> {
+    match value {
+        Value::String(text) => Ok((!text.is_empty()).then(|| text.into_bytes())),
+        Value::Number(number) => Ok(Some(number.to_string().into_bytes())),
+        Value::Null => Ok(None),
+        _ => Err(E::custom("a key is a text or a number")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_as(format: InputFormat, line: &[u8], options: &ReadOptions) -> Result<Record, Rejected> {
+        let content = RawContent::Bytes(line.to_vec());
+        Record::parse(Raw { source_name: "in".into(), line: Some(7), format, content }, options)
+    }
+
+    fn json(line: &str) -> Result<Record, Rejected> {
+        parse_as(InputFormat::Jsonl, line.as_bytes(), &ReadOptions::new())
+    }
+
+    #[test]
+    fn the_first_field_that_is_not_empty_names_the_document() -> Result<(), Rejected> {
+        assert_eq!(json(r#"{"url":"u","id":"i","key":"k","text":"t"}"#)?.key(), Some(&b"k"[..]));
+        assert_eq!(json(r#"{"url":"u","id":17,"key":"","text":"t"}"#)?.key(), Some(&b"17"[..]));
+        assert_eq!(json(r#"{"url":"u","id":null,"text":"t"}"#)?.key(), Some(&b"u"[..]));
+        assert_eq!(json(r#"{"key_base64":"/w==","text":"t"}"#)?.key(), Some(&b"\xff"[..]));
+        assert_eq!(json(r#"{"text":"t"}"#)?.key(), None);
+        let options = ReadOptions::new().key_field("name");
+        let named = parse_as(InputFormat::Jsonl, br#"{"name":"n","key":"k","text":"t"}"#, &options)?;
+        assert_eq!(named.key(), Some(&b"n"[..]));
+        Ok(())
+    }
+
+    #[test]
+    fn a_fingerprint_comes_before_a_text_and_a_text_before_html() -> Result<(), Rejected> {
+        let both = json(r#"{"id":1,"fingerprint":"00000000000000ff","text":"t"}"#)?;
+        assert_eq!(both.content, Content::Fingerprint(Fingerprint::from_bits(255)));
+        assert_eq!(json(r#"{"id":1,"text":"t","html":"h"}"#)?.content, Content::Text("t".into()));
+        assert_eq!(json(r#"{"id":1,"text":"","html":"h"}"#)?.content, Content::Html("h".into()));
+        assert_eq!(json(r#"{"id":1,"text":""}"#)?.content, Content::Text(String::new()));
+        assert_eq!(json(r#"{"id":1,"fingerprint":null,"too_short":true}"#)?.content, Content::TooShort);
+        let options = ReadOptions::new().html_field("text");
+        let page = parse_as(InputFormat::Jsonl, br#"{"id":1,"text":"<p>"}"#, &options)?;
+        assert_eq!(page.content, Content::Html("<p>".into()));
+        Ok(())
+    }
+
+    #[test]
+    fn times_ranks_and_payloads_are_read_in_every_form() -> Result<(), Rejected> {
+        let parts =
+            |fields: &str| json(&format!(r#"{{"id":1,"text":"t",{fields}}}"#)).map(|record| record.parts);
+        assert_eq!(parts(r#""seen":-5"#)?.seen, Some(-5));
+        assert_eq!(parts(r#""time":"1970-01-01T01:00:01+01:00""#)?.seen, Some(1));
+        assert_eq!(parts(r#""seen":9,"time":"1970-01-01T00:00:01Z""#)?.seen, Some(9));
+        assert_eq!(parts(r#""rank":5"#)?.rank, [5]);
+        assert_eq!(parts(r#""rank":[5,-6]"#)?.rank, [5, -6]);
+        assert_eq!(parts(r#""payload":"é""#)?.payload, "é".as_bytes());
+        assert_eq!(parts(r#""payload_base64":"AAE=""#)?.payload, [0, 1]);
+        assert_eq!(parts(r#""scope":"en""#)?.scope, "en");
+        assert!(parts(r#""seen":"yesterday""#).is_err());
+        assert!(parts(r#""rank":"high""#).is_err());
+        assert!(parts(r#""payload_base64":"%""#).is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_place() {
+        let message = |line: &[u8]| match parse_as(InputFormat::Jsonl, line, &ReadOptions::new()) {
+            Ok(_) => "accepted".to_owned(),
+            Err(rejected) => rejected.to_string(),
+        };
+        assert_eq!(
+            message(b"{\"id\":1,\"text\":5}"),
+            "in, line 7: not a JSON record: invalid type: integer `5`, expected a string (column 16)"
+        );
+        assert_eq!(message(b"{\"id\":1,\"text\":\"\xff\"}"), "in, line 7: the record is not UTF-8 (byte 17)");
+        assert!(message(b"[1]").contains("expected an object"), "{}", message(b"[1]"));
+        assert!(message(b"{\"id\":[1],\"text\":\"t\"}").contains("a key is a text or a number"));
+        assert!(message(b"{\"id\":1}").contains("no content"));
+        assert!(message(b"{\"id\":1,\"text\":\"t\"} x").contains("trailing characters"));
+        assert!(message(b"{\"id\":1,\"fingerprint\":\"12\"}").contains("16 hexadecimal digits"));
+    }
+
+    #[test]
+    fn tab_separated_lines_are_unescaped() -> Result<(), Rejected> {
+        let read = |line: &[u8]| parse_as(InputFormat::Tsv, line, &ReadOptions::new());
+        let record = read(b"a\\tb\tone\\ntwo\\\\three\\four\tfive")?;
+        assert_eq!(record.key(), Some(&b"a\tb"[..]));
+        assert_eq!(record.content, Content::Text("one\ntwo\\three\\four\tfive".into()));
+        assert!(matches!(read(b"no tab"), Err(Rejected { reason: Reason::NoTab, .. })));
+        Ok(())
+    }
+
+    #[test]
+    fn ready_fingerprints_and_texts_go_only_where_they_belong() -> Result<(), Error> {
+        let ready = json(r#"{"id":1,"fingerprint":"00000000000000ff"}"#)?;
+        let text = json(r#"{"id":1,"text":"some text"}"#)?;
+        let external = Fingerprinting::new(Scheme::External, None)?;
+        let made_here = Fingerprinting::new(Scheme::Text1, None)?;
+        let vouched_for = Fingerprinting::new(Scheme::Text1, Some(Scheme::Text1))?;
+        assert!(ready.fingerprint(external).is_ok());
+        assert!(ready.fingerprint(vouched_for).is_ok());
+        assert!(text.fingerprint(made_here).is_ok());
+        assert!(matches!(
+            ready.fingerprint(made_here),
+            Err(Rejected { reason: Reason::FingerprintInScheme { .. }, .. })
+        ));
+        assert!(matches!(text.fingerprint(external), Err(Rejected { reason: Reason::TextInExternal, .. })));
+        assert!(Fingerprinting::new(Scheme::Text1, Some(Scheme::External)).is_err());
+        Ok(())
+    }
+}

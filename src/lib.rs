@@ -1,0 +1,23 @@
+#![doc = include_str!("../README.md")]
+
+mod database;
+mod document;
+mod error;
+mod fingerprint;
+#[cfg(feature = "ingest")]
+pub mod ingest;
+mod plan;
+mod store;
+mod text;
+
+pub use database::{
+    Change, CheckReport, CreateOptions, Database, Documents, Match, Matches, OnMatch, OpenOptions, Policy,
+    Problem, Query, Snapshot, Statistics, Verdict, WriteTxn,
+};
+pub use document::Document;
+pub use error::{Error, Result};
+pub use fingerprint::Fingerprint;
+pub use text::{Fingerprinter, Scheme};
+
+#[doc = include_str!("../docs/format.md")]
+pub mod format {}

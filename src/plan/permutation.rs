@@ -1,0 +1,176 @@
+//! One permuted table's view of fingerprints: the permutation, the permuted value, the range a probe reads,
+//! and the candidate that comes back.
+
+use std::ops::RangeInclusive;
+
+use crate::fingerprint::Fingerprint;
+
+/// A fingerprint with its bits in the order of one table; sorted, its leading bits decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Permuted(u64);
+
+impl Permuted {
+    /// A permuted value read back from a table.
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// The value a table is sorted by.
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// All values that agree with this one on the leading `prefix_bits` (0 to 64) bits.
+    pub(crate) fn range(self, prefix_bits: u32) -> RangeInclusive<Permuted> {
+        let rest = u64::MAX.checked_shr(prefix_bits).unwrap_or(0);
+        Permuted(self.0 & !rest)..=Permuted(self.0 | rest)
+    }
+}
+
+/// An order of the 64 bits of a fingerprint. It is invertible and leaves distances unchanged.
+///
+/// Bit positions count from the most significant bit, 0, to the least, 63, so that positions and prefixes read
+/// the same way.
+#[derive(Clone)]
+pub(crate) struct Permutation {
+    /// Which position of the fingerprint stands at each position of the permuted value: each of 0..64 once.
+    positions: [u8; 64],
+    forward: Spread,
+    backward: Spread,
+}
+
+/// Where each value of each of the eight bytes of a word goes: a permutation is eight look-ups and seven ORs.
+type Spread = Box<[[u64; 256]; 8]>;
+
+impl Permutation {
+    /// The permutation with these positions, or `None` where they are not a permutation of 0..64.
+    pub(crate) fn new(positions: [u8; 64]) -> Option<Self> {
+        let mut inverse = [u8::MAX; 64];
+        for (to, &from) in positions.iter().enumerate() {
+            let place = inverse.get_mut(usize::from(from))?;
+            if *place != u8::MAX {
+                return None;
+            }
+            *place = to as u8;
+        }
+        Some(Self { positions, forward: spread(&inverse), backward: spread(&positions) })
+    }
+
+    /// The positions, as they are stored.
+    pub(crate) fn positions(&self) -> &[u8; 64] {
+        &self.positions
+    }
+
+    /// The fingerprint in the order of this table.
+    pub(crate) fn apply(&self, fingerprint: Fingerprint) -> Permuted {
+        Permuted(look_up(&self.forward, fingerprint.bits()))
+    }
+
+    /// The fingerprint that [`apply`](Self::apply) made `permuted` from.
+    pub(crate) fn invert(&self, permuted: Permuted) -> Fingerprint {
+        Fingerprint::from_bits(look_up(&self.backward, permuted.0))
+    }
+
+    /// Which bits of a fingerprint stand in the leading `prefix_bits` bits of its permuted value.
+    pub(crate) fn prefix_mask(&self, prefix_bits: u32) -> u64 {
+        self.positions[..prefix_bits as usize].iter().fold(0, |mask, &from| mask | (1 << (63 - from)))
+    }
+}
+
+/// The look-up tables of the bit order in which position `from` moves to `targets[from]`.
+fn spread(targets: &[u8; 64]) -> Spread {
+    let mut tables = Box::new([[0; 256]; 8]);
+    for (byte, table) in tables.iter_mut().enumerate() {
+        for (value, moved) in table.iter_mut().enumerate() {
+            for bit in (0..8).filter(|bit| value & (0x80 >> bit) != 0) {
+                *moved |= 1 << (63 - targets[byte * 8 + bit]);
+            }
+        }
+    }
+    tables
+}
+
+fn look_up(tables: &Spread, word: u64) -> u64 {
+    // Big-endian order of bytes: the tables count from the most significant.
+    (0..8).fold(0, |moved, byte| moved | tables[byte][usize::from((word >> (56 - 8 * byte)) as u8)])
+}
+
+/// A stored fingerprint that agrees with the query on one prefix, its distance not yet known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidate(Fingerprint);
+
+impl Candidate {
+    /// A fingerprint that a probe or a scan returned.
+    pub(crate) fn new(fingerprint: Fingerprint) -> Self {
+        Self(fingerprint)
+    }
+
+    /// The only way to a [`Near`] fingerprint: the distance is computed and must not exceed the maximum.
+    pub(crate) fn verify(self, query: Fingerprint, max_distance: u32) -> Option<Near> {
+        let distance = self.0.distance(query);
+        (distance <= max_distance).then_some(Near { distance, fingerprint: self.0 })
+    }
+}
+
+/// A stored fingerprint within the max distance of a query. Ordered by distance, then fingerprint, so that one
+/// set both removes repeats and sorts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Near {
+    pub(crate) distance: u32,
+    pub(crate) fingerprint: Fingerprint,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A scattered permutation: position i comes from 37 i + 11 modulo 64.
+    fn scattered() -> Permutation {
+        Permutation::new(std::array::from_fn(|i| ((37 * i + 11) % 64) as u8)).expect("37 is odd")
+    }
+
+    #[test]
+    fn every_single_bit_moves_where_the_positions_say_and_back() {
+        let permutation = scattered();
+        for to in 0..64 {
+            let from = permutation.positions()[to];
+            let fingerprint = Fingerprint::from_bits(1 << (63 - from));
+            let permuted = permutation.apply(fingerprint);
+            assert_eq!(permuted.bits(), 1 << (63 - to));
+            assert_eq!(permutation.invert(permuted), fingerprint);
+        }
+    }
+
+    #[test]
+    fn distances_are_unchanged() {
+        let permutation = scattered();
+        let (a, b) = (0x0123_4567_89ab_cdef, 0xdead_beef_0bad_cafe);
+        let permuted = |bits| permutation.apply(Fingerprint::from_bits(bits)).bits();
+        assert_eq!((permuted(a) ^ permuted(b)).count_ones(), (a ^ b).count_ones());
+    }
+
+    #[test]
+    fn what_is_not_a_permutation_is_refused() {
+        let mut twice: [u8; 64] = std::array::from_fn(|i| i as u8);
+        twice[5] = 4;
+        assert!(Permutation::new(twice).is_none());
+        twice[5] = 64;
+        assert!(Permutation::new(twice).is_none());
+    }
+
+    #[test]
+    fn ranges_cover_exactly_the_prefix() {
+        let value = Permuted(0xabcd_0123_4567_89ef);
+        assert_eq!(value.range(0), Permuted(0)..=Permuted(u64::MAX));
+        assert_eq!(value.range(16), Permuted(0xabcd_0000_0000_0000)..=Permuted(0xabcd_ffff_ffff_ffff));
+        assert_eq!(value.range(64), value..=value);
+    }
+
+    #[test]
+    fn verification_keeps_the_max_distance_and_drops_one_more() {
+        let query = Fingerprint::from_bits(0);
+        let candidate = Candidate::new(Fingerprint::from_bits(0b111));
+        assert!(candidate.verify(query, 2).is_none());
+        assert_eq!(candidate.verify(query, 3).map(|near| near.distance), Some(3));
+    }
+}

@@ -1,0 +1,84 @@
+//! Case and Unicode folding, so that texts that read the same compare the same.
+
+use std::borrow::Cow;
+
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
+
+/// `text` in Unicode normalisation form KC (full-width letters, ligatures and composed accents become one form),
+/// with simple case folding. White space is left: features do not contain any.
+pub(super) fn normalize(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return if text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            Cow::Owned(text.to_ascii_lowercase())
+        } else {
+            Cow::Borrowed(text)
+        };
+    }
+    let mut folded = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        // Plain ASCII stays what it is, except that its last letter may compose with an accent behind it. Nothing
+        // composes across the front of an ASCII character.
+        let ascii =
+            rest.bytes().position(|byte| !byte.is_ascii()).map_or(rest.len(), |at| at.saturating_sub(1));
+        let (plain, other) = rest.split_at(ascii);
+        folded.extend(plain.chars().map(|c| c.to_ascii_lowercase()));
+        let first = other.chars().next().map_or(0, char::len_utf8);
+        let end =
+            other[first..].bytes().position(|byte| byte.is_ascii()).map_or(other.len(), |at| first + at);
+        let (other, behind) = other.split_at(end);
+        fold_into(other, &mut folded);
+        rest = behind;
+    }
+    Cow::Owned(folded)
+}
+
+fn fold_into(text: &str, folded: &mut String) {
+    match is_nfkc_quick(text.chars()) {
+        IsNormalized::Yes => folded.extend(text.chars().map(fold)),
+        IsNormalized::No | IsNormalized::Maybe => folded.extend(text.nfkc().map(fold)),
+    }
+}
+
+/// Simple case folding: one character becomes one, whatever stands around it, so that Greek final sigma and
+/// the letters of a title fold as in the middle of a text.
+fn fold(c: char) -> char {
+    if c.is_ascii() {
+        return c.to_ascii_lowercase();
+    }
+    unicode_case_mapping::case_folded(c).and_then(|folded| char::from_u32(folded.get())).unwrap_or(c)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn case_is_folded_in_and_outside_ascii() {
+        assert_eq!(normalize("Hello WORLD"), "hello world");
+        assert_eq!(normalize("ÄÖÜ Σίσυφος ΣΊΣΥΦΟΣ"), "äöü σίσυφοσ σίσυφοσ");
+        assert_eq!(normalize("ПРИВЕТ"), "привет");
+    }
+
+    #[test]
+    fn compatible_forms_become_one() {
+        assert_eq!(normalize("ＡＢＣ１２３ ﬁn e\u{301}"), "abc123 fin é");
+        assert_eq!(normalize("漢字かな"), "漢字かな");
+    }
+
+    proptest::proptest! {
+        /// The plain algorithm normalises the whole text at once.
+        #[test]
+        fn normalising_piece_by_piece_equals_the_whole(
+            text in "([a-cA-C ]|[\u{300}-\u{30f}]|[éÅﬁＡ가]|[\u{1100}-\u{1105}\u{1161}-\u{1165}\u{11a8}-\u{11ac}]|\\PC){0,40}",
+        ) {
+            let whole: String = text.nfkc().map(fold).collect();
+            proptest::prop_assert_eq!(normalize(&text), whole);
+        }
+    }
+
+    #[test]
+    fn ascii_in_lower_case_is_not_copied() {
+        assert!(matches!(normalize("already plain"), Cow::Borrowed(_)));
+    }
+}

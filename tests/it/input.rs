@@ -1,0 +1,212 @@
+//! Ingestion meets what inputs hold in practice: each bad record a clear message, each good one stored.
+
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use crate::support::{Folder, TestResult, run, run_with_input, simdb};
+
+const TEXT: &str = "one two three four five six seven eight nine ten eleven twelve";
+
+fn gzip(content: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(content)?;
+    encoder.finish()
+}
+
+#[test]
+fn bad_records_are_named_by_line_counted_and_do_not_stop_the_good_ones() -> TestResult {
+    let folder = Folder::new()?;
+    let mut input = Vec::new();
+    let long_key = "k".repeat(5_000);
+    let mut line = |content: &[u8]| {
+        input.extend_from_slice(content);
+        input.push(b'\n');
+    };
+    line(format!(r#"{{"id":"good 1","text":"{TEXT}"}}"#).as_bytes());
+    line(b"{\"id\":\"broken\",\"text\":");
+    line(b"{\"id\":\"not utf-8\",\"text\":\"\xff\xfe\"}");
+    line(b"{\"text\":\"no key\"}");
+    line(b"{\"id\":\"\",\"url\":null,\"text\":\"empty key\"}");
+    line(b"{\"id\":\"no content\"}");
+    line(format!(r#"{{"id":"{long_key}","text":"{TEXT}"}}"#).as_bytes());
+    line(b"[\"not an object\"]");
+    line(b"");
+    line(b"{\"id\":\"good 2\",\"text\":\"\"}");
+    line(b"{\"id\":\"rank\",\"text\":\"x\",\"rank\":[1,2,3,4,5]}");
+    line(b"{\"id\":\"seen\",\"text\":\"x\",\"seen\":\"last week\"}");
+    let path = folder.file("in.jsonl", input)?;
+    let ran = run!("ingest", folder.path("d.simdb"), &path, "--json").expect(0);
+    for (line, reason) in [
+        (2, "not a JSON record: EOF while parsing a value"),
+        (3, "not UTF-8 (byte 27)"),
+        (4, "no key: field `key`, `id` or `url` is wanted"),
+        (5, "no key"),
+        (6, "no content: field `fingerprint`, `text` or `html` is wanted"),
+        (7, "the key has 5000 bytes; at most 4096 are allowed"),
+        (8, "expected an object"),
+        (11, "the rank has 5 numbers; at most 4 are allowed"),
+        (12, "field `seen`"),
+    ] {
+        let place = format!("in.jsonl, line {line}: ");
+        let said = ran.err.lines().any(|said| said.contains(&place) && said.contains(reason));
+        assert!(said, "line {line}, {reason:?} is not in:\n{}", ran.err);
+    }
+    let totals = ran.object()?;
+    assert_eq!(
+        (&totals["documents"], &totals["inserted"], &totals["rejected"]),
+        (&2.into(), &2.into(), &9.into())
+    );
+    assert_eq!(totals["too_short"], 1);
+    Ok(())
+}
+
+#[test]
+fn strict_makes_the_first_bad_record_fatal_and_keeps_what_stands_before() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.file("in.tsv", format!("a\t{TEXT}\nno tab here\nb\t{TEXT}\n"))?;
+    run!("ingest", folder.path("d.simdb"), &path, "--strict")
+        .expect(2)
+        .says("in.tsv, line 2: the line has no tab");
+    run!("get", folder.path("d.simdb"), "a").expect(0);
+    run!("get", folder.path("d.simdb"), "b").expect(1).says("no such key");
+    Ok(())
+}
+
+#[test]
+fn a_line_of_100_megabytes_is_rejected_without_being_held() -> TestResult {
+    let folder = Folder::new()?;
+    let mut input = format!("a\t{TEXT}\n").into_bytes();
+    input.resize(100_000_000, b'x');
+    input.extend_from_slice(format!("\nb\t{TEXT}\n").as_bytes());
+    let path = folder.file("in.tsv.gz", gzip(&input)?)?;
+    let ran = run!("ingest", folder.path("d.simdb"), &path, "--json").expect(0);
+    let ran = ran.says("in.tsv.gz, line 2: the record has 99").says("at most 67108864 are allowed");
+    assert_eq!(ran.json()?.last().map(|totals| totals["inserted"].clone()), Some(2.into()));
+    // A limit of one's own, and the longest record it allows.
+    let path = folder.file("limit.tsv", "k\t345678\nk\t3456789\n")?;
+    run!("ingest", folder.path("e.simdb"), &path, "--max-record", "8")
+        .expect(0)
+        .says("limit.tsv, line 2: the record has 10 bytes; at most 8 are allowed");
+    Ok(())
+}
+
+#[test]
+fn formats_are_told_by_name_and_content_and_gzip_by_content() -> TestResult {
+    let folder = Folder::new()?;
+    let json = format!("\u{feff}{{\"id\":\"json\",\"text\":\"{TEXT}\"}}\r\n");
+    let inputs = [
+        folder.file("named.jsonl", &json)?,
+        folder.file("by-content", gzip(json.replace("json", "json in gzip").as_bytes())?)?,
+        folder.file("tab.tsv", format!("tsv\\ttab\t{TEXT}"))?,
+        folder.file("plain.txt", TEXT)?,
+        folder.file("page.html.gz", gzip(format!("<p>{TEXT}</p><script>no</script>").as_bytes())?)?,
+        folder.file("empty.jsonl", "")?,
+    ];
+    let mut command = simdb();
+    command.arg("ingest").arg(folder.path("d.simdb")).args(&inputs).arg("-").arg("--json");
+    let ran = run_with_input(&mut command, format!("stdin\t{TEXT}\n").as_bytes())?.expect(0);
+    // One text in seven forms: one fingerprint.
+    let totals = ran.json()?.pop().unwrap_or_default();
+    assert_eq!((&totals["documents"], &totals["duplicates"]), (&6.into(), &5.into()), "{}", ran.err);
+    for key in ["json", "json in gzip", "tsv\ttab", "stdin"] {
+        run!("get", folder.path("d.simdb"), key).expect(0);
+    }
+    for file in [&inputs[3], &inputs[4]] {
+        run!("get", folder.path("d.simdb"), file).expect(0);
+    }
+    Ok(())
+}
+
+#[test]
+fn inputs_that_cannot_be_read_are_errors_before_anything_is_done() -> TestResult {
+    let folder = Folder::new()?;
+    let good = folder.file("good.tsv", format!("a\t{TEXT}\n"))?;
+    let database = folder.path("d.simdb");
+    run!("ingest", &database, &good, folder.path("")).expect(2).says("is a directory; name the files in it");
+    run!("ingest", &database, &good, folder.path("missing")).expect(2).says("missing: no such file");
+    let archive = folder.file("crawl.warc", "WARC/1.0\r\n")?;
+    assert!(!database.exists());
+    run!("ingest", &database, archive).expect(2).says("is a web archive");
+    Ok(())
+}
+
+#[test]
+fn a_damaged_gzip_file_keeps_what_was_read_before() -> TestResult {
+    let folder = Folder::new()?;
+    let line = |i: u64| {
+        format!("{{\"id\":{i},\"fingerprint\":\"{:016x}\"}}\n", 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(i))
+    };
+    let whole = gzip((0..50_000).map(line).collect::<String>().as_bytes())?;
+    let path = folder.file("cut.jsonl.gz", &whole[..whole.len() / 2])?;
+    run!("ingest", folder.path("d.simdb"), &path)
+        .expect(2)
+        .says("cut.jsonl.gz, line")
+        .says("cannot be read further");
+    let stats = run!("stats", folder.path("d.simdb"), "--json").expect(0).object()?;
+    let documents = stats["documents"].as_u64().unwrap_or(0);
+    assert!((10_000..40_000).contains(&documents), "{documents}");
+    run!("check", folder.path("d.simdb")).expect(0);
+    Ok(())
+}
+
+#[test]
+fn plain_files_that_are_not_utf_8_or_empty_are_told() -> TestResult {
+    let folder = Folder::new()?;
+    let latin = folder.file("latin1.txt", b"caf\xe9 au lait")?;
+    let empty = folder.file("empty.txt", "")?;
+    let ran = run!("ingest", folder.path("d.simdb"), &latin, &empty, "--json").expect(0);
+    let ran = ran.says("latin1.txt: the record is not UTF-8 (byte 4)");
+    let totals = ran.object()?;
+    assert_eq!(
+        (&totals["documents"], &totals["too_short"], &totals["rejected"]),
+        (&1.into(), &1.into(), &1.into())
+    );
+    Ok(())
+}
+
+#[test]
+fn the_first_good_record_decides_whether_fingerprints_are_made_here() -> TestResult {
+    let folder = Folder::new()?;
+    let ready = folder.file("ready.jsonl", "not json\n{\"id\":1,\"fingerprint\":\"00000000000000ff\"}\n")?;
+    let text = folder.file("text.jsonl", format!("{{\"id\":2,\"text\":\"{TEXT}\"}}\n"))?;
+    let external = folder.path("external.simdb");
+    run!("ingest", &external, &ready).expect(0).says("ready.jsonl, line 1");
+    assert_eq!(run!("stats", &external, "--json").expect(0).object()?["scheme"], "external");
+    run!("ingest", &external, &text).expect(0).says("fingerprints made elsewhere (scheme external)");
+    let made_here = folder.path("text.simdb");
+    run!("ingest", &made_here, &text).expect(0);
+    run!("ingest", &made_here, &ready).expect(0).says("say so with `--scheme text-1`");
+    run!("get", &made_here, "1").expect(1);
+    run!("ingest", &made_here, &ready, "--scheme", "text-1").expect(0);
+    run!("get", &made_here, "1").expect(0);
+    run!("ingest", &made_here, &ready, "--scheme", "external")
+        .expect(2)
+        .says("of scheme text-1, not external");
+    run!("ingest", &made_here, &ready, "--scheme", "nonesuch").expect(2).says("no scheme is called");
+    Ok(())
+}
+
+#[test]
+fn standard_input_is_committed_while_it_pauses() -> TestResult {
+    use std::process::Stdio;
+    let folder = Folder::new()?;
+    let mut child = simdb()
+        .args(["ingest", "--json"])
+        .arg(folder.path("d.simdb"))
+        .arg("-")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut stdin = child.stdin.take().expect("standard input is a pipe");
+    let mut out = std::io::BufReader::new(child.stdout.take().expect("standard output is a pipe"));
+    write!(stdin, "a\t{TEXT}\nb\t{TEXT}\n")?;
+    stdin.flush()?;
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut out, &mut line)?;
+    assert!(line.contains("\"key\":\"b\""), "{line}");
+    drop(stdin);
+    assert!(child.wait()?.success());
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! A process killed in the middle of an ingestion leaves exactly what it had committed.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+use std::time::Duration;
+
+use simdb::{Database, OpenOptions};
+
+use crate::support::{Folder, TestResult, assert_sound, run, simdb};
+
+const BATCH: usize = 50;
+
+#[test]
+fn a_killed_ingestion_leaves_whole_batches_and_goes_on_when_repeated() -> TestResult {
+    let folder = Folder::new()?;
+    // Every second document has the fingerprint of the one before it, so that each batch is told once it is durable.
+    let documents = 60_000;
+    let lines: String = (0..documents)
+        .map(|i: u64| format!("{i}\t{:016x}\n", (i / 2).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+        .collect();
+    let input = folder.file("in.tsv", lines)?;
+    let path = folder.path("d.simdb");
+    let mut held = 0;
+    for (round, pause_ms) in [0, 3, 17, 40, 90].into_iter().enumerate() {
+        let mut child = simdb()
+            .arg("ingest")
+            .args([&path, &input])
+            .args(["--input-format", "fingerprints", "--max-distance", "0", "--json", "--limit", "1"])
+            .args(["--batch", &BATCH.to_string()])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let mut out = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
+        // What has been told is durable. After some of it, at no particular moment, the kill.
+        let mut told = None;
+        let mut line = String::new();
+        for _ in 0..=round * 100 {
+            line.clear();
+            if out.read_line(&mut line)? == 0 {
+                break;
+            }
+            let event: serde_json::Value = serde_json::from_str(&line)?;
+            told = event["key"].as_str().and_then(|key| key.parse::<usize>().ok()).or(told);
+        }
+        std::thread::sleep(Duration::from_millis(pause_ms));
+        child.kill()?;
+        child.wait()?;
+        drop(out);
+
+        let database = Database::open(&path, &OpenOptions::new())?;
+        assert_sound(&database)?;
+        let keys = database
+            .snapshot()?
+            .documents()
+            .map(|document| document.map(|it| String::from_utf8_lossy(it.key()).parse::<usize>()))
+            .collect::<simdb::Result<Result<Vec<_>, _>>>()??;
+        // The same command began again from the start: the documents of earlier rounds were replaced by themselves,
+        // so the set is the longest prefix that any round reached, and it ends with a batch.
+        let mut sorted = keys.clone();
+        sorted.sort_unstable();
+        assert!(sorted.iter().copied().eq(0..sorted.len()), "round {round}: not a prefix of the input");
+        assert_eq!(sorted.len() % BATCH, 0, "round {round}: a part of a batch");
+        assert!(
+            told.is_none_or(|told| told < sorted.len()),
+            "round {round}: told {told:?}, held {}",
+            sorted.len()
+        );
+        assert!(sorted.len() >= held, "round {round}: something was lost");
+        held = sorted.len();
+        assert!(
+            held > 0 && held < documents as usize,
+            "round {round}: the kill came too early or too late: {held}"
+        );
+    }
+    let ran =
+        run!("ingest", &path, &input, "--input-format", "fingerprints", "--json", "--max-distance", "0")
+            .expect(0);
+    let totals = ran.json()?.pop().unwrap_or_default();
+    assert_eq!((&totals["documents"], &totals["replaced"]), (&documents.into(), &held.into()));
+    run!("check", &path).expect(0);
+    // The writers were killed, and still the file can be read by those who may not write.
+    run!("stats", &path).expect(0);
+    Ok(())
+}

@@ -1,0 +1,261 @@
+//! The library as a crawler uses it: what each operation promises.
+
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use simdb::{Change, Database, Document, Error, Fingerprint, OpenOptions, Policy, Query, Snapshot};
+
+use crate::support::{Folder, TestResult, assert_sound, document, insert_all, listed};
+
+fn near(snapshot: &Snapshot, bits: u64) -> simdb::Result<Vec<(String, u32)>> {
+    Ok(listed(&snapshot.query(&Query::new(Fingerprint::from_bits(bits)))?))
+}
+
+#[test]
+fn insert_tells_new_unchanged_and_changed_documents_apart() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.database("d.simdb")?;
+    let mut txn = database.begin_write()?;
+    assert_eq!(txn.insert(&document("u", 1))?, None);
+    assert_eq!(txn.insert(&document("u", 1))?, Some(document("u", 1)));
+    assert_eq!(txn.insert(&document("u", 0xff00))?, Some(document("u", 1)));
+    txn.commit()?;
+    let snapshot = database.snapshot()?;
+    assert_eq!(near(&snapshot, 1)?, [], "the old fingerprint is gone");
+    assert_eq!(near(&snapshot, 0xff00)?, [("u".to_owned(), 0)]);
+    assert_eq!(snapshot.stats()?.documents, 1);
+    drop(snapshot);
+    assert_sound(&database)?;
+    Ok(())
+}
+
+#[test]
+fn inserting_twice_is_inserting_once_and_delete_undoes_insert() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.database("d.simdb")?;
+    insert_all(&database, [document("a", 1), document("b", 1), document("a", 1)])?;
+    assert_eq!(near(&database.snapshot()?, 1)?, [("a".to_owned(), 0), ("b".to_owned(), 0)]);
+    let mut txn = database.begin_write()?;
+    assert_eq!(txn.delete("a")?, Some(document("a", 1)));
+    assert_eq!(txn.delete("a")?, None);
+    assert_eq!(txn.delete("b")?, Some(document("b", 1)));
+    txn.commit()?;
+    let stats = database.snapshot()?.stats()?;
+    assert_eq!((stats.documents, stats.fingerprints), (0, 0));
+    assert_sound(&database)?;
+    Ok(())
+}
+
+#[test]
+fn insert_if_new_sees_what_its_transaction_wrote_and_never_its_own_key() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.database("d.simdb")?;
+    let mut txn = database.begin_write()?;
+    assert_eq!(*txn.insert_if_new(&document("a", 0), &Policy::link())?.change(), Change::Inserted);
+    let verdict = txn.insert_if_new(&document("b", 0b111), &Policy::link())?;
+    assert_eq!(listed(verdict.matches()), [("a".to_owned(), 3)]);
+    assert!(verdict.is_duplicate());
+    let again = txn.insert_if_new(&document("a", 0b1111), &Policy::link())?;
+    assert_eq!(listed(again.matches()), [("b".to_owned(), 1)]);
+    assert_eq!(*again.change(), Change::Replaced(document("a", 0)));
+    let alone = txn.insert_if_new(&document("c", u64::MAX), &Policy::skip())?;
+    let itself = txn.insert_if_new(&document("c", u64::MAX), &Policy::skip())?;
+    assert!(!alone.is_duplicate() && !itself.is_duplicate());
+    txn.commit()?;
+    assert_sound(&database)?;
+    Ok(())
+}
+
+#[test]
+fn skip_changes_nothing_even_if_the_key_exists() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.database("d.simdb")?;
+    insert_all(&database, [document("a", 0), document("b", u64::MAX)])?;
+    let mut txn = database.begin_write()?;
+    let verdict = txn.insert_if_new(&document("b", 1), &Policy::skip())?;
+    assert_eq!(*verdict.change(), Change::Skipped);
+    assert_eq!(listed(verdict.matches()), [("a".to_owned(), 1)]);
+    txn.commit()?;
+    assert_eq!(database.snapshot()?.get("b")?, Some(document("b", u64::MAX)));
+    Ok(())
+}
+
+#[test]
+fn replace_lets_the_better_document_survive_and_ties_keep_the_incumbent() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.database("d.simdb")?;
+    let ranked = |key: &str, bits, rank: &[i64]| document(key, bits).with_rank(rank);
+    let mut txn = database.begin_write()?;
+    txn.insert(&ranked("a", 0b0001, &[1]))?;
+    txn.insert(&ranked("b", 0b0010, &[2]))?;
+    let tie = txn.insert_if_new(&ranked("c", 0, &[2]), &Policy::replace())?;
+    assert_eq!((tie.change(), tie.deleted().len(), tie.matches().total()), (&Change::Skipped, 0, 2));
+    let better = txn.insert_if_new(&ranked("c", 0, &[3]), &Policy::replace())?;
+    assert_eq!(*better.change(), Change::Inserted);
+    let deleted: Vec<&[u8]> = better.deleted().iter().map(Document::key).collect();
+    assert_eq!(deleted, [b"a", b"b"]);
+    txn.commit()?;
+    assert_eq!(near(&database.snapshot()?, 0)?, [("c".to_owned(), 0)]);
+    assert_sound(&database)?;
+    Ok(())
+}
+
+#[test]
+fn a_large_group_of_one_fingerprint_is_counted_and_listed_newest_first() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.database("d.simdb")?;
+    let scope = |i: usize| ["", "en", "zh"][i % 3];
+    insert_all(&database, (0..3_000).map(|i| document(format!("{i:04}"), 7).with_scope(scope(i))))?;
+    let snapshot = database.snapshot()?;
+    let all = snapshot.query(&Query::new(Fingerprint::from_bits(7)).limit(4))?;
+    assert_eq!((all.total(), all.total_is_exact()), (3_000, true));
+    let keys: Vec<String> = listed(&all).into_iter().map(|(key, _)| key).collect();
+    assert_eq!(keys, ["2999", "2998", "2997", "2996"]);
+    let in_scopes =
+        snapshot.query(&Query::new(Fingerprint::from_bits(7)).limit(3).scopes(["en", "", "none"]))?;
+    let keys: Vec<String> = listed(&in_scopes).into_iter().map(|(key, _)| key).collect();
+    assert_eq!((in_scopes.total(), keys), (2_000, vec!["2998".into(), "2997".into(), "2995".into()]));
+    assert_eq!(snapshot.query(&Query::new(Fingerprint::from_bits(7)).scopes(["none"]))?.total(), 0);
+    assert_eq!(snapshot.query(&Query::new(Fingerprint::from_bits(7)).limit(0))?.total(), 3_000);
+    assert_eq!(
+        snapshot.query(&Query::new(Fingerprint::from_bits(7)).limit(usize::MAX))?.iter().count(),
+        3_000
+    );
+    Ok(())
+}
+
+#[test]
+fn totals_by_time_are_exact_up_to_the_limit_and_then_say_so() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.database("d.simdb")?;
+    insert_all(&database, (0..1_000).map(|i| document(i.to_string(), 7).with_seen(i)))?;
+    let snapshot = database.snapshot()?;
+    let since = |seen| Query::new(Fingerprint::from_bits(7)).limit(10).since(seen);
+    let few = snapshot.query(&since(995))?;
+    assert_eq!((few.total(), few.total_is_exact(), few.iter().count()), (5, true, 5));
+    let ten = snapshot.query(&since(990))?;
+    assert_eq!((ten.total(), ten.total_is_exact(), ten.iter().count()), (10, true, 10));
+    let more = snapshot.query(&since(0))?;
+    assert_eq!((more.total(), more.total_is_exact(), more.iter().count()), (11, false, 10));
+    assert_eq!(snapshot.query(&since(1_000))?.total(), 0);
+    Ok(())
+}
+
+#[test]
+fn documents_too_short_to_judge_are_stored_and_match_nothing() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.database("d.simdb")?;
+    let mut txn = database.begin_write()?;
+    for key in ["a", "b"] {
+        let verdict = txn.insert_if_new(&Document::new(key, None), &Policy::skip())?;
+        assert_eq!((verdict.change(), verdict.is_duplicate()), (&Change::Inserted, false));
+    }
+    txn.commit()?;
+    let snapshot = database.snapshot()?;
+    assert_eq!(snapshot.get("a")?.map(|it| it.fingerprint()), Some(None));
+    assert_eq!(snapshot.query(&Query::new(Fingerprint::from_bits(0)).max_distance(64))?.total(), 0);
+    let stats = snapshot.stats()?;
+    assert_eq!((stats.documents, stats.too_short, stats.fingerprints), (2, 2, 0));
+    drop(snapshot);
+    assert_sound(&database)?;
+    Ok(())
+}
+
+#[test]
+fn a_snapshot_does_not_change_and_may_outlive_its_database() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.database("d.simdb")?;
+    insert_all(&database, [document("a", 1)])?;
+    let before = database.snapshot()?;
+    let mut txn = database.begin_write()?;
+    txn.insert(&document("b", 1))?;
+    txn.delete("a")?;
+    assert_eq!(near(&database.snapshot()?, 1)?, [("a".to_owned(), 0)], "not committed yet");
+    txn.commit()?;
+    assert_eq!(near(&database.snapshot()?, 1)?, [("b".to_owned(), 0)]);
+    drop(database);
+    assert_eq!(near(&before, 1)?, [("a".to_owned(), 0)]);
+    assert_eq!(before.documents().collect::<simdb::Result<Vec<_>>>()?, [document("a", 1)]);
+    Ok(())
+}
+
+#[test]
+fn threads_read_while_another_writes() -> TestResult {
+    let folder = Folder::new()?;
+    let database = Arc::new(folder.database("d.simdb")?);
+    let start = Arc::new(Barrier::new(3));
+    let readers: Vec<_> = (0..2)
+        .map(|_| {
+            let (database, start) = (database.clone(), start.clone());
+            thread::spawn(move || -> simdb::Result<()> {
+                start.wait();
+                let mut last = 0;
+                while last < 2_000 {
+                    let snapshot = database.snapshot()?;
+                    let total = snapshot.query(&Query::new(Fingerprint::from_bits(7)))?.total();
+                    // Ten documents a commit: no snapshot sees a part of one, nor anything older than before.
+                    assert_eq!((total % 10, snapshot.stats()?.documents), (0, total));
+                    assert!(total >= last);
+                    last = total;
+                }
+                Ok(())
+            })
+        })
+        .collect();
+    start.wait();
+    for batch in 0..200 {
+        insert_all(&database, (0..10).map(|i| document(format!("{batch}-{i}"), 7)))?;
+    }
+    for reader in readers {
+        reader.join().expect("the reader does not panic")?;
+    }
+    Ok(())
+}
+
+#[test]
+fn documents_out_of_bounds_are_refused_and_the_transaction_goes_on() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.database("d.simdb")?;
+    let mut txn = database.begin_write()?;
+    txn.insert(&document("before", 1))?;
+    assert!(matches!(txn.insert(&document("", 1)), Err(Error::KeyLength { bytes: 0 })));
+    assert!(matches!(
+        txn.insert_if_new(&document([0; 5_000], 1), &Policy::link()),
+        Err(Error::KeyLength { bytes: 5_000 })
+    ));
+    assert!(matches!(txn.delete(""), Err(Error::KeyLength { bytes: 0 })));
+    let far = Policy::link().max_distance(65);
+    assert!(matches!(txn.insert_if_new(&document("k", 1), &far), Err(Error::MaxDistance { given: 65 })));
+    txn.insert(&document([0xff; 4_096], 1))?;
+    txn.commit()?;
+    assert_eq!(database.snapshot()?.stats()?.documents, 2);
+    let query = Query::new(Fingerprint::from_bits(1)).max_distance(65);
+    assert!(matches!(database.snapshot()?.query(&query), Err(Error::MaxDistance { given: 65 })));
+    Ok(())
+}
+
+#[test]
+fn reopening_keeps_documents_whole_and_the_options_of_creation() -> TestResult {
+    let folder = Folder::new()?;
+    let database = Database::create(folder.path("d.simdb"), &simdb::CreateOptions::new().max_distance(1))?;
+    let full = document("k", 1).with_rank([1, -2]).with_scope("en").with_payload([0, 255]).with_seen(-5);
+    insert_all(&database, [full.clone(), document("far", 0b1110)])?;
+    drop(database);
+    let database = Database::open(folder.path("d.simdb"), &OpenOptions::new())?;
+    assert_eq!(database.snapshot()?.get("k")?, Some(full));
+    assert_eq!((database.max_distance(), database.scheme().name()), (1, "text-1"));
+    assert_eq!(near(&database.snapshot()?, 1)?.len(), 1, "the max distance of creation is the default");
+    assert_sound(&database)?;
+    Ok(())
+}
+
+#[test]
+fn check_needs_the_database_for_itself() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.database("d.simdb")?;
+    let snapshot = database.snapshot()?;
+    assert!(matches!(database.check(), Err(Error::InUse)));
+    drop(snapshot);
+    assert_sound(&database)?;
+    Ok(())
+}

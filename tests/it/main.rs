@@ -1,0 +1,11 @@
+//! The tests of simdb from outside: library and command-line program.
+
+mod cli;
+mod data;
+mod exactness;
+mod files;
+mod input;
+mod kill;
+mod library;
+mod model;
+mod support;

@@ -1,0 +1,226 @@
+//! Random sequences of operations against a linear scan over a map.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use simdb::{Change, Database, Document, Fingerprint, OnMatch, OpenOptions, Policy, Query};
+
+use crate::support::{Folder, assert_sound, listed};
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Insert(Document),
+    InsertIfNew(Document, OnMatch, u32),
+    Delete(u8),
+    Commit,
+    Drop,
+    Reopen,
+    Query { bits: u64, max_distance: u32, limit: usize, since: Option<i64>, scopes: Option<Vec<String>> },
+}
+
+/// Few keys, fingerprints of a few clusters, few scopes and times: so that everything collides.
+fn documents() -> impl Strategy<Value = Document> {
+    let parts = (0..12u8, prop::option::weighted(0.9, bits()), 0..4i64, scopes(), prop::option::of(0..3i64));
+    parts.prop_map(|(key, bits, seen, scope, rank)| {
+        Document::new([key], bits.map(Fingerprint::from_bits))
+            .with_seen(seen)
+            .with_scope(scope)
+            .with_rank(rank.map(|rank| vec![rank]).unwrap_or_default())
+    })
+}
+
+fn bits() -> impl Strategy<Value = u64> {
+    let centres = prop::sample::select(vec![0, u64::MAX, 0x0123_4567_89ab_cdef]);
+    let flips = prop::collection::vec(prop::sample::select(vec![0u32, 15, 16, 31, 40, 63]), 0..5);
+    (centres, flips)
+        .prop_map(|(centre, flips): (u64, Vec<u32>)| flips.iter().fold(centre, |it, flip| it ^ (1 << flip)))
+}
+
+fn scopes() -> impl Strategy<Value = String> {
+    prop::sample::select(vec!["", "en", "zh"]).prop_map(str::to_owned)
+}
+
+fn operations() -> impl Strategy<Value = Operation> {
+    let on_match = prop::sample::select(vec![OnMatch::Link, OnMatch::Skip, OnMatch::Replace]);
+    let max_distance = prop_oneof![4 => 0..5u32, 1 => 0..=64u32];
+    let query = (
+        bits(),
+        max_distance,
+        0..6usize,
+        prop::option::of(0..4i64),
+        prop::option::of(prop::collection::vec(scopes(), 0..3)),
+    );
+    prop_oneof![
+        6 => documents().prop_map(Operation::Insert),
+        6 => (documents(), on_match, 0..5u32).prop_map(|(it, on_match, k)| Operation::InsertIfNew(it, on_match, k)),
+        2 => (0..12u8).prop_map(Operation::Delete),
+        2 => Just(Operation::Commit),
+        1 => Just(Operation::Drop),
+        1 => Just(Operation::Reopen),
+        4 => query.prop_map(|(bits, max_distance, limit, since, scopes)| {
+            Operation::Query { bits, max_distance, limit, since, scopes }
+        }),
+    ]
+}
+
+/// The oracle: documents by key, each with the order in which it was written.
+#[derive(Clone, Default)]
+struct Model {
+    documents: BTreeMap<Vec<u8>, (u64, Document)>,
+    written: u64,
+}
+
+impl Model {
+    fn insert(&mut self, document: &Document) -> Option<Document> {
+        self.written += 1;
+        self.documents.insert(document.key().to_vec(), (self.written, document.clone())).map(|(_, old)| old)
+    }
+
+    /// All documents within the distance, nearest first, by a linear scan.
+    fn near(
+        &self,
+        query: Fingerprint,
+        max_distance: u32,
+        keep: impl Fn(&Document) -> bool,
+    ) -> Vec<(Document, u32)> {
+        let mut near: Vec<_> = self
+            .documents
+            .values()
+            .filter_map(|(written, document)| {
+                let fingerprint = document.fingerprint()?;
+                let distance = fingerprint.distance(query);
+                (distance <= max_distance && keep(document))
+                    .then_some(((distance, fingerprint, u64::MAX - written), document.clone()))
+            })
+            .collect();
+        near.sort_by_key(|(order, _)| *order);
+        near.into_iter().map(|((distance, ..), document)| (document, distance)).collect()
+    }
+}
+
+fn keys(near: &[(Document, u32)], limit: usize) -> Vec<(String, u32)> {
+    let key = |document: &Document| String::from_utf8_lossy(document.key()).into_owned();
+    near.iter().take(limit).map(|(document, distance)| (key(document), *distance)).collect()
+}
+
+/// What the policy should do, on the model.
+fn insert_if_new(
+    model: &mut Model,
+    document: &Document,
+    on_match: OnMatch,
+    near: &[(Document, u32)],
+) -> Change {
+    if !near.is_empty() {
+        match on_match {
+            OnMatch::Link => {}
+            OnMatch::Skip => return Change::Skipped,
+            OnMatch::Replace => {
+                if !near.iter().all(|(found, _)| document.outranks(found)) {
+                    return Change::Skipped;
+                }
+                for (found, _) in near {
+                    model.documents.remove(found.key());
+                }
+            }
+        }
+    }
+    model.insert(document).map_or(Change::Inserted, Change::Replaced)
+}
+
+fn agree(sequence: &[Operation]) -> Result<(), Box<dyn std::error::Error>> {
+    let folder = Folder::new()?;
+    let mut database = folder.database("model.simdb")?;
+    let mut committed = Model::default();
+    let mut model = Model::default();
+    let mut txn = None;
+    for operation in sequence {
+        if matches!(operation, Operation::Insert(_) | Operation::InsertIfNew(..) | Operation::Delete(_))
+            && txn.is_none()
+        {
+            txn = Some(database.begin_write()?);
+        }
+        match (operation, &mut txn) {
+            (Operation::Insert(document), Some(txn)) => {
+                assert_eq!(txn.insert(document)?, model.insert(document));
+            }
+            (Operation::InsertIfNew(document, on_match, max_distance), Some(txn)) => {
+                let near = document.fingerprint().map_or_else(Vec::new, |it| {
+                    model.near(it, *max_distance, |other| other.key() != document.key())
+                });
+                let policy = Policy::new(*on_match).max_distance(*max_distance).limit(3);
+                let verdict = txn.insert_if_new(document, &policy)?;
+                assert_eq!(listed(verdict.matches()), keys(&near, 3));
+                assert_eq!(verdict.matches().total(), near.len() as u64);
+                assert_eq!(*verdict.change(), insert_if_new(&mut model, document, *on_match, &near));
+            }
+            (Operation::Delete(key), Some(txn)) => {
+                assert_eq!(txn.delete([*key])?, model.documents.remove(&vec![*key]).map(|(_, old)| old));
+            }
+            (Operation::Commit, _) => {
+                if let Some(txn) = txn.take() {
+                    txn.commit()?;
+                }
+                committed = model.clone();
+            }
+            (Operation::Drop, _) => {
+                txn = None;
+                model = committed.clone();
+            }
+            (Operation::Reopen, _) => {
+                txn = None;
+                model = committed.clone();
+                let path = database.path().to_owned();
+                drop(database);
+                database = Database::open(path, &OpenOptions::new())?;
+            }
+            (Operation::Query { bits, max_distance, limit, since, scopes }, _) => {
+                let fingerprint = Fingerprint::from_bits(*bits);
+                let near = committed.near(fingerprint, *max_distance, |document| {
+                    since.is_none_or(|since| document.seen() >= since)
+                        && scopes.as_ref().is_none_or(|scopes| scopes.iter().any(|it| it == document.scope()))
+                });
+                let mut query = Query::new(fingerprint).max_distance(*max_distance).limit(*limit);
+                if let Some(since) = since {
+                    query = query.since(*since);
+                }
+                if let Some(scopes) = scopes {
+                    query = query.scopes(scopes);
+                }
+                let found = database.snapshot()?.query(&query)?;
+                assert_eq!(listed(&found), keys(&near, *limit));
+                if found.total_is_exact() {
+                    assert_eq!(found.total(), near.len() as u64);
+                } else {
+                    assert!(since.is_some() && found.total() == *limit as u64 + 1 && near.len() > *limit);
+                }
+            }
+            (_, None) => unreachable!("a transaction was begun"),
+        }
+    }
+    drop(txn);
+    let stored: BTreeMap<_, _> = database
+        .snapshot()?
+        .documents()
+        .map(|document| document.map(|it| (it.key().to_vec(), it)))
+        .collect::<simdb::Result<_>>()?;
+    let expected: BTreeMap<_, _> = committed.documents.into_iter().map(|(key, (_, it))| (key, it)).collect();
+    assert_eq!(stored, expected);
+    for document in expected.values() {
+        assert_eq!(database.snapshot()?.get(document.key())?.as_ref(), Some(document));
+    }
+    assert_sound(&database)?;
+    Ok(())
+}
+
+proptest! {
+    // Failing sequences are shrunk, printed and kept in proptest-regressions.
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #[test]
+    fn every_sequence_of_operations_agrees_with_a_linear_scan(
+        sequence in prop::collection::vec(operations(), 1..80),
+    ) {
+        if let Err(error) = agree(&sequence) {
+            return Err(TestCaseError::fail(error.to_string()));
+        }
+    }
+}

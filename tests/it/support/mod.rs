@@ -1,0 +1,168 @@
+//! What several tests need, each once.
+
+use std::error::Error;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use simdb::{CreateOptions, Database, Document, Fingerprint, Matches, Scheme};
+use tempfile::TempDir;
+
+pub(crate) type TestResult = Result<(), Box<dyn Error>>;
+
+/// A folder of its own for a test, removed at its end, and names in it.
+pub(crate) struct Folder(TempDir);
+
+impl Folder {
+    pub(crate) fn new() -> std::io::Result<Self> {
+        Ok(Self(TempDir::new()?))
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Writes a file.
+    pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> std::io::Result<PathBuf> {
+        let path = self.path(name);
+        std::fs::write(&path, content)?;
+        Ok(path)
+    }
+
+    /// Creates a database of ready fingerprints.
+    pub(crate) fn database(&self, name: &str) -> simdb::Result<Database> {
+        Database::create(self.path(name), &CreateOptions::new().scheme(Scheme::External))
+    }
+}
+
+/// A document seen at time 0.
+pub(crate) fn document(key: impl Into<Vec<u8>>, bits: u64) -> Document {
+    Document::new(key, Fingerprint::from_bits(bits)).with_seen(0)
+}
+
+/// Inserts all documents in one transaction.
+pub(crate) fn insert_all(
+    database: &Database,
+    documents: impl IntoIterator<Item = Document>,
+) -> simdb::Result<()> {
+    let mut txn = database.begin_write()?;
+    for document in documents {
+        txn.insert(&document)?;
+    }
+    txn.commit()
+}
+
+/// Keys and distances of matches, in order.
+pub(crate) fn listed(matches: &Matches) -> Vec<(String, u32)> {
+    let key = |document: &Document| String::from_utf8_lossy(document.key()).into_owned();
+    matches.iter().map(|found| (key(&found.document), found.distance)).collect()
+}
+
+/// A sound check of a database.
+pub(crate) fn assert_sound(database: &Database) -> simdb::Result<()> {
+    let report = database.check()?;
+    assert!(report.is_sound(), "{:?}", report.problems);
+    Ok(())
+}
+
+/// A file of the bundled data.
+pub(crate) fn bundled(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+/// The folder of real data that SIMDB_DATA names, or `None`, said on standard error, where it is not set.
+pub(crate) fn real_data(test: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("SIMDB_DATA").map(PathBuf::from);
+    if folder.is_none() {
+        // Past the capture of the test harness, so that the skipped test is seen.
+        _ = writeln!(std::io::stderr(), "skipped without SIMDB_DATA: {test}");
+    }
+    folder
+}
+
+/// The little-endian fingerprints of a file.
+pub(crate) fn fingerprints(path: &Path) -> std::io::Result<Vec<u64>> {
+    let bytes = std::fs::read(path)?;
+    Ok(bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect())
+}
+
+/// The rows of a tab-separated file with a header.
+pub(crate) fn rows(path: &Path) -> std::io::Result<Vec<Vec<String>>> {
+    let text = std::fs::read_to_string(path)?;
+    Ok(text.lines().skip(1).map(|line| line.split('\t').map(str::to_owned).collect()).collect())
+}
+
+/// The program under test.
+pub(crate) fn simdb() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_simdb"))
+}
+
+/// What a run of the program gave.
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ran {
+    /// The objects on standard output.
+    pub(crate) fn json(&self) -> Result<Vec<Value>, serde_json::Error> {
+        self.out.lines().map(serde_json::from_str).collect()
+    }
+
+    /// The only object on standard output.
+    pub(crate) fn object(&self) -> Result<Value, Box<dyn Error>> {
+        let mut objects = self.json()?;
+        match (objects.pop(), objects.is_empty()) {
+            (Some(object), true) => Ok(object),
+            _ => Err(format!("not one object: {}", self.out).into()),
+        }
+    }
+
+    /// Checks the exit code, showing what was printed if it is another.
+    #[track_caller]
+    pub(crate) fn expect(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "standard output:\n{}\nstandard error:\n{}", self.out, self.err);
+        self
+    }
+
+    /// Checks that standard error says something.
+    #[track_caller]
+    pub(crate) fn says(self, text: &str) -> Self {
+        assert!(self.err.contains(text), "{text:?} is not in standard error:\n{}", self.err);
+        self
+    }
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+/// Arguments of the program, of any kind that names something.
+macro_rules! run {
+    ($($argument:expr),+ $(,)?) => {{
+        let mut command = $crate::support::simdb();
+        $(command.arg($argument);)+
+        $crate::support::Ran::from(command.stdin(std::process::Stdio::null()).output()?)
+    }};
+}
+pub(crate) use run;
+
+/// Runs the program with `input` on standard input.
+pub(crate) fn run_with_input(command: &mut Command, input: &[u8]) -> std::io::Result<Ran> {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut stdin = child.stdin.take().expect("standard input is a pipe");
+    let input = input.to_vec();
+    // From another thread, since the program may fill standard output before it has read everything.
+    let writer = std::thread::spawn(move || _ = stdin.write_all(&input));
+    let output = child.wait_with_output()?;
+    writer.join().expect("writing does not panic");
+    Ok(output.into())
+}
