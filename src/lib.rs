@@ -21,3 +21,8 @@ pub use text::{Fingerprinter, Scheme};
 
 #[doc = include_str!("../docs/format.md")]
 pub mod format {}
+
+/// The examples of the guide are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/guide.md")]
+mod guide {}
