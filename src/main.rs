@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         Ok(answer) => answer.into(),
         Err(error) => {
             eprintln!("simdb: {}", chain(error.as_ref()));
-            cli::Answer::of_error(error.as_ref()).into()
+            cli::Answer::CouldNotTell.into()
         }
     }
 }

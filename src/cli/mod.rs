@@ -60,17 +60,13 @@ enum Command {
 pub(crate) enum Answer {
     Yes,
     No,
+    /// Also the answer of every error.
     CouldNotTell,
 }
 
 impl Answer {
     fn yes_if(yes: bool) -> Self {
         if yes { Self::Yes } else { Self::No }
-    }
-
-    /// Every error leaves the question open.
-    pub(crate) fn of_error(_: &(dyn std::error::Error + 'static)) -> Self {
-        Self::CouldNotTell
     }
 }
 
@@ -100,7 +96,7 @@ pub(crate) fn run(cli: Cli) -> Run {
         Command::Fingerprint(arguments) => fingerprint::run(&arguments, &mut output),
         Command::Distance(arguments) => distance::run(&arguments, &mut output),
     }?;
-    output.finish()?;
+    output.flush()?;
     Ok(answer)
 }
 
@@ -169,8 +165,8 @@ fn parse_scheme(name: &str) -> Result<Scheme, Error> {
     name.parse()
 }
 
-/// Opens a database to read it: several such commands can run at once, and the permission to read suffices. Only
-/// a file whose writer was killed in the middle of an old-style commit has to be recovered first.
+/// Opens a database to read it: several such commands can run at once, and the permission to read suffices. Should
+/// the engine have to recover the file first, it is opened for writing.
 fn open_to_read(path: &Path) -> Result<Database, Error> {
     match Database::open(path, &OpenOptions::new().read_only(true)) {
         Err(Error::NeedsRecovery { .. }) => open_to_write(path),

@@ -47,17 +47,16 @@ impl Output {
         self.unless_closed(flushed)
     }
 
-    pub(super) fn finish(&mut self) -> io::Result<()> {
-        self.flush()
-    }
-
     fn unless_closed(&mut self, written: io::Result<()>) -> io::Result<()> {
         match written {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 self.closed = true;
                 Ok(())
             }
-            written => written,
+            // The caller cannot know from the error alone which file is meant.
+            written => written.map_err(|error| {
+                io::Error::new(error.kind(), format!("standard output cannot be written: {error}"))
+            }),
         }
     }
 }

@@ -78,7 +78,9 @@ impl Records {
         if self.inputs.options().format == InputFormat::Fingerprints {
             return Ok(Scheme::External);
         }
-        loop {
+        // So many bad records in front, and there is hardly a good one behind.
+        const MOST_READ_AHEAD: usize = 1_000;
+        while self.ahead.len() < MOST_READ_AHEAD {
             let chunk = self.inputs.next_chunk(1)?;
             let Some(raw) = chunk.into_iter().next() else { return Ok(Scheme::default()) };
             let parsed = Record::parse(raw.clone(), self.inputs.options());
@@ -90,6 +92,7 @@ impl Records {
                 Err(_) => {}
             }
         }
+        Ok(Scheme::default())
     }
 
     /// The next records that are at hand, parsed and turned into something on all cores; none at the end.
@@ -192,11 +195,11 @@ impl<'d> Ingest<'d> {
         self
     }
 
-    /// How many documents are committed together, at least 1; fewer where the input pauses for a second. Default:
-    /// 10,000.
+    /// How many records are committed together, at least 1; fewer where the input pauses for a second, and where what
+    /// is to be told of them takes more than 64 MiB. Default: 10,000.
     #[must_use]
-    pub fn batch(mut self, documents: usize) -> Self {
-        self.batch = documents.max(1);
+    pub fn batch(mut self, records: usize) -> Self {
+        self.batch = records.max(1);
         self
     }
 
@@ -235,6 +238,7 @@ impl<'d> Ingest<'d> {
             observe,
             txn: None,
             pending: Vec::new(),
+            pending_bytes: 0,
             in_batch: 0,
             totals: Totals::default(),
             began: Instant::now(),
@@ -273,6 +277,8 @@ struct Batches<'i, F> {
     observe: F,
     txn: Option<WriteTxn>,
     pending: Vec<Pending>,
+    /// About how much memory `pending` takes: payloads can make a batch of verdicts large.
+    pending_bytes: usize,
     in_batch: usize,
     totals: Totals,
     began: Instant,
@@ -320,6 +326,8 @@ impl<F: FnMut(Event<'_>)> Batches<'_, F> {
         let verdict = txn.insert_if_new(&document, &self.ingest.policy)?;
         self.totals.add(&document, &verdict);
         if verdict.is_duplicate() {
+            let listed = verdict.matches().iter().map(|found| &found.document).chain(verdict.deleted());
+            self.pending_bytes += listed.chain([&document]).map(bytes_of).sum::<usize>();
             self.pending.push(Pending::Duplicate(Box::new((document, verdict))));
         }
         self.commit_full()
@@ -327,7 +335,9 @@ impl<F: FnMut(Event<'_>)> Batches<'_, F> {
 
     fn commit_full(&mut self) -> Result<()> {
         self.in_batch += 1;
-        if self.in_batch < self.ingest.batch { Ok(()) } else { self.commit() }
+        const MOST_PENDING_BYTES: usize = 64 << 20;
+        let is_full = self.in_batch >= self.ingest.batch || self.pending_bytes > MOST_PENDING_BYTES;
+        if is_full { self.commit() } else { Ok(()) }
     }
 
     /// Commits the batch and tells what was in it.
@@ -342,10 +352,16 @@ impl<F: FnMut(Event<'_>)> Batches<'_, F> {
                 Pending::Rejected(rejected) => Event::Rejected(rejected),
             });
         }
+        self.pending_bytes = 0;
         if self.in_batch > 0 {
             self.in_batch = 0;
             (self.observe)(Event::Committed { totals: &self.totals });
         }
         Ok(())
     }
+}
+
+/// About how much memory a document takes.
+fn bytes_of(document: &Document) -> usize {
+    size_of::<Document>() + document.key().len() + document.scope().len() + document.payload().len()
 }

@@ -1,6 +1,7 @@
 //! Raw records to records: JSON Lines, tab-separated, plain text and fingerprints.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -17,7 +18,7 @@ use crate::text::{Fingerprinter, Scheme};
 /// A document to be, as an input gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    source_name: Arc<str>,
+    path: Arc<Path>,
     line: Option<u64>,
     key: Option<Vec<u8>>,
     content: Content,
@@ -151,19 +152,19 @@ impl fmt::Display for Reason {
 impl Record {
     /// Reads a raw record.
     pub(super) fn parse(raw: Raw, options: &ReadOptions) -> Result<Self, Rejected> {
-        let Raw { source_name, line, format, content } = raw;
+        let Raw { path, line, format, content } = raw;
         let parsed = match content {
             RawContent::TooLong(bytes) => Err(Reason::TooLong { bytes, max_bytes: options.max_record_bytes }),
             RawContent::Bytes(bytes) => match format {
                 InputFormat::Jsonl => parse_json(&bytes, options),
                 InputFormat::Tsv => parse_tsv(&bytes),
                 InputFormat::Fingerprints => parse_fingerprint(&bytes),
-                InputFormat::Text | InputFormat::Auto => parse_text(&source_name, bytes),
+                InputFormat::Text | InputFormat::Auto => parse_text(&path, bytes),
             },
         };
         match parsed {
-            Ok((key, content, parts)) => Ok(Self { source_name, line, key, content, parts }),
-            Err(reason) => Err(Rejected { source_name: source_name.to_string(), line, reason }),
+            Ok((key, content, parts)) => Ok(Self { path, line, key, content, parts }),
+            Err(reason) => Err(Rejected { source_name: path.display().to_string(), line, reason }),
         }
     }
 
@@ -222,7 +223,7 @@ impl Record {
     }
 
     fn rejected(&self, reason: Reason) -> Rejected {
-        Rejected { source_name: self.source_name.to_string(), line: self.line, reason }
+        Rejected { source_name: self.path.display().to_string(), line: self.line, reason }
     }
 }
 
@@ -257,14 +258,15 @@ fn utf8(bytes: &[u8]) -> Result<&str, Reason> {
     std::str::from_utf8(bytes).map_err(|error| Reason::NotUtf8 { valid_bytes: error.valid_up_to() })
 }
 
-fn parse_text(path: &str, bytes: Vec<u8>) -> Result<Parsed, Reason> {
+fn parse_text(path: &Path, bytes: Vec<u8>) -> Result<Parsed, Reason> {
     let text = String::from_utf8(bytes)
         .map_err(|error| Reason::NotUtf8 { valid_bytes: error.utf8_error().valid_up_to() })?;
-    let name = path.to_lowercase();
+    let name = path.to_string_lossy().to_lowercase();
     let name = name.strip_suffix(".gz").unwrap_or(&name);
     let is_html = [".html", ".htm", ".xhtml"].iter().any(|ending| name.ends_with(ending));
     let content = if is_html { Content::Html(text) } else { Content::Text(text) };
-    Ok((Some(path.as_bytes().to_vec()), content, Parts::default()))
+    // The name as the system has it: on Unix it need not be UTF-8.
+    Ok((Some(path.as_os_str().as_encoded_bytes().to_vec()), content, Parts::default()))
 }
 
 fn parse_tsv(line: &[u8]) -> Result<Parsed, Reason> {
@@ -347,12 +349,14 @@ fn from_base64(name: &'static str, encoded: &str) -> Result<Vec<u8>, Reason> {
 
 fn unix_seconds(name: &'static str, value: &Value) -> Result<i64, Reason> {
     let seconds = match value {
-        Value::Number(number) => number.as_i64(),
+        // Floats are what many programs print a time as; fractions of a second are dropped.
+        Value::Number(number) => number
+            .as_i64()
+            .or_else(|| number.as_f64().filter(|it| it.abs() < 1e15).map(|it| it.floor() as i64)),
         Value::String(text) => text.parse().ok().map(jiff::Timestamp::as_second),
         _ => None,
     };
-    seconds
-        .ok_or(Reason::Field { name, expected: "a whole number of Unix seconds, or a time as in RFC 3339," })
+    seconds.ok_or(Reason::Field { name, expected: "a number of Unix seconds, or a time as in RFC 3339," })
 }
 
 fn rank(value: &Value) -> Result<Vec<i64>, Reason> {
@@ -461,7 +465,7 @@ mod tests {
 
     fn parse_as(format: InputFormat, line: &[u8], options: &ReadOptions) -> Result<Record, Rejected> {
         let content = RawContent::Bytes(line.to_vec());
-        Record::parse(Raw { source_name: "in".into(), line: Some(7), format, content }, options)
+        Record::parse(Raw { path: Path::new("in").into(), line: Some(7), format, content }, options)
     }
 
     fn json(line: &str) -> Result<Record, Rejected> {
@@ -500,6 +504,8 @@ mod tests {
         let parts =
             |fields: &str| json(&format!(r#"{{"id":1,"text":"t",{fields}}}"#)).map(|record| record.parts);
         assert_eq!(parts(r#""seen":-5"#)?.seen, Some(-5));
+        assert_eq!(parts(r#""seen":1700000000.75"#)?.seen, Some(1_700_000_000));
+        assert!(parts(r#""seen":1e300"#).is_err());
         assert_eq!(parts(r#""time":"1970-01-01T01:00:01+01:00""#)?.seen, Some(1));
         assert_eq!(parts(r#""seen":9,"time":"1970-01-01T00:00:01Z""#)?.seen, Some(9));
         assert_eq!(parts(r#""rank":5"#)?.rank, [5]);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -85,7 +85,7 @@ impl ReadOptions {
 /// A record as it stands in its input.
 #[derive(Clone, Debug)]
 pub(super) struct Raw {
-    pub(super) source_name: Arc<str>,
+    pub(super) path: Arc<Path>,
     /// From 1; `None` where the whole input is the record.
     pub(super) line: Option<u64>,
     /// Never [`InputFormat::Auto`].
@@ -136,7 +136,7 @@ impl Inputs {
     pub(super) fn open(paths: Vec<PathBuf>, options: ReadOptions) -> Result<Self> {
         let mut total = Some(0);
         for path in &paths {
-            let bytes = if path == Path::new(STDIN) { None } else { Some(readable_bytes(path)?) };
+            let bytes = if path == Path::new(STDIN) { None } else { readable_bytes(path)? };
             total = total.zip(bytes).map(|(total, bytes)| total + bytes);
         }
         let progress = Progress { read: Arc::default(), total };
@@ -184,11 +184,10 @@ impl Inputs {
     }
 }
 
-/// The size of a file that can be opened, or why it cannot.
-fn readable_bytes(path: &Path) -> Result<u64> {
-    let metadata = File::open(path)
-        .and_then(|file| file.metadata())
-        .map_err(|source| cannot_read(path, None, &source))?;
+/// The size of a regular file that can be opened, `None` for a pipe and the like; or why it cannot be read.
+fn readable_bytes(path: &Path) -> Result<Option<u64>> {
+    let failed = |source| cannot_read(path, None, &source);
+    let metadata = fs::metadata(path).map_err(failed)?;
     if metadata.is_dir() {
         return Err(Error::Input {
             source_name: path.display().to_string(),
@@ -196,7 +195,12 @@ fn readable_bytes(path: &Path) -> Result<u64> {
             reason: "is a directory; name the files in it, for example with `DIRECTORY/*`".to_owned(),
         });
     }
-    Ok(metadata.len())
+    if !metadata.is_file() {
+        // Opening a pipe and closing it again would end whoever writes to it.
+        return Ok(None);
+    }
+    File::open(path).map_err(failed)?;
+    Ok(Some(metadata.len()))
 }
 
 fn cannot_read(path: &Path, line: Option<u64>, source: &io::Error) -> Error {
@@ -215,8 +219,7 @@ impl fmt::Debug for Lines {
 
 /// One input, cut into records.
 struct Lines {
-    path: PathBuf,
-    source_name: Arc<str>,
+    path: Arc<Path>,
     reader: BufReader<Box<dyn Read + Send>>,
     format: InputFormat,
     max_record_bytes: usize,
@@ -241,8 +244,7 @@ impl Lines {
         let reader: Box<dyn Read + Send> =
             Box::new(Cursor::new(without_byte_order_mark(beginning)).chain(rest));
         Ok(Self {
-            path: path.to_owned(),
-            source_name: path.display().to_string().into(),
+            path: path.into(),
             reader: BufReader::with_capacity(256 << 10, reader),
             format,
             max_record_bytes: options.max_record_bytes,
@@ -261,12 +263,7 @@ impl Lines {
             self.read_line().map_err(|source| cannot_read(&self.path, Some(self.lines + 1), &source))?
         };
         let line = (self.format != InputFormat::Text).then_some(self.lines);
-        Ok(read.map(|content| Raw {
-            source_name: self.source_name.clone(),
-            line,
-            format: self.format,
-            content,
-        }))
+        Ok(read.map(|content| Raw { path: self.path.clone(), line, format: self.format, content }))
     }
 
     /// Whether the next record is not at hand, so that reading it may wait.

@@ -132,6 +132,29 @@ fn inputs_that_cannot_be_read_are_errors_before_anything_is_done() -> TestResult
     Ok(())
 }
 
+#[cfg(unix)]
+#[test]
+fn pipes_and_names_that_are_not_utf_8_are_read() -> TestResult {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    let folder = Folder::new()?;
+    let pipe = folder.path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status()?.success());
+    let writer = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::write(pipe, format!("a\t{TEXT}\n"))
+    });
+    run!("ingest", folder.path("d.simdb"), &pipe, "--input-format", "tsv").expect(0);
+    writer.join().expect("the writer does not panic")?;
+    run!("get", folder.path("d.simdb"), "a").expect(0);
+    let odd = folder.path("").join(OsStr::from_bytes(b"caf\xe9.txt"));
+    std::fs::write(&odd, TEXT)?;
+    run!("ingest", folder.path("d.simdb"), &odd).expect(0);
+    let document = run!("get", folder.path("d.simdb"), &odd, "--json").expect(0).object()?;
+    assert!(document["key_base64"].is_string(), "{document}");
+    Ok(())
+}
+
 #[test]
 fn a_damaged_gzip_file_keeps_what_was_read_before() -> TestResult {
     let folder = Folder::new()?;

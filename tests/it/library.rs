@@ -12,6 +12,16 @@ fn near(snapshot: &Snapshot, bits: u64) -> simdb::Result<Vec<(String, u32)>> {
 }
 
 #[test]
+fn handles_may_be_sent_and_shared() {
+    fn assert_shared<T: Send + Sync + 'static>() {}
+    fn assert_sent<T: Send + 'static>() {}
+    assert_shared::<Database>();
+    assert_shared::<Snapshot>();
+    assert_sent::<simdb::WriteTxn>();
+    assert_shared::<Error>();
+}
+
+#[test]
 fn insert_tells_new_unchanged_and_changed_documents_apart() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
