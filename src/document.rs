@@ -1,5 +1,6 @@
 //! What is stored: a document, the bounds of its parts, and which of two documents is worth more.
 
+use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::{Error, Result};
@@ -29,7 +30,7 @@ use crate::fingerprint::Fingerprint;
 ///     .with_scope("en");
 /// assert_eq!(document.key(), b"https://example.org/");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Document {
     key: Vec<u8>,
     fingerprint: Option<Fingerprint>,
@@ -139,6 +140,20 @@ impl Document {
             return Err(Error::RankLength { numbers: self.rank.len() });
         }
         Ok(())
+    }
+}
+
+/// Shows the key as text and the payload by its length.
+impl fmt::Debug for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Document")
+            .field("key", &String::from_utf8_lossy(&self.key))
+            .field("fingerprint", &self.fingerprint)
+            .field("seen", &self.seen)
+            .field("rank", &self.rank)
+            .field("scope", &self.scope)
+            .field("payload_bytes", &self.payload.len())
+            .finish()
     }
 }
 

@@ -182,7 +182,7 @@ impl fmt::Display for Error {
             }
             Self::Damaged { table, key, problem } => write!(
                 f,
-                "the database is damaged: table {table}, key {key}: {problem}; run `simdb check` and restore a copy"
+                "the database is damaged: table {table}, key {key}: {problem}; restore a copy, or build the database anew"
             ),
             Self::ReadOnly => f.write_str("the database was opened read-only"),
             Self::InUse => {
@@ -190,11 +190,11 @@ impl fmt::Display for Error {
             }
             Self::SchemeMismatch { stored, given } => write!(
                 f,
-                "the file holds fingerprints of scheme {stored}, not {given}; fingerprints of different schemes \
-                 cannot be compared: create a new file for scheme {given}"
+                "the database holds fingerprints of scheme {stored}, not {given}; fingerprints of different schemes \
+                 cannot be compared: create a new database for scheme {given}"
             ),
             Self::ExternalScheme => f.write_str(
-                "the file holds fingerprints made elsewhere (scheme external), so simdb cannot make one from a \
+                "the database holds fingerprints made elsewhere (scheme external), so simdb cannot make one from a \
                  text that compares with them: give a fingerprint instead",
             ),
             Self::KeyLength { bytes: 0 } => f.write_str("the key is empty"),
@@ -223,8 +223,8 @@ impl fmt::Display for Error {
             Self::Aborted => f.write_str(
                 "an operation of this transaction failed before, and nothing of it was stored: begin a new one",
             ),
-            Self::TooManyScopes => f.write_str("the database holds 2^32 - 1 scopes, and can hold no more"),
-            Self::Corrupted(_) => f.write_str("the database file is damaged; run `simdb check` and restore a copy"),
+            Self::TooManyScopes => f.write_str("the database holds 2^32 - 2 scopes, and can hold no more"),
+            Self::Corrupted(_) => f.write_str("the database file is damaged; restore a copy, or build it anew"),
             Self::Storage(_) => f.write_str("cannot read or write the database file"),
         }
     }

@@ -16,10 +16,10 @@ fn main() -> ExitCode {
             return if answered { ExitCode::SUCCESS } else { ExitCode::from(2) };
         }
     };
-    match cli::run(command) {
+    match cli::run(&command) {
         Ok(answer) => answer.into(),
         Err(error) => {
-            eprintln!("simdb: {}", chain(error.as_ref()));
+            cli::complain(&chain(error.as_ref()));
             cli::Answer::CouldNotTell.into()
         }
     }

@@ -3,13 +3,13 @@
 use serde_json::json;
 use simdb::{Error, Problem};
 
-use super::output::Output;
+use super::output::{Output, complain};
 use super::{Answer, DatabaseArgument, Run, open_to_write};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    database: DatabaseArgument,
+    pub(super) database: DatabaseArgument,
 }
 
 /// Damage is the answer no, also where the file is too damaged to be opened as what it is.
@@ -18,11 +18,11 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
     let report = match open_to_write(path).and_then(|database| database.check()) {
         Ok(report) => report,
         Err(error @ (Error::Damaged { .. } | Error::Corrupted(_))) => {
-            eprintln!("simdb: {}", crate::chain(&error));
+            complain(&crate::chain(&error));
             output.print(
                 || json!({"sound": false, "problems": [crate::chain(&error)], "total_problems": 1}),
                 || format!("{}: damaged", path.display()),
-            )?;
+            );
             return Ok(Answer::No);
         }
         Err(error) => return Err(error.into()),
@@ -30,7 +30,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
     let problems: Vec<String> = report.problems.iter().map(Problem::to_string).collect();
     if !output.is_json() {
         for problem in &problems {
-            output.print(|| json!(null), || problem.clone())?;
+            output.print(|| json!(null), || problem.clone());
         }
     }
     output.print(
@@ -52,6 +52,6 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
             ),
             total => format!("{}: damaged; {total} problems", path.display()),
         },
-    )?;
+    );
     Ok(Answer::yes_if(report.is_sound()))
 }

@@ -4,13 +4,13 @@ use std::ffi::OsString;
 
 use serde_json::Value;
 
-use super::output::{Output, key_fields, printable};
+use super::output::{Output, complain, key_fields, printable};
 use super::{Answer, DatabaseArgument, Run, key_bytes, open_to_write};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    database: DatabaseArgument,
+    pub(super) database: DatabaseArgument,
 
     /// The keys of the documents
     #[arg(required = true, value_name = "KEY")]
@@ -32,12 +32,12 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
         if output.is_json() {
             let mut object = key_fields(Some(key));
             object.insert("deleted".to_owned(), (*was_there).into());
-            output.print(|| Value::Object(object), String::new)?;
+            output.print(|| Value::Object(object), String::new);
         } else if *was_there {
-            output.print(|| Value::Null, || format!("deleted {}", printable(key)))?;
+            output.print(|| Value::Null, || format!("deleted {}", printable(key)));
         }
         if !was_there {
-            eprintln!("simdb: {}: no such key", printable(key));
+            complain(&format!("{}: no such key", printable(key)));
         }
     }
     Ok(Answer::yes_if(deleted.iter().all(|(_, was_there)| *was_there)))

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use serde_json::Value;
-use simdb::Scheme;
-use simdb::ingest::{Fingerprinting, Records};
+use simdb::ingest::{Fingerprinting, Records, Rejected};
+use simdb::{Fingerprinter, Scheme};
 
-use super::output::{Output, add_fingerprint, key_fields, printable};
+use super::output::{Output, add_fingerprint, complain, key_fields, printable};
 use super::{Answer, Reading, Run, parse_scheme};
 
 #[derive(clap::Args)]
@@ -26,13 +26,14 @@ pub(super) struct Arguments {
 /// Prints for each document its fingerprint, a tab and its key: what `--input-format fingerprints` reads, the other
 /// way round, like the checksum programs.
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
+    Fingerprinter::new(arguments.scheme)?;
     let rule = Fingerprinting::new(arguments.scheme, Some(arguments.scheme))?;
     let mut records = Records::open(&arguments.files, arguments.reading.options())?;
     let mut rejected_any = false;
     while !output.is_closed() {
         let chunk = records.next_chunk(|record| {
             let fingerprint = record.fingerprint(rule)?;
-            Ok((record.key().unwrap_or_default().to_vec(), fingerprint))
+            Ok::<_, Rejected>((record.key().unwrap_or_default().to_vec(), fingerprint))
         })?;
         if chunk.is_empty() {
             break;
@@ -49,10 +50,10 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
                         let digits = fingerprint.map_or("too short       ".to_owned(), |it| it.to_string());
                         format!("{digits}\t{}", printable(&key))
                     },
-                )?,
+                ),
                 Err(rejected) => {
                     rejected_any = true;
-                    eprintln!("simdb: rejected: {rejected}");
+                    complain(&format!("rejected: {rejected}"));
                 }
             }
         }

@@ -4,13 +4,13 @@ use std::ffi::OsString;
 
 use serde_json::Value;
 
-use super::output::{Output, document_fields, printable};
+use super::output::{Output, complain, document_fields, printable};
 use super::{Answer, DatabaseArgument, Run, key_bytes, open_to_read};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    database: DatabaseArgument,
+    pub(super) database: DatabaseArgument,
 
     /// The key of the document
     key: OsString,
@@ -20,12 +20,12 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
     let database = open_to_read(&arguments.database.database)?;
     let key = key_bytes(&arguments.key);
     let Some(document) = database.snapshot()?.get(&key)? else {
-        eprintln!("simdb: {}: no such key", printable(&key));
+        complain(&format!("{}: no such key", printable(&key)));
         return Ok(Answer::No);
     };
     let fields = document_fields(&document);
     if output.is_json() {
-        output.print(|| Value::Object(fields), String::new)?;
+        output.print(|| Value::Object(fields), String::new);
         return Ok(Answer::Yes);
     }
     for (name, value) in fields {
@@ -33,7 +33,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
             Value::String(text) => printable(text.as_bytes()).into_owned(),
             value => value.to_string(),
         };
-        output.print(|| Value::Null, || format!("{name}\t{value}"))?;
+        output.print(|| Value::Null, || format!("{name}\t{value}"));
     }
     Ok(Answer::Yes)
 }

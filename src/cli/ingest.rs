@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use simdb::ingest::{Event, Ingest, Progress, Records, Totals};
 use simdb::{Change, CreateOptions, Database, Document, Error, OnMatch, Policy, Scheme, Verdict};
 
-use super::output::{Output, add_fingerprint, add_matches, key_fields, matches_line, printable};
+use super::output::{Output, add_fingerprint, add_matches, complain, key_fields, matches_line, printable};
 use super::{Answer, DatabaseArgument, Reading, Run, max_distance_parser, open_to_write, parse_scheme};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// The database file; created if it does not exist
     #[command(flatten)]
-    database: DatabaseArgument,
+    pub(super) database: DatabaseArgument,
 
     /// Files to read, gzip or not; `-` is standard input
     #[arg(required = true, value_name = "INPUT")]
@@ -25,11 +25,11 @@ pub(super) struct Arguments {
     reading: Reading,
 
     /// The distance, inclusive, at which documents match [default: that of the database, 3 for a new one]
-    #[arg(long, value_name = "K", value_parser = max_distance_parser())]
+    #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
     max_distance: Option<u32>,
 
     /// How many near-duplicates are printed for a document, nearest first
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, allow_negative_numbers = true)]
     limit: usize,
 
     /// What to do with a document that has near-duplicates
@@ -37,7 +37,7 @@ pub(super) struct Arguments {
     on_duplicate: OnDuplicate,
 
     /// How many documents are committed together
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..), allow_negative_numbers = true)]
     batch: usize,
 
     /// The scheme of a new database, or of the fingerprints in the input
@@ -77,28 +77,35 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
         ingest = ingest.scheme(scheme);
     }
     let bar = Bar::new(records.progress());
+    let mut stored = None;
     let mut failed = None;
     let ingested = ingest.run(records, |event| {
-        let told = match event {
+        match event {
             Event::Duplicate { document, verdict } => print_duplicate(output, document, verdict),
-            Event::Rejected(rejected) => {
-                bar.above(&format!("simdb: rejected: {rejected}"));
-                Ok(())
-            }
+            Event::Rejected(rejected) => bar.above(|| complain(&format!("rejected: {rejected}"))),
             Event::Committed { totals } => {
                 bar.update(totals);
-                // Whoever reads along shall see a batch when it is durable.
-                output.flush()
+                stored = Some(totals.inserted + totals.replaced);
             }
-        };
-        failed = failed.take().or(told.err());
+            _ => {}
+        }
+        // Whoever reads along shall see a batch when it is durable.
+        if matches!(event, Event::Committed { .. }) || output.is_full() {
+            failed = bar.above(|| output.flush()).err().or(failed.take());
+        }
     });
     bar.clear();
-    let totals = ingested?;
+    let totals = ingested.inspect_err(|_| {
+        if let Some(stored) = stored {
+            complain(&format!(
+                "{stored} documents were stored before this; the same command can be run again"
+            ));
+        }
+    })?;
     if let Some(error) = failed {
         return Err(error.into());
     }
-    output.print(|| totals_object(&totals), || totals_line(&totals))?;
+    output.print(|| totals_object(&totals), || totals_line(&totals));
     Ok(Answer::Yes)
 }
 
@@ -116,10 +123,12 @@ fn open_or_create(arguments: &Arguments, records: &mut Records) -> Result<Databa
     if let Some(max_distance) = arguments.max_distance {
         options = options.max_distance(max_distance);
     }
-    Database::create(path, &options)
+    let database = Database::create(path, &options)?;
+    super::create::note_slow_distance(&database.snapshot()?.stats()?);
+    Ok(database)
 }
 
-fn print_duplicate(output: &mut Output, document: &Document, verdict: &Verdict) -> std::io::Result<()> {
+fn print_duplicate(output: &mut Output, document: &Document, verdict: &Verdict) {
     output.print(
         || {
             let mut object = key_fields(Some(document.key()));
@@ -147,7 +156,7 @@ fn print_duplicate(output: &mut Output, document: &Document, verdict: &Verdict) 
             let matches = matches_line(verdict.matches());
             format!("{} is near {matches}{what_was_done}", printable(document.key()))
         },
-    )
+    );
 }
 
 fn totals_object(totals: &Totals) -> Value {
@@ -194,6 +203,7 @@ impl Bar {
         };
         let style = ProgressStyle::with_template(template).expect("the template is a constant");
         bar.set_style(style);
+        bar.set_message("reading");
         bar.enable_steady_tick(std::time::Duration::from_millis(200));
         Self { bar, progress }
     }
@@ -207,9 +217,9 @@ impl Bar {
         ));
     }
 
-    /// Prints a line on standard error that the bar does not overwrite.
-    fn above(&self, line: &str) {
-        self.bar.suspend(|| eprintln!("{line}"));
+    /// Prints something that the bar does not overwrite.
+    fn above<T>(&self, print: impl FnOnce() -> T) -> T {
+        self.bar.suspend(print)
     }
 
     fn clear(&self) {

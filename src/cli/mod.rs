@@ -18,6 +18,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use simdb::ingest::{InputFormat, ReadOptions};
 use simdb::{Database, Error, OpenOptions, Scheme};
 
+pub(crate) use output::complain;
+
 use output::Output;
 
 /// An embedded index of near-duplicate documents.
@@ -83,21 +85,80 @@ impl From<Answer> for ExitCode {
 type Failure = Box<dyn std::error::Error>;
 type Run = Result<Answer, Failure>;
 
-pub(crate) fn run(cli: Cli) -> Run {
+pub(crate) fn run(cli: &Cli) -> Run {
     let mut output = Output::new(cli.json);
-    let answer = match cli.command {
-        Command::Create(arguments) => create::run(&arguments, &mut output),
-        Command::Ingest(arguments) => ingest::run(&arguments, &mut output),
-        Command::Query(arguments) => query::run(&arguments, &mut output),
-        Command::Get(arguments) => get::run(&arguments, &mut output),
-        Command::Delete(arguments) => delete::run(&arguments, &mut output),
-        Command::Stats(arguments) => stats::run(&arguments, &mut output),
-        Command::Check(arguments) => check::run(&arguments, &mut output),
-        Command::Fingerprint(arguments) => fingerprint::run(&arguments, &mut output),
-        Command::Distance(arguments) => distance::run(&arguments, &mut output),
-    }?;
-    output.flush()?;
+    let answer = match &cli.command {
+        Command::Create(arguments) => create::run(arguments, &mut output),
+        Command::Ingest(arguments) => ingest::run(arguments, &mut output),
+        Command::Query(arguments) => query::run(arguments, &mut output),
+        Command::Get(arguments) => get::run(arguments, &mut output),
+        Command::Delete(arguments) => delete::run(arguments, &mut output),
+        Command::Stats(arguments) => stats::run(arguments, &mut output),
+        Command::Check(arguments) => check::run(arguments, &mut output),
+        Command::Fingerprint(arguments) => fingerprint::run(arguments, &mut output),
+        Command::Distance(arguments) => Ok(distance::run(arguments, &mut output)),
+    };
+    // What was printed before a failure is true all the same.
+    let flushed = output.flush();
+    let answer = answer.map_err(|error| cli.command.name_database(error))?;
+    flushed?;
     Ok(answer)
+}
+
+impl Command {
+    fn database(&self) -> Option<&Path> {
+        match self {
+            Self::Create(create::Arguments { database, .. })
+            | Self::Ingest(ingest::Arguments { database, .. })
+            | Self::Query(query::Arguments { database, .. })
+            | Self::Get(get::Arguments { database, .. })
+            | Self::Delete(delete::Arguments { database, .. })
+            | Self::Stats(stats::Arguments { database })
+            | Self::Check(check::Arguments { database }) => Some(&database.database),
+            Self::Fingerprint(_) | Self::Distance(_) => None,
+        }
+    }
+
+    /// Says which database an error is about, where the error itself does not.
+    fn name_database(&self, error: Failure) -> Failure {
+        let error = match error.downcast::<Error>() {
+            Ok(error) => error,
+            Err(error) => return error,
+        };
+        let names_its_file = matches!(
+            *error,
+            Error::Io { .. }
+                | Error::NotFound { .. }
+                | Error::AlreadyExists { .. }
+                | Error::Busy { .. }
+                | Error::NotSimdb { .. }
+                | Error::NeedsRecovery { .. }
+                | Error::Input { .. }
+        );
+        match self.database() {
+            Some(path) if !names_its_file => Box::new(About { path: path.to_owned(), error: *error }),
+            _ => error,
+        }
+    }
+}
+
+/// An error with the database it is about.
+#[derive(Debug)]
+struct About {
+    path: PathBuf,
+    error: Error,
+}
+
+impl std::fmt::Display for About {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.error)
+    }
+}
+
+impl std::error::Error for About {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
 }
 
 /// How inputs are read.

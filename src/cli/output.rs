@@ -1,7 +1,7 @@
 //! Text and JSON Lines on standard output: data only, one record per line.
 
 use std::borrow::Cow;
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, StdoutLock, Write};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -10,14 +10,16 @@ use simdb::{Document, Fingerprint, Matches};
 
 /// Standard output. When its reader has gone, what is written is dropped: the work itself goes on.
 pub(super) struct Output {
-    out: BufWriter<StdoutLock<'static>>,
+    out: StdoutLock<'static>,
+    /// What was printed and not yet passed on.
+    waiting: Vec<u8>,
     json: bool,
     closed: bool,
 }
 
 impl Output {
     pub(super) fn new(json: bool) -> Self {
-        Self { out: BufWriter::new(io::stdout().lock()), json, closed: false }
+        Self { out: io::stdout().lock(), waiting: Vec::new(), json, closed: false }
     }
 
     /// Whether JSON was asked for.
@@ -30,24 +32,26 @@ impl Output {
         self.closed
     }
 
-    /// Prints a record: as an object if JSON was asked for, otherwise as a line.
-    pub(super) fn print(
-        &mut self,
-        object: impl FnOnce() -> Value,
-        line: impl FnOnce() -> String,
-    ) -> io::Result<()> {
+    /// Whether so much is waiting that it should be passed on.
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting.len() > 64 << 10
+    }
+
+    /// Prints a record: as an object if JSON was asked for, otherwise as a line. It waits for the next flush.
+    pub(super) fn print(&mut self, object: impl FnOnce() -> Value, line: impl FnOnce() -> String) {
         let text = if self.json { object().to_string() } else { line() };
-        let written = writeln!(self.out, "{text}");
-        self.unless_closed(written)
+        self.waiting.extend_from_slice(text.as_bytes());
+        self.waiting.push(b'\n');
     }
 
     /// Passes on what was printed so far.
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        let flushed = self.out.flush();
-        self.unless_closed(flushed)
-    }
-
-    fn unless_closed(&mut self, written: io::Result<()>) -> io::Result<()> {
+        let written = if self.closed {
+            Ok(())
+        } else {
+            self.out.write_all(&self.waiting).and_then(|()| self.out.flush())
+        };
+        self.waiting.clear();
         match written {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 self.closed = true;
@@ -59,6 +63,13 @@ impl Output {
             }),
         }
     }
+}
+
+/// Says something on standard error, on one line. Whether anybody reads it does not matter.
+pub(crate) fn complain(message: &str) {
+    let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    let line: String = message.chars().map(escape).collect();
+    _ = writeln!(io::stderr(), "simdb: {line}");
 }
 
 /// A key on one line: control characters, backslashes and bytes that are not UTF-8 are escaped.

@@ -3,12 +3,12 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use serde_json::Value;
-use simdb::ingest::{Fingerprinting, InputFormat, Records};
+use serde_json::{Value, json};
+use simdb::ingest::{Fingerprinting, InputFormat, Records, Rejected};
 use simdb::{Database, Fingerprint, Matches, Query, Scheme, Snapshot};
 
 use super::output::{
-    Output, add_fingerprint, add_matches, document_fields, key_fields, matches_line, printable,
+    Output, add_fingerprint, add_matches, complain, document_fields, key_fields, matches_line, printable,
 };
 use super::{
     Answer, DatabaseArgument, Failure, Reading, Run, key_bytes, max_distance_parser, open_to_read,
@@ -18,7 +18,7 @@ use super::{
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    database: DatabaseArgument,
+    pub(super) database: DatabaseArgument,
 
     #[command(flatten)]
     asked: Asked,
@@ -27,11 +27,11 @@ pub(super) struct Arguments {
     reading: Reading,
 
     /// The distance, inclusive, at which documents match [default: that of the database]
-    #[arg(long, value_name = "K", value_parser = max_distance_parser())]
+    #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
     max_distance: Option<u32>,
 
     /// How many matches are printed, nearest first
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, allow_negative_numbers = true)]
     limit: usize,
 
     /// Only documents seen at this time or later (Unix seconds, or as in RFC 3339)
@@ -92,7 +92,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
     } else if let Some(key) = key {
         let key = key_bytes(key);
         let Some(document) = snapshot.get(&key)? else {
-            eprintln!("simdb: {}: no such key", printable(&key));
+            complain(&format!("{}: no such key", printable(&key)));
             return Ok(Answer::No);
         };
         (Some(key), document.fingerprint())
@@ -100,36 +100,37 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
         (None, *fingerprint)
     };
     if fingerprint.is_none() {
-        eprintln!("simdb: the text is too short to judge, so nothing matches it");
+        complain("the text is too short to judge, so nothing matches it");
     }
     let matches = match fingerprint {
         Some(fingerprint) => snapshot.query(&arguments.query(fingerprint))?,
         None => Matches::default(),
     };
-    print_one(output, key.as_deref(), fingerprint, &matches)?;
+    print_one(output, key.as_deref(), fingerprint, &matches, arguments.limit)?;
     Ok(Answer::yes_if(matches.total() > 0))
 }
 
-/// One JSON object; or a line for each match: its distance, a tab, its key.
+/// One JSON object; or a line for each match: its distance, a tab, its key; or, where none is to be listed, the total.
 fn print_one(
     output: &mut Output,
     key: Option<&[u8]>,
     fingerprint: Option<Fingerprint>,
     matches: &Matches,
+    limit: usize,
 ) -> Result<(), Failure> {
-    if output.is_json() {
-        output.print(|| answer_object(key, fingerprint, matches), String::new)?;
+    if output.is_json() || limit == 0 {
+        output.print(|| answer_object(key, fingerprint, matches), || matches.total().to_string());
         return Ok(());
     }
     for found in matches {
         let line = || format!("{}\t{}", found.distance, printable(found.document.key()));
-        output.print(|| Value::Object(document_fields(&found.document)), line)?;
+        output.print(|| Value::Object(document_fields(&found.document)), line);
     }
     if matches.total() > matches.as_slice().len() as u64 {
         let at_least = if matches.total_is_exact() { "" } else { "at least " };
         let listed = matches.as_slice().len();
         output.flush()?;
-        eprintln!("simdb: {listed} of {at_least}{} matches shown; --limit shows more", matches.total());
+        complain(&format!("{listed} of {at_least}{} matches shown; --limit shows more", matches.total()));
     }
     Ok(())
 }
@@ -141,7 +142,8 @@ fn answer_object(key: Option<&[u8]>, fingerprint: Option<Fingerprint>, matches: 
     Value::Object(object)
 }
 
-/// Answers every record of a file, in order, a line each.
+/// Answers every record of a file, in order, a line each. If one of them cannot be judged, the whole answer is that it
+/// could not be told: a program that reads "no match" would take the record for new.
 fn run_batch(
     arguments: &Arguments,
     database: &Database,
@@ -151,36 +153,43 @@ fn run_batch(
 ) -> Run {
     let rule = Fingerprinting::new(database.scheme(), arguments.scheme)?;
     let mut records = Records::open([input], arguments.reading.options())?;
-    let mut any = false;
+    let mut any_match = false;
+    let mut any_rejected = false;
     while !output.is_closed() {
         let chunk = records.next_chunk(|record| {
             let fingerprint = record.fingerprint(rule)?;
-            Ok((record.key().map(<[u8]>::to_vec), fingerprint))
+            Ok::<_, Rejected>((record.key().map(<[u8]>::to_vec), fingerprint))
         })?;
         if chunk.is_empty() {
             break;
         }
-        let mut asked = Vec::with_capacity(chunk.len());
-        for record in chunk {
-            match record {
-                Ok(record) => asked.push(record),
-                Err(rejected) => eprintln!("simdb: rejected: {rejected}"),
-            }
-        }
-        let queries: Vec<Query> =
-            asked.iter().filter_map(|(_, fingerprint)| fingerprint.map(|it| arguments.query(it))).collect();
+        let fingerprints = chunk.iter().filter_map(|record| record.as_ref().ok()?.1);
+        let queries: Vec<Query> = fingerprints.map(|it| arguments.query(it)).collect();
         let mut answers = snapshot.query_batch(&queries)?.into_iter();
-        for (key, fingerprint) in &asked {
+        for record in chunk {
+            let (key, fingerprint) = match record {
+                Ok(record) => record,
+                Err(rejected) => {
+                    any_rejected = true;
+                    complain(&format!("rejected: {rejected}"));
+                    output.print(|| rejected_object(&rejected), || format!("rejected: {}", rejected.reason));
+                    continue;
+                }
+            };
             let matches = fingerprint.and_then(|_| answers.next()).unwrap_or_default();
-            any |= matches.total() > 0;
+            any_match |= matches.total() > 0;
             output.print(
-                || answer_object(key.as_deref(), *fingerprint, &matches),
-                || answer_line(key.as_deref(), *fingerprint, &matches),
-            )?;
+                || answer_object(key.as_deref(), fingerprint, &matches),
+                || answer_line(key.as_deref(), fingerprint, &matches),
+            );
         }
         output.flush()?;
     }
-    Ok(Answer::yes_if(any))
+    Ok(if any_rejected { Answer::CouldNotTell } else { Answer::yes_if(any_match) })
+}
+
+fn rejected_object(rejected: &Rejected) -> Value {
+    json!({"key": null, "rejected": rejected.reason.to_string(), "line": rejected.line})
 }
 
 fn answer_line(key: Option<&[u8]>, fingerprint: Option<Fingerprint>, matches: &Matches) -> String {

@@ -9,7 +9,7 @@ use super::{Answer, DatabaseArgument, Run, open_to_read};
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    database: DatabaseArgument,
+    pub(super) database: DatabaseArgument,
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
@@ -17,12 +17,12 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
     let stats = database.snapshot()?.stats()?;
     let object = object(&stats);
     if output.is_json() {
-        output.print(|| object, String::new)?;
+        output.print(|| object, String::new);
         return Ok(Answer::Yes);
     }
     for (name, value) in object.as_object().into_iter().flatten() {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        output.print(|| Value::Null, || format!("{name}\t{value}"))?;
+        output.print(|| Value::Null, || format!("{name}\t{value}"));
     }
     Ok(Answer::Yes)
 }

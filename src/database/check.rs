@@ -1,11 +1,12 @@
 //! Every invariant of the file, as one function.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
-use crate::store::{DocumentNumber, Read, Reader, ScopeNumber, Store};
+use crate::store::{DocumentNumber, Read, Reader, Store};
 
 /// What [`Database::check`](crate::Database::check) found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,27 +69,40 @@ pub(super) fn check(store: &Store) -> Result<CheckReport> {
     match store.check_pages() {
         Ok(true) => {}
         Ok(false) => report.add("pages", "-", "checksums were wrong, and the last whole commit was restored"),
-        Err(Error::Corrupted(error)) => {
-            report.add("pages", "-", error.to_string());
-            return Ok(report);
-        }
-        Err(error) => return Err(error),
+        Err(error) => _ = report.part("pages", Err::<(), _>(error))?,
     }
-    let reader = store.begin_read()?;
+    // Damaged pages say nothing of what was on them; the rows that can still be read may.
+    let begun = store.begin_read();
+    let Some(reader) = report.part("pages", begun)? else { return Ok(report) };
     // Rows are counted from both sides: if every document has its rows, and there are no more rows than
-    // documents, then there is no other row.
-    let right = check_documents(&reader, &mut report)?;
-    check_totals(&reader, &right, &mut report)?;
-    let counts = reader.row_counts()?;
-    report.add_difference("keys", "rows", counts.keys, right.documents);
-    report.add_difference("postings", "rows", counts.postings, right.documents - right.too_short);
-    for (table, &rows) in counts.permuted.iter().enumerate() {
-        report.add_difference("permuted", &format!("rows of table {table}"), rows, report.fingerprints);
-    }
-    let counters = reader.counters()?;
-    report.add_difference("meta", "documents", counters.documents, right.documents);
-    report.add_difference("meta", "too_short", counters.too_short, right.too_short);
+    // documents ask for, then there is no other row.
+    let documents = check_documents(&reader, &mut report);
+    let right = report.part("documents", documents)?.flatten();
+    let totals = check_totals(&reader, &mut report);
+    let total_sum = report.part("totals", totals)?;
+    let scopes = check_scopes(&reader, &mut report);
+    report.part("scopes", scopes)?;
+    let counted = check_counts(&reader, right.as_ref(), total_sum, &mut report);
+    report.part("meta", counted)?;
     Ok(report)
+}
+
+impl CheckReport {
+    /// What a part of the check found, or `None` where damage, now a problem, ended it.
+    fn part<T>(&mut self, table: &'static str, found: Result<T>) -> Result<Option<T>> {
+        match found {
+            Ok(found) => Ok(Some(found)),
+            Err(Error::Damaged { table, key, problem }) => {
+                self.add(table, key, problem);
+                Ok(None)
+            }
+            Err(Error::Corrupted(cause)) => {
+                self.add(table, "-", cause.to_string());
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// What the documents say there must be.
@@ -96,69 +110,73 @@ pub(super) fn check(store: &Store) -> Result<CheckReport> {
 struct Right {
     documents: u64,
     too_short: u64,
+    postings: u64,
+    last: DocumentNumber,
 }
 
-fn check_documents(reader: &Reader, report: &mut CheckReport) -> Result<Right> {
+/// Checks what leads to each document. `None` where some cannot be read, so that what there must be is not known.
+fn check_documents(reader: &Reader, report: &mut CheckReport) -> Result<Option<Right>> {
     let mut right = Right::default();
+    let mut all_read = true;
     let mut from = DocumentNumber::MIN;
     loop {
-        let page = match reader.documents(from, 256) {
-            Ok(page) => page,
-            Err(Error::Damaged { table, key, problem }) => {
-                // A record that does not decode ends the walk: what it should have had cannot be known.
-                report.add(table, key, problem);
-                return Ok(right);
-            }
-            Err(error) => return Err(error),
-        };
+        let page = reader.documents(from, 256)?;
         let Some(&(last, _)) = page.last() else { break };
         from = last.next();
+        right.last = last;
         for (number, document) in page {
+            let Some(document) = report.part("documents", document)? else {
+                all_read = false;
+                continue;
+            };
             right.documents += 1;
-            right.too_short += u64::from(document.fingerprint().is_none());
-            check_document(reader, number, &document, report)?;
+            check_document(reader, number, &document, &mut right, report)?;
         }
     }
     report.documents = right.documents;
-    Ok(right)
+    Ok(all_read.then_some(right))
 }
 
 fn check_document(
     reader: &Reader,
     number: DocumentNumber,
     document: &Document,
+    right: &mut Right,
     report: &mut CheckReport,
 ) -> Result<()> {
-    let key = String::from_utf8_lossy(document.key()).into_owned();
-    match reader.find(document.key()) {
-        Ok(Some((found, _))) if found == number => {}
-        Ok(Some(_)) => report.add("keys", &key, "two documents have this key"),
-        Ok(None) => report.add("keys", &key, "the row of the document is missing"),
-        Err(Error::Damaged { table, key, problem }) => report.add(table, key, problem),
-        Err(error) => return Err(error),
+    let key = String::from_utf8_lossy(document.key());
+    match report.part("keys", reader.find(document.key()))? {
+        Some(Some((found, _))) if found != number => report.add("keys", &key, "two documents have this key"),
+        Some(None) => report.add("keys", &key, "the row of the document is missing"),
+        _ => {}
     }
-    let Some(fingerprint) = document.fingerprint() else { return Ok(()) };
-    match reader.scope_number(document.scope()) {
-        Ok(Some(scope)) => {
-            if reader.count_postings(fingerprint, scope, number..=number)? != 1 {
-                report.add("postings", fingerprint, format!("the row of document {key} is missing"));
+    let Some(fingerprint) = document.fingerprint() else {
+        right.too_short += 1;
+        return Ok(());
+    };
+    match report.part("scopes", reader.scope_number(document.scope()))? {
+        Some(Some(scope)) => {
+            for listing in scope.listing() {
+                right.postings += 1;
+                if !reader.lists(fingerprint, listing, number)? {
+                    report.add("postings", fingerprint, format!("the row of document {key} is missing"));
+                }
             }
         }
-        Ok(None) => report.add("scopes", document.scope(), "the row of the scope is missing"),
-        Err(Error::Damaged { table, key, problem }) => report.add(table, key, problem),
-        Err(error) => return Err(error),
+        Some(None) => report.add("scopes", document.scope(), "the row of the scope is missing"),
+        None => {}
     }
     Ok(())
 }
 
-fn check_totals(reader: &Reader, right: &Right, report: &mut CheckReport) -> Result<()> {
+/// Checks totals against postings and permuted tables, and returns their sum.
+fn check_totals(reader: &Reader, report: &mut CheckReport) -> Result<u64> {
     let tables = reader.settings().plan.tables().len();
     let mut previous: Option<Fingerprint> = None;
     let mut sum = 0;
-    reader.scan(|fingerprint, scope: ScopeNumber, total| {
+    reader.scan(|fingerprint, scope, total| {
         sum += total;
-        let all = DocumentNumber::MIN..=DocumentNumber::MAX;
-        let postings = reader.count_postings(fingerprint, scope, all)?;
+        let postings = reader.count_postings(fingerprint, scope)?;
         report.add_difference("totals", &fingerprint.to_string(), total, postings);
         if previous.replace(fingerprint) == Some(fingerprint) {
             return Ok(());
@@ -171,6 +189,44 @@ fn check_totals(reader: &Reader, right: &Right, report: &mut CheckReport) -> Res
         }
         Ok(())
     })?;
-    report.add_difference("totals", "sum", sum, right.documents - right.too_short);
+    Ok(sum)
+}
+
+fn check_scopes(reader: &Reader, report: &mut CheckReport) -> Result<()> {
+    let counters = reader.counters()?;
+    let mut seen = BTreeSet::new();
+    let mut damaged = Vec::new();
+    reader.scopes(|name, number| match number {
+        Ok(number) if !counters.has_given(number) => report.add("scopes", name, "its number was never given"),
+        Ok(number) if !seen.insert(number) => report.add("scopes", name, "another scope has its number"),
+        Ok(_) => {}
+        Err(error) => damaged.push(error),
+    })?;
+    for error in damaged {
+        report.part::<()>("scopes", Err(error))?;
+    }
+    Ok(())
+}
+
+fn check_counts(
+    reader: &Reader,
+    right: Option<&Right>,
+    total_sum: Option<u64>,
+    report: &mut CheckReport,
+) -> Result<()> {
+    let counts = reader.row_counts()?;
+    let counters = reader.counters()?;
+    for (table, &rows) in counts.permuted.iter().enumerate().filter(|_| total_sum.is_some()) {
+        report.add_difference("permuted", &format!("rows of table {table}"), rows, report.fingerprints);
+    }
+    let Some(right) = right else { return Ok(()) };
+    report.add_difference("keys", "rows", counts.keys, right.documents);
+    report.add_difference("postings", "rows", counts.postings, right.postings);
+    report.add_difference("totals", "sum", total_sum.unwrap_or(right.postings), right.postings);
+    report.add_difference("meta", "documents", counters.documents, right.documents);
+    report.add_difference("meta", "too_short", counters.too_short, right.too_short);
+    if right.documents > 0 && !counters.has_numbered(right.last) {
+        report.add("meta", "next_document", "a document has a number that was never given");
+    }
     Ok(())
 }

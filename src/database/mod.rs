@@ -141,6 +141,11 @@ impl OpenOptions {
 ///
 /// let found = database.snapshot()?.query(&Query::new(fingerprint.expect("long enough")).max_distance(3))?;
 /// assert_eq!(found.total(), 1);
+///
+/// let mut txn = database.begin_write()?;
+/// txn.delete("https://example.org/a")?;
+/// txn.commit()?;
+/// assert_eq!(database.snapshot()?.stats()?.documents, 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -186,6 +191,26 @@ impl Database {
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
         let access = if options.read_only { Access::ReadOnly } else { Access::ReadWrite };
         Ok(Self { store: Arc::new(Store::open(path.as_ref(), access, options.cache_bytes)?) })
+    }
+
+    /// Opens the database at `path` for reading and writing, and creates it with `options` if there is none. Of the
+    /// options of a database that exists, only [`cache_bytes`](CreateOptions::cache_bytes) counts.
+    ///
+    /// # Errors
+    ///
+    /// As for [`open`](Self::open) and [`create`](Self::create).
+    pub fn open_or_create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<Self> {
+        let path = path.as_ref();
+        let open_options = OpenOptions::new().cache_bytes(options.cache_bytes);
+        match Self::open(path, &open_options) {
+            Err(Error::NotFound { .. }) => {}
+            opened => return opened,
+        }
+        match Self::create(path, options) {
+            // Somebody else was faster.
+            Err(Error::AlreadyExists { .. }) => Self::open(path, &open_options),
+            created => created,
+        }
     }
 
     /// The path the database was created or opened with.
@@ -236,7 +261,7 @@ impl Database {
     /// Checks every invariant of the file: the checksum of each page and value, that each document is found by
     /// its key and its fingerprint, and that nothing else is found.
     ///
-    /// Damage is not an error but what the report says.
+    /// Damage is not an error but what the report says. While it lasts, whoever wants a snapshot or a transaction waits.
     ///
     /// # Errors
     ///

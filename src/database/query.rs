@@ -83,6 +83,7 @@ impl Query {
 
 /// A document near the fingerprint of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Match {
     /// The document.
     pub document: Document,
@@ -181,18 +182,25 @@ pub(super) fn find(reader: &impl Read, searches: &mut [Search]) -> Result<()> {
     })
 }
 
+/// The documents of a near fingerprint.
+#[derive(Default)]
+struct Group {
+    scopes: Vec<ScopeNumber>,
+    documents: u64,
+}
+
 /// One query on its way from fingerprints to documents.
 pub(super) struct Search {
     fingerprint: Fingerprint,
     max_distance: u32,
     limit: usize,
     since: Option<i64>,
-    /// The scopes wanted; those no document has are left out.
-    scopes: Option<Vec<ScopeNumber>>,
+    /// The scopes whose lists are read: each document that may match stands in exactly one of them.
+    scopes: Vec<ScopeNumber>,
     /// A document that does not count, with its fingerprint and scope.
     ignored: Option<(DocumentNumber, Fingerprint, ScopeNumber)>,
     /// The near fingerprints that can still matter, with their scopes and how many documents each has there.
-    near: BTreeMap<Near, Vec<(ScopeNumber, u64)>>,
+    near: BTreeMap<Near, Group>,
     /// How many documents `near` has.
     kept: u64,
     /// How many documents match, time apart.
@@ -211,9 +219,16 @@ impl Search {
         if max_distance > Fingerprint::BITS {
             return Err(Error::MaxDistance { given: max_distance });
         }
-        let scopes = filter.scopes.as_ref().map(|names| {
-            names.iter().filter_map(|name| reader.scope_number(name).transpose()).collect::<Result<Vec<_>>>()
-        });
+        let scopes = match &filter.scopes {
+            None => ScopeNumber::ALL_DOCUMENTS.to_vec(),
+            Some(names) => {
+                let known = names.iter().filter_map(|name| reader.scope_number(name).transpose());
+                let mut scopes = known.collect::<Result<Vec<_>>>()?;
+                scopes.sort_unstable();
+                scopes.dedup();
+                scopes
+            }
+        };
         let ignored = match ignored {
             Some((number, document)) => document
                 .fingerprint()
@@ -226,7 +241,7 @@ impl Search {
             max_distance,
             limit: filter.limit,
             since: filter.since,
-            scopes: scopes.transpose()?,
+            scopes,
             ignored,
             near: BTreeMap::new(),
             kept: 0,
@@ -244,8 +259,9 @@ impl Search {
             reader.candidates(probe, |candidate| near.extend(self.verify(candidate)))?;
         }
         for near in near {
-            for (scope, documents) in reader.totals(near.fingerprint)? {
-                self.add(near, scope, documents);
+            for place in 0..self.scopes.len() {
+                let scope = self.scopes[place];
+                self.add(near, scope, reader.total(near.fingerprint, scope)?);
             }
         }
         Ok(true)
@@ -257,25 +273,27 @@ impl Search {
 
     /// Takes in the documents of a near fingerprint in one scope.
     fn add(&mut self, near: Near, scope: ScopeNumber, documents: u64) {
-        if self.scopes.as_ref().is_some_and(|wanted| !wanted.contains(&scope)) {
+        if self.scopes.binary_search(&scope).is_err() {
             return;
         }
-        let ignored = self.ignored.is_some_and(|(_, f, s)| f == near.fingerprint && s == scope);
+        let ignored = self.ignored.is_some_and(|(_, f, of)| f == near.fingerprint && scope.covers(of));
         let documents = documents.saturating_sub(u64::from(ignored));
         if documents == 0 {
             return;
         }
         self.total += documents;
         self.kept += documents;
-        self.near.entry(near).or_default().push((scope, documents));
+        let group = self.near.entry(near).or_default();
+        group.scopes.push(scope);
+        group.documents += documents;
         // Fingerprints that even the limit cannot reach are let go, so that memory grows with the limit and not
         // with the matches. How many documents of a fingerprint are recent enough is not known before they are
         // read, so a search by time keeps all.
         while self.since.is_none()
             && let Some(farthest) = self.near.last_entry()
-            && self.kept - documents_in(farthest.get()) >= self.limit as u64
+            && self.kept - farthest.get().documents >= self.limit as u64
         {
-            self.kept -= documents_in(&farthest.remove());
+            self.kept -= farthest.remove().documents;
         }
     }
 
@@ -295,9 +313,17 @@ impl Search {
             }
             ControlFlow::Continue(())
         })?;
+        let listed = list.len() as u64;
+        if self.since.is_none() && listed < self.total.min(self.limit as u64) {
+            return Err(Error::Damaged {
+                table: "postings",
+                key: self.fingerprint.to_string(),
+                problem: "near this fingerprint there are fewer documents than are counted",
+            });
+        }
         let total = match self.since {
             None => self.total,
-            Some(_) => list.len() as u64 + u64::from(more),
+            Some(_) => listed + u64::from(more),
         };
         Ok(Matches { list, total, more })
     }
@@ -311,8 +337,8 @@ impl Search {
         if self.limit == 0 && self.since.is_none() {
             return Ok(());
         }
-        for (near, scopes) in &self.near {
-            let mut newest = NewestFirst::new(reader, near.fingerprint, scopes, self.limit)?;
+        for (near, group) in &self.near {
+            let mut newest = NewestFirst::new(reader, near.fingerprint, &group.scopes, self.limit)?;
             while let Some(number) = newest.next()? {
                 if self.ignored.is_some_and(|(ignored, ..)| ignored == number) {
                     continue;
@@ -328,10 +354,6 @@ impl Search {
         }
         Ok(())
     }
-}
-
-fn documents_in(scopes: &[(ScopeNumber, u64)]) -> u64 {
-    scopes.iter().map(|&(_, documents)| documents).sum()
 }
 
 /// The documents of one fingerprint in some scopes, newest first: a merge of the scopes, read in pages so that
@@ -354,15 +376,10 @@ struct ScopePage {
 }
 
 impl<'r, R: Read> NewestFirst<'r, R> {
-    fn new(
-        reader: &'r R,
-        fingerprint: Fingerprint,
-        scopes: &[(ScopeNumber, u64)],
-        limit: usize,
-    ) -> Result<Self> {
+    fn new(reader: &'r R, fingerprint: Fingerprint, scopes: &[ScopeNumber], limit: usize) -> Result<Self> {
         // One more than the limit, in case one of them is to be ignored.
         let page_length = limit.saturating_add(1).min(256);
-        let page = |&(scope, _)| ScopePage { scope, numbers: Vec::new(), read_down_to: DocumentNumber::MAX };
+        let page = |&scope| ScopePage { scope, numbers: Vec::new(), read_down_to: DocumentNumber::MAX };
         let scopes: Vec<ScopePage> = scopes.iter().map(page).collect();
         let mut newest = Self { reader, fingerprint, page_length, scopes, heads: BinaryHeap::new() };
         for place in 0..newest.scopes.len() {

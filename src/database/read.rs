@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::query::{self, Matches, Query};
 use crate::document::Document;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::store::{DocumentNumber, FORMAT_VERSION, Read, Reader, Store};
 use crate::text::Scheme;
 
@@ -66,7 +66,7 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// As for [`query`](Self::query), for the first query that fails.
+    /// As for [`query`](Self::query), if any of the queries fails.
     pub fn query_batch(&self, queries: &[Query]) -> Result<Vec<Matches>> {
         let share = queries.len().div_ceil(rayon::current_num_threads()).clamp(1, 1024);
         let answers = queries
@@ -87,8 +87,7 @@ impl Snapshot {
     ///
     /// [`Error::Storage`] if the file cannot be read.
     pub fn stats(&self) -> Result<Statistics> {
-        let path = self.store.path();
-        let metadata = fs::metadata(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+        let metadata = self.store.metadata()?;
         let settings = self.reader.settings();
         let counters = self.reader.counters()?;
         Ok(Statistics {
@@ -127,7 +126,7 @@ fn allocated_bytes(metadata: &fs::Metadata) -> u64 {
 pub struct Documents<'s> {
     snapshot: &'s Snapshot,
     next: DocumentNumber,
-    page: std::vec::IntoIter<(DocumentNumber, Document)>,
+    page: std::vec::IntoIter<(DocumentNumber, Result<Document>)>,
     failed: bool,
 }
 
@@ -148,7 +147,11 @@ impl Iterator for Documents<'_> {
         }
         let (number, document) = self.page.next()?;
         self.next = number.next();
-        Some(Ok(document))
+        if document.is_err() {
+            self.failed = true;
+            self.page = Vec::new().into_iter();
+        }
+        Some(document)
     }
 }
 

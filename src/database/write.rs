@@ -133,8 +133,9 @@ impl Verdict {
 /// The transaction that writes: its changes become visible and durable together when it is committed, and are
 /// undone when it is dropped. There is one at a time.
 ///
-/// Once an operation has failed for any other reason than an invalid document, the transaction can only be
-/// dropped; every further call answers [`Error::Aborted`](crate::Error::Aborted).
+/// An operation that is refused (a document out of bounds, a max distance above 64) changes nothing. One that fails
+/// while it writes breaks the transaction, since its tables may no longer agree: it can only be dropped then, and every
+/// further call answers [`Error::Aborted`](crate::Error::Aborted).
 #[derive(Debug)]
 pub struct WriteTxn {
     // Before the store, so that the engine's transaction ends before the engine.
@@ -174,6 +175,7 @@ impl WriteTxn {
     /// That of a query and an insertion. With [`OnMatch::Replace`] every match is read, not only those listed.
     pub fn insert_if_new(&mut self, document: &Document, policy: &Policy) -> Result<Verdict> {
         document.validate()?;
+        self.writer.ensure_whole()?;
         let matches = self.matches(document, &policy.filter)?;
         let mut deleted = Vec::new();
         if matches.total() > 0 {

@@ -79,17 +79,19 @@ impl Records {
             return Ok(Scheme::External);
         }
         // So many bad records in front, and there is hardly a good one behind.
-        const MOST_READ_AHEAD: usize = 1_000;
-        while self.ahead.len() < MOST_READ_AHEAD {
-            let chunk = self.inputs.next_chunk(1)?;
-            let Some(raw) = chunk.into_iter().next() else { return Ok(Scheme::default()) };
+        const MOST_RECORDS: usize = 1_000;
+        const MOST_BYTES: usize = 64 << 20;
+        let mut bytes = 0;
+        while self.ahead.len() < MOST_RECORDS && bytes < MOST_BYTES {
+            let Some(raw) = self.inputs.next_chunk(1)?.pop() else { break };
+            bytes += raw.bytes();
             let parsed = Record::parse(raw.clone(), self.inputs.options());
             self.ahead.push_back(raw);
-            match parsed {
-                Ok(record) if record.has_fingerprint() => return Ok(Scheme::External),
-                Ok(_) => return Ok(Scheme::default()),
-                // Only rejected records are read ahead, and reported when their turn comes.
-                Err(_) => {}
+            match parsed.ok().and_then(|record| record.brings_fingerprint()) {
+                Some(true) => return Ok(Scheme::External),
+                Some(false) => break,
+                // What is read ahead has its turn, and is reported, later.
+                None => {}
             }
         }
         Ok(Scheme::default())
@@ -99,18 +101,18 @@ impl Records {
     ///
     /// # Errors
     ///
-    /// [`Error::Input`] if an input cannot be read further.
-    pub fn next_chunk<T: Send>(
+    /// [`Error::Input`] if an input cannot be read further; the records before have been returned then.
+    pub fn next_chunk<T: Send, E: From<Rejected> + Send>(
         &mut self,
-        turn: impl Fn(Record) -> Result<T, Rejected> + Sync,
-    ) -> Result<Vec<Result<T, Rejected>>> {
+        turn: impl Fn(Record) -> Result<T, E> + Sync,
+    ) -> Result<Vec<Result<T, E>>> {
         let raw = if self.ahead.is_empty() {
             self.inputs.next_chunk(CHUNK_LENGTH)?
         } else {
             self.ahead.drain(..).collect()
         };
         let options = self.inputs.options();
-        Ok(raw.into_par_iter().map(|raw| Record::parse(raw, options).and_then(&turn)).collect())
+        Ok(raw.into_par_iter().map(|raw| turn(Record::parse(raw, options)?)).collect())
     }
 }
 
@@ -127,6 +129,7 @@ pub struct Ingest<'d> {
 /// What is told of an ingestion while it goes on, once it is durable: a batch's records in their order, then its
 /// commit.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Event<'e> {
     /// A document has near-duplicates.
     Duplicate {

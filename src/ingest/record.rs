@@ -95,7 +95,7 @@ pub enum Reason {
     Json {
         /// What the parser says.
         problem: String,
-        /// The byte it stopped at, from 1.
+        /// The byte it stopped at, from 1; 0 where it did not begin.
         column: usize,
     },
     /// It names no document.
@@ -131,8 +131,11 @@ impl fmt::Display for Reason {
             Self::NotUtf8 { valid_bytes } => {
                 write!(f, "the record is not UTF-8 (byte {})", valid_bytes + 1)
             }
+            Self::Json { problem, column: 0 } => write!(f, "not a JSON record: {problem}"),
             Self::Json { problem, column } => write!(f, "not a JSON record: {problem} (column {column})"),
-            Self::NoKey => f.write_str("the record has no key: field `key`, `id` or `url` is wanted"),
+            Self::NoKey => f.write_str(
+                "the record has no key: field `key`, `id` or `url`, or the one that was named, is wanted",
+            ),
             Self::NoContent => {
                 f.write_str("the record has no content: field `fingerprint`, `text` or `html` is wanted")
             }
@@ -142,7 +145,7 @@ impl fmt::Display for Reason {
             Self::TextInExternal => Error::ExternalScheme.fmt(f),
             Self::FingerprintInScheme { scheme } => write!(
                 f,
-                "the record brings a fingerprint, but the file makes its own (scheme {scheme}); if the fingerprint \
+                "the record brings a fingerprint, but the database makes its own (scheme {scheme}); if the fingerprint \
                  was made by that scheme, say so with `--scheme {scheme}`"
             ),
         }
@@ -173,9 +176,15 @@ impl Record {
         self.key.as_deref()
     }
 
-    /// Whether the record brings its fingerprint ready made.
-    pub fn has_fingerprint(&self) -> bool {
-        matches!(self.content, Content::Fingerprint(_))
+    /// Whether the record brings its fingerprint ready made; `None` where that cannot be told from it, because it has no
+    /// content or would be rejected anyhow.
+    pub(super) fn brings_fingerprint(&self) -> Option<bool> {
+        self.document_with(None).ok()?;
+        match self.content {
+            Content::Fingerprint(_) => Some(true),
+            Content::Text(_) | Content::Html(_) => Some(false),
+            Content::TooShort => None,
+        }
     }
 
     /// The fingerprint of the record, made if need be; `None` where its text is too short to judge.
@@ -198,9 +207,13 @@ impl Record {
     }
 
     fn make_document(&self, rule: Fingerprinting) -> Result<Document, Reason> {
+        self.document_with(self.make_fingerprint(rule)?)
+    }
+
+    fn document_with(&self, fingerprint: Option<Fingerprint>) -> Result<Document, Reason> {
         let key = self.key.as_deref().ok_or(Reason::NoKey)?;
         let Parts { seen, rank, scope, payload } = &self.parts;
-        let mut document = Document::new(key, self.make_fingerprint(rule)?)
+        let mut document = Document::new(key, fingerprint)
             .with_rank(rank.as_slice())
             .with_scope(scope)
             .with_payload(payload.as_slice());
@@ -316,31 +329,161 @@ fn parse_json(line: &[u8], options: &ReadOptions) -> Result<Parsed, Reason> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let fields = FieldsOf(options).deserialize(&mut deserializer).map_err(json)?;
     deserializer.end().map_err(json)?;
-    let key = match fields.key_base64 {
-        Some(encoded) => Some(from_base64("key_base64", &encoded)?),
-        None => fields.keys.into_iter().flatten().next(),
-    };
-    let content = if let Some(digits) = fields.fingerprint {
-        Content::Fingerprint(digits.parse().map_err(Reason::Document)?)
-    } else {
-        // An empty text beside a page of HTML is no text.
-        let text = fields.text.filter(|text| !text.is_empty() || fields.html.is_none());
-        match (text, fields.html) {
-            (Some(text), _) => Content::Text(text),
-            (None, Some(html)) => Content::Html(html),
-            (None, None) if fields.too_short => Content::TooShort,
-            (None, None) => return Err(Reason::NoContent),
+    Ok((fields.key()?, fields.content()?, fields.parts()?))
+}
+
+/// The fields of a JSON record that may be looked at; null counts as absent. What is not needed is not judged: a
+/// record with a key is not rejected for an odd `url`.
+#[derive(Default)]
+struct Fields {
+    named_key: Option<Value>,
+    named_html: Option<Value>,
+    key: Option<Value>,
+    key_base64: Option<Value>,
+    id: Option<Value>,
+    url: Option<Value>,
+    fingerprint: Option<Value>,
+    text: Option<Value>,
+    html: Option<Value>,
+    too_short: Option<Value>,
+    seen: Option<Value>,
+    time: Option<Value>,
+    rank: Option<Value>,
+    scope: Option<Value>,
+    payload: Option<Value>,
+    payload_base64: Option<Value>,
+}
+
+impl Fields {
+    fn slot(&mut self, name: &str) -> Option<&mut Option<Value>> {
+        Some(match name {
+            "key" => &mut self.key,
+            "key_base64" => &mut self.key_base64,
+            "id" => &mut self.id,
+            "url" => &mut self.url,
+            "fingerprint" => &mut self.fingerprint,
+            "text" => &mut self.text,
+            "html" => &mut self.html,
+            "too_short" => &mut self.too_short,
+            "seen" => &mut self.seen,
+            "time" => &mut self.time,
+            "rank" => &mut self.rank,
+            "scope" => &mut self.scope,
+            "payload" => &mut self.payload,
+            "payload_base64" => &mut self.payload_base64,
+            _ => return None,
+        })
+    }
+
+    /// The first of the fields that name a document and are not empty.
+    fn key(&self) -> Result<Option<Vec<u8>>, Reason> {
+        let candidates = [
+            ("of the key", &self.named_key),
+            ("key", &self.key),
+            ("key_base64", &self.key_base64),
+            ("id", &self.id),
+            ("url", &self.url),
+        ];
+        let is_empty = |value: &Value| value.as_str().is_some_and(str::is_empty);
+        let named = candidates.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+        let Some((name, value)) = named.into_iter().find(|(_, value)| !is_empty(value)) else {
+            return Ok(None);
+        };
+        match value {
+            Value::String(encoded) if name == "key_base64" => from_base64("key_base64", encoded).map(Some),
+            Value::String(text) => Ok(Some(text.as_bytes().to_vec())),
+            // Other numbers are rounded by the parser, so that two keys could become one.
+            Value::Number(number) if number.is_i64() || number.is_u64() => {
+                Ok(Some(number.to_string().into_bytes()))
+            }
+            _ => Err(Reason::Field { name, expected: "a text or a whole number of at most 64 bits" }),
         }
-    };
-    let payload = match (fields.payload_base64, fields.payload) {
-        (Some(encoded), _) => from_base64("payload_base64", &encoded)?,
-        (None, Some(text)) => text.into_bytes(),
-        (None, None) => Vec::new(),
-    };
-    let seen = fields.seen.map(|value| unix_seconds("seen", &value)).transpose()?;
-    let time = fields.time.map(|value| unix_seconds("time", &value)).transpose()?;
-    let rank = fields.rank.map_or(Ok(Vec::new()), |value| rank(&value))?;
-    Ok((key, content, Parts { seen: seen.or(time), rank, scope: fields.scope.unwrap_or_default(), payload }))
+    }
+
+    fn content(&self) -> Result<Content, Reason> {
+        if let Some(digits) = text_of("fingerprint", &self.fingerprint)? {
+            return Ok(Content::Fingerprint(digits.parse().map_err(Reason::Document)?));
+        }
+        let html = self.named_html.as_ref().or(self.html.as_ref());
+        match text_of("text", &self.text)? {
+            // An empty text beside a page of HTML is no text.
+            Some(text) if !text.is_empty() || html.is_none() => return Ok(Content::Text(text.to_owned())),
+            _ => {}
+        }
+        match html {
+            Some(Value::String(html)) => Ok(Content::Html(html.clone())),
+            Some(_) => Err(Reason::Field { name: "html", expected: "a text" }),
+            None if self.too_short == Some(Value::Bool(true)) => Ok(Content::TooShort),
+            None => Err(Reason::NoContent),
+        }
+    }
+
+    fn parts(&self) -> Result<Parts, Reason> {
+        let payload = match text_of("payload_base64", &self.payload_base64)? {
+            Some(encoded) => from_base64("payload_base64", encoded)?,
+            None => text_of("payload", &self.payload)?.unwrap_or_default().as_bytes().to_vec(),
+        };
+        let seen = match (&self.seen, &self.time) {
+            (Some(value), _) => Some(unix_seconds("seen", value)?),
+            (None, Some(value)) => Some(unix_seconds("time", value)?),
+            (None, None) => None,
+        };
+        let rank = self.rank.as_ref().map_or(Ok(Vec::new()), rank)?;
+        let scope = text_of("scope", &self.scope)?.unwrap_or_default().to_owned();
+        Ok(Parts { seen, rank, scope, payload })
+    }
+}
+
+/// A field that has to be a text if it is there.
+fn text_of<'v>(name: &'static str, value: &'v Option<Value>) -> Result<Option<&'v str>, Reason> {
+    match value {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(Reason::Field { name, expected: "a text" }),
+    }
+}
+
+/// Reads [`Fields`] from a JSON object, other fields being passed over without being kept.
+struct FieldsOf<'o>(&'o ReadOptions);
+
+impl<'de> DeserializeSeed<'de> for FieldsOf<'_> {
+    type Value = Fields;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Fields, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for FieldsOf<'_> {
+    type Value = Fields;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object on one line")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+        let Self(options) = self;
+        let mut fields = Fields::default();
+        while let Some(name) = map.next_key::<String>()? {
+            // What the caller named comes first: `--html-field text` makes a page of what would be a text.
+            let slot = if options.html_field.as_ref() == Some(&name) {
+                Some(&mut fields.named_html)
+            } else if options.key_field.as_ref() == Some(&name) {
+                Some(&mut fields.named_key)
+            } else if options.key_field.is_some()
+                && matches!(name.as_str(), "key" | "key_base64" | "id" | "url")
+            {
+                None
+            } else {
+                fields.slot(&name)
+            };
+            match slot {
+                Some(slot) => *slot = map.next_value::<Option<Value>>()?,
+                None => _ = map.next_value::<IgnoredAny>()?,
+            }
+        }
+        Ok(fields)
+    }
 }
 
 fn from_base64(name: &'static str, encoded: &str) -> Result<Vec<u8>, Reason> {
@@ -367,98 +510,6 @@ fn rank(value: &Value) -> Result<Vec<i64>, Reason> {
     numbers.ok_or(Reason::Field { name: "rank", expected: "a whole number or a list of them" })
 }
 
-/// The fields of a JSON record that are looked at; null counts as absent.
-#[derive(Default)]
-struct Fields {
-    /// `key`, `id` and `url`, or the field the caller named in the first place.
-    keys: [Option<Vec<u8>>; 3],
-    key_base64: Option<String>,
-    fingerprint: Option<String>,
-    text: Option<String>,
-    html: Option<String>,
-    too_short: bool,
-    seen: Option<Value>,
-    time: Option<Value>,
-    rank: Option<Value>,
-    scope: Option<String>,
-    payload: Option<String>,
-    payload_base64: Option<String>,
-}
-
-/// Reads [`Fields`] from a JSON object, other fields being passed over without being kept.
-struct FieldsOf<'o>(&'o ReadOptions);
-
-impl<'de> DeserializeSeed<'de> for FieldsOf<'_> {
-    type Value = Fields;
-
-    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Fields, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for FieldsOf<'_> {
-    type Value = Fields;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
-        let mut fields = Fields::default();
-        while let Some(name) = map.next_key::<String>()? {
-            // What the caller named comes first: `--html-field text` makes a page of what would be a text.
-            if self.0.html_field.as_ref() == Some(&name) {
-                fields.html = map.next_value()?;
-                continue;
-            }
-            if let Some(key_field) = &self.0.key_field {
-                match name.as_str() {
-                    _ if name == *key_field => fields.keys[0] = key(map.next_value()?)?,
-                    "key" | "id" | "url" | "key_base64" => _ = map.next_value::<IgnoredAny>()?,
-                    _ => other(&name, &mut map, &mut fields)?,
-                }
-                continue;
-            }
-            match name.as_str() {
-                "key" => fields.keys[0] = key(map.next_value()?)?,
-                "id" => fields.keys[1] = key(map.next_value()?)?,
-                "url" => fields.keys[2] = key(map.next_value()?)?,
-                "key_base64" => fields.key_base64 = map.next_value()?,
-                _ => other(&name, &mut map, &mut fields)?,
-            }
-        }
-        Ok(fields)
-    }
-}
-
-/// Reads a field that does not name the document.
-fn other<'de, A: MapAccess<'de>>(name: &str, map: &mut A, fields: &mut Fields) -> Result<(), A::Error> {
-    match name {
-        "fingerprint" => fields.fingerprint = map.next_value()?,
-        "text" => fields.text = map.next_value()?,
-        "html" => fields.html = fields.html.take().or(map.next_value()?),
-        "too_short" => fields.too_short = map.next_value::<Option<bool>>()?.unwrap_or(false),
-        "seen" => fields.seen = map.next_value()?,
-        "time" => fields.time = map.next_value()?,
-        "rank" => fields.rank = map.next_value()?,
-        "scope" => fields.scope = map.next_value()?,
-        "payload" => fields.payload = map.next_value()?,
-        "payload_base64" => fields.payload_base64 = map.next_value()?,
-        _ => _ = map.next_value::<IgnoredAny>()?,
-    }
-    Ok(())
-}
-
-/// The bytes of a key: a text or a number; empty and null count as absent.
-fn key<E: serde::de::Error>(value: Value) -> Result<Option<Vec<u8>>, E> {
-    match value {
-        Value::String(text) => Ok((!text.is_empty()).then(|| text.into_bytes())),
-        Value::Number(number) => Ok(Some(number.to_string().into_bytes())),
-        Value::Null => Ok(None),
-        _ => Err(E::custom("a key is a text or a number")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -479,6 +530,11 @@ mod tests {
         assert_eq!(json(r#"{"url":"u","id":null,"text":"t"}"#)?.key(), Some(&b"u"[..]));
         assert_eq!(json(r#"{"key_base64":"/w==","text":"t"}"#)?.key(), Some(&b"\xff"[..]));
         assert_eq!(json(r#"{"text":"t"}"#)?.key(), None);
+        assert_eq!(
+            json(r#"{"key_base64":"","id":18446744073709551615,"text":"t"}"#)?.key(),
+            Some(&b"18446744073709551615"[..])
+        );
+        assert_eq!(json(r#"{"key":"k","id":{"oid":1},"url":[],"text":"t"}"#)?.key(), Some(&b"k"[..]));
         let options = ReadOptions::new().key_field("name");
         let named = parse_as(InputFormat::Jsonl, br#"{"name":"n","key":"k","text":"t"}"#, &options)?;
         assert_eq!(named.key(), Some(&b"n"[..]));
@@ -493,6 +549,13 @@ mod tests {
         assert_eq!(json(r#"{"id":1,"text":"","html":"h"}"#)?.content, Content::Html("h".into()));
         assert_eq!(json(r#"{"id":1,"text":""}"#)?.content, Content::Text(String::new()));
         assert_eq!(json(r#"{"id":1,"fingerprint":null,"too_short":true}"#)?.content, Content::TooShort);
+        assert!(
+            json(r#"{"id":1,"fingerprint":"00000000000000ff","text":7}"#).is_ok(),
+            "the text is not needed"
+        );
+        let options = ReadOptions::new().html_field("page");
+        let page = parse_as(InputFormat::Jsonl, br#"{"id":1,"html":"<p>","page":null}"#, &options)?;
+        assert_eq!(page.content, Content::Html("<p>".into()));
         let options = ReadOptions::new().html_field("text");
         let page = parse_as(InputFormat::Jsonl, br#"{"id":1,"text":"<p>"}"#, &options)?;
         assert_eq!(page.content, Content::Html("<p>".into()));
@@ -507,7 +570,7 @@ mod tests {
         assert_eq!(parts(r#""seen":1700000000.75"#)?.seen, Some(1_700_000_000));
         assert!(parts(r#""seen":1e300"#).is_err());
         assert_eq!(parts(r#""time":"1970-01-01T01:00:01+01:00""#)?.seen, Some(1));
-        assert_eq!(parts(r#""seen":9,"time":"1970-01-01T00:00:01Z""#)?.seen, Some(9));
+        assert_eq!(parts(r#""seen":9,"time":"soon""#)?.seen, Some(9));
         assert_eq!(parts(r#""rank":5"#)?.rank, [5]);
         assert_eq!(parts(r#""rank":[5,-6]"#)?.rank, [5, -6]);
         assert_eq!(parts(r#""payload":"é""#)?.payload, "é".as_bytes());
@@ -525,13 +588,18 @@ mod tests {
             Ok(_) => "accepted".to_owned(),
             Err(rejected) => rejected.to_string(),
         };
-        assert_eq!(
-            message(b"{\"id\":1,\"text\":5}"),
-            "in, line 7: not a JSON record: invalid type: integer `5`, expected a string (column 16)"
-        );
+        assert_eq!(message(b"{\"id\":1,\"text\":5}"), "in, line 7: field `text`: a text is wanted");
         assert_eq!(message(b"{\"id\":1,\"text\":\"\xff\"}"), "in, line 7: the record is not UTF-8 (byte 17)");
         assert!(message(b"[1]").contains("expected an object"), "{}", message(b"[1]"));
-        assert!(message(b"{\"id\":[1],\"text\":\"t\"}").contains("a key is a text or a number"));
+        assert!(message(b"{\"id\":[1],\"text\":\"t\"}").contains("field `id`: a text or a whole number"));
+        assert!(
+            message(b"{\"id\":123456789012345678901,\"text\":\"t\"}")
+                .contains("field `id`: a text or a whole number")
+        );
+        assert!(
+            message(b"{\"id\":1,\"text\":")
+                .contains("not a JSON record: EOF while parsing a value (column 15)")
+        );
         assert!(message(b"{\"id\":1}").contains("no content"));
         assert!(message(b"{\"id\":1,\"text\":\"t\"} x").contains("trailing characters"));
         assert!(message(b"{\"id\":1,\"fingerprint\":\"12\"}").contains("16 hexadecimal digits"));

@@ -16,9 +16,9 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InputFormat {
-    /// By the name of the input, or else by how it begins: `.jsonl`, `.ndjson`, `.json` or a first character `{`
-    /// is [`Jsonl`](Self::Jsonl); `.tsv`, or standard input whose first line has a tab, is [`Tsv`](Self::Tsv);
-    /// everything else is [`Text`](Self::Text).
+    /// By the name of the input, or else by how it begins: `.txt`, `.md`, `.html`, `.htm` and `.xhtml` are
+    /// [`Text`](Self::Text); `.jsonl`, `.ndjson`, `.json` or a first character `{` is [`Jsonl`](Self::Jsonl); `.tsv`,
+    /// or standard input whose first line has a tab, is [`Tsv`](Self::Tsv); everything else is [`Text`](Self::Text).
     #[default]
     Auto,
     /// A JSON object per line.
@@ -100,11 +100,23 @@ pub(super) enum RawContent {
     TooLong(u64),
 }
 
+impl Raw {
+    /// How much memory it takes.
+    pub(super) fn bytes(&self) -> usize {
+        match &self.content {
+            RawContent::Bytes(bytes) => bytes.len(),
+            RawContent::TooLong(_) => 0,
+        }
+    }
+}
+
 /// The inputs that are left to read.
 #[derive(Debug)]
 pub(super) struct Inputs {
     waiting: VecDeque<PathBuf>,
     current: Option<Lines>,
+    /// What ended the reading, to be told once the records before it have been taken.
+    failed: Option<Error>,
     options: ReadOptions,
     progress: Progress,
 }
@@ -134,13 +146,20 @@ const STDIN: &str = "-";
 impl Inputs {
     /// Checks that every input can be read, before any is.
     pub(super) fn open(paths: Vec<PathBuf>, options: ReadOptions) -> Result<Self> {
+        if paths.iter().filter(|path| path.as_path() == Path::new(STDIN)).count() > 1 {
+            return Err(Error::Input {
+                source_name: STDIN.to_owned(),
+                line: None,
+                reason: "standard input can be read only once".to_owned(),
+            });
+        }
         let mut total = Some(0);
         for path in &paths {
             let bytes = if path == Path::new(STDIN) { None } else { readable_bytes(path)? };
             total = total.zip(bytes).map(|(total, bytes)| total + bytes);
         }
         let progress = Progress { read: Arc::default(), total };
-        Ok(Self { waiting: paths.into(), current: None, options, progress })
+        Ok(Self { waiting: paths.into(), current: None, failed: None, options, progress })
     }
 
     pub(super) fn progress(&self) -> Progress {
@@ -158,10 +177,16 @@ impl Inputs {
         let mut chunk = Vec::new();
         let mut bytes = 0;
         while chunk.len() < limit && bytes < CHUNK_BYTES {
-            let Some(raw) = self.next_raw()? else { break };
-            if let RawContent::Bytes(content) = &raw.content {
-                bytes += content.len();
-            }
+            let raw = match self.failed.take().map_or_else(|| self.next_raw(), Err) {
+                Ok(Some(raw)) => raw,
+                Ok(None) => break,
+                Err(error) if chunk.is_empty() => return Err(error),
+                Err(error) => {
+                    self.failed = Some(error);
+                    break;
+                }
+            };
+            bytes += raw.bytes();
             chunk.push(raw);
             if self.current.as_ref().is_some_and(Lines::would_wait) {
                 break;
@@ -204,9 +229,10 @@ fn readable_bytes(path: &Path) -> Result<Option<u64>> {
 }
 
 fn cannot_read(path: &Path, line: Option<u64>, source: &io::Error) -> Error {
-    let reason = match source.kind() {
-        io::ErrorKind::NotFound => "no such file".to_owned(),
-        _ => format!("cannot be read further: {source}"),
+    let reason = match (source.kind(), line) {
+        (io::ErrorKind::NotFound, None) => "no such file".to_owned(),
+        (_, None) => format!("cannot be read: {source}"),
+        (_, Some(_)) => format!("cannot be read further: {source}"),
     };
     Error::Input { source_name: path.display().to_string(), line, reason }
 }
@@ -258,7 +284,10 @@ impl Lines {
             None
         } else if self.format == InputFormat::Text {
             self.ended = true;
-            Some(self.read_all().map_err(|source| cannot_read(&self.path, None, &source))?)
+            let content = self.read_all().map_err(|source| cannot_read(&self.path, None, &source))?;
+            // An empty file is a document without words; nothing on standard input is no document.
+            let is_nothing = matches!(&content, RawContent::Bytes(bytes) if bytes.is_empty());
+            (!is_nothing || *self.path != *Path::new(STDIN)).then_some(content)
         } else {
             self.read_line().map_err(|source| cannot_read(&self.path, Some(self.lines + 1), &source))?
         };
@@ -274,7 +303,7 @@ impl Lines {
     fn read_all(&mut self) -> io::Result<RawContent> {
         let mut bytes = Vec::new();
         let limit = self.max_record_bytes as u64;
-        self.reader.by_ref().take(limit + 1).read_to_end(&mut bytes)?;
+        self.reader.by_ref().take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
         if bytes.len() as u64 <= limit {
             return Ok(RawContent::Bytes(bytes));
         }
@@ -292,11 +321,14 @@ impl Lines {
                 return Ok(None);
             }
             self.lines += 1;
-            if length > self.max_record_bytes as u64 + 1 {
+            if line.is_empty() {
                 return Ok(Some(RawContent::TooLong(length)));
             }
             while line.last().is_some_and(|&last| last == b'\n' || last == b'\r') {
                 line.pop();
+            }
+            if line.len() > self.max_record_bytes {
+                return Ok(Some(RawContent::TooLong(line.len() as u64)));
             }
             if !line.trim_ascii().is_empty() {
                 return Ok(Some(RawContent::Bytes(line)));
@@ -304,9 +336,10 @@ impl Lines {
         }
     }
 
-    /// Reads one line and returns its length, line feed included. What goes beyond the longest record is passed
-    /// over.
+    /// Reads one line and returns its length, line feed included. Of a line that is longer than the longest record and
+    /// its end, nothing is kept.
     fn read_until_line_feed(&mut self, line: &mut Vec<u8>) -> io::Result<u64> {
+        let most = (self.max_record_bytes as u64).saturating_add(2);
         let mut length = 0;
         loop {
             let buffer = match self.reader.fill_buf() {
@@ -316,7 +349,7 @@ impl Lines {
             let found = memchr::memchr(b'\n', buffer);
             let used = found.map_or(buffer.len(), |at| at + 1);
             length += used as u64;
-            if length <= self.max_record_bytes as u64 + 1 {
+            if length <= most {
                 line.extend_from_slice(&buffer[..used]);
             } else {
                 *line = Vec::new();
@@ -379,7 +412,9 @@ fn detect(path: &Path, beginning: &[u8]) -> Result<InputFormat> {
     let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
     let beginning = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning).trim_ascii_start();
     let first_line = beginning.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    Ok(if ends(&[".jsonl", ".ndjson", ".json"]) || beginning.first() == Some(&b'{') {
+    Ok(if ends(&[".txt", ".md", ".html", ".htm", ".xhtml"]) {
+        InputFormat::Text
+    } else if ends(&[".jsonl", ".ndjson", ".json"]) || beginning.first() == Some(&b'{') {
         InputFormat::Jsonl
     } else if ends(&[".tsv"]) || (path == Path::new(STDIN) && first_line.contains(&b'\t')) {
         InputFormat::Tsv

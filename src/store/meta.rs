@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::codec::{self, Fields, Kind, Problem};
+use super::{DocumentNumber, ScopeNumber};
 use crate::error::{Error, Result};
 use crate::plan::{Permutation, Plan, Table};
 use crate::text::Scheme;
@@ -61,6 +62,16 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
+    /// Whether a document may have this number.
+    pub(crate) fn has_numbered(&self, number: DocumentNumber) -> bool {
+        number.0 < self.next_document
+    }
+
+    /// Whether a scope may have this number.
+    pub(crate) fn has_given(&self, number: ScopeNumber) -> bool {
+        number != ScopeNumber::EMPTY && number.0 < self.next_scope
+    }
+
     pub(super) const NEW: Self = Self { next_document: 1, next_scope: 1, documents: 0, too_short: 0 };
 }
 

@@ -8,11 +8,12 @@
 //! | `documents` | document number | envelope: the document |
 //! | `keys` | hash of the key, document number | nothing |
 //! | `scopes` | name | envelope: the scope's number |
-//! | `postings` | fingerprint, scope number, document number | nothing |
-//! | `totals` | fingerprint, scope number | how many postings |
+//! | `postings` | fingerprint, scope number or `ANY`, document number | nothing |
+//! | `totals` | fingerprint, scope number or `ANY` | how many postings |
 //! | `permuted-NN` | permuted fingerprint | nothing |
 
 mod codec;
+mod guard;
 mod meta;
 mod read;
 mod record;
@@ -26,6 +27,7 @@ use std::sync::{Arc, RwLock, RwLockReadGuard, TryLockError};
 
 use redb::{DatabaseError, ReadableDatabase, TableDefinition};
 
+use guard::{Guarded, guarded};
 pub(crate) use meta::{Counters, FORMAT_VERSION, Settings};
 pub(crate) use read::{Read, Reader};
 pub(crate) use write::Writer;
@@ -63,7 +65,7 @@ fn permuted(table: usize) -> TableDefinition<'static, u64, ()> {
 }
 
 /// The number of a document. Later documents have greater numbers, and none is used twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DocumentNumber(u64);
 
 impl DocumentNumber {
@@ -84,6 +86,22 @@ pub(crate) struct ScopeNumber(u32);
 impl ScopeNumber {
     /// The scope of documents that have none.
     pub(crate) const EMPTY: Self = Self(0);
+    /// Lists the documents of all scopes but the empty one, so that a question about all documents does not have
+    /// to go through every scope there is.
+    pub(crate) const ANY: Self = Self(u32::MAX);
+    /// The scopes that together list every document, each once.
+    pub(crate) const ALL_DOCUMENTS: &'static [Self] = &[Self::EMPTY, Self::ANY];
+
+    /// The scopes that list a document of this one.
+    pub(crate) fn listing(self) -> impl Iterator<Item = Self> {
+        let any = (self != Self::EMPTY).then_some(Self::ANY);
+        std::iter::once(self).chain(any)
+    }
+
+    /// Whether it lists the documents of `scope`.
+    pub(crate) fn covers(self, scope: Self) -> bool {
+        scope.listing().any(|listing| listing == self)
+    }
 }
 
 /// What a store may do with its file.
@@ -96,8 +114,10 @@ pub(crate) enum Access {
 /// An open file.
 pub(crate) struct Store {
     path: PathBuf,
+    /// For the size of the file, which may have been renamed since.
+    file: File,
     /// Behind a lock because checking pages needs the engine for itself.
-    engine: RwLock<Engine>,
+    engine: RwLock<Guarded<Engine>>,
     settings: Arc<Settings>,
 }
 
@@ -127,43 +147,62 @@ impl Store {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
+        if !directory.is_dir() {
+            let source = io::Error::new(io::ErrorKind::NotFound, "no such directory");
+            return Err(Error::Io { path: directory.to_owned(), source });
+        }
         let temporary = temporary_file(directory).map_err(failed)?;
         let file = temporary.as_file().try_clone().map_err(failed)?;
+        let engine = temporary.as_file().try_clone().map_err(failed)?;
         let engine = redb::Builder::new()
             .set_cache_size(cache_bytes)
-            .create_file(file)
-            .map_err(|error| open_error(path, error))?;
+            .create_file(engine)
+            .map_err(|it| open_error(path, it))?;
         write_first(&engine, &settings)?;
         // The engine's handle and its lock go on to belong to the file under its new name.
         temporary.persist_noclobber(path).map_err(|error| failed(error.error))?;
         sync_directory(directory).map_err(failed)?;
-        let engine = RwLock::new(Engine::ReadWrite(engine));
-        Ok(Self { path: path.to_owned(), engine, settings: Arc::new(settings) })
+        Ok(Self::new(path, file, Guarded::new(Engine::ReadWrite(engine)), settings))
     }
 
     /// Opens an existing file and checks that this release can read it.
     pub(crate) fn open(path: &Path, access: Access, cache_bytes: usize) -> Result<Self> {
-        match fs::metadata(path) {
-            Ok(metadata) if metadata.is_file() => {}
-            Ok(_) => return Err(Error::NotSimdb { path: path.to_owned() }),
-            Err(source) if source.kind() == io::ErrorKind::NotFound => {
-                return Err(Error::NotFound { path: path.to_owned() });
-            }
-            Err(source) => return Err(Error::Io { path: path.to_owned(), source }),
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound => Error::NotFound { path: path.to_owned() },
+            _ => Error::Io { path: path.to_owned(), source },
+        };
+        let metadata = fs::metadata(path).map_err(failed)?;
+        if metadata.is_dir() {
+            return Err(failed(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory")));
         }
+        if !metadata.is_file() {
+            return Err(Error::NotSimdb { path: path.to_owned() });
+        }
+        let file = File::open(path).map_err(failed)?;
         let mut builder = redb::Builder::new();
         builder.set_cache_size(cache_bytes);
-        let engine = match access {
-            Access::ReadWrite => builder.open(path).map(Engine::ReadWrite),
-            Access::ReadOnly => builder.open_read_only(path).map(Engine::ReadOnly),
-        };
-        let engine = engine.map_err(|error| open_error(path, error))?;
-        let settings = read_settings(&engine, path)?;
-        Ok(Self { path: path.to_owned(), engine: RwLock::new(engine), settings: Arc::new(settings) })
+        guarded(|| {
+            let engine = match access {
+                Access::ReadWrite => builder.open(path).map(Engine::ReadWrite),
+                Access::ReadOnly => builder.open_read_only(path).map(Engine::ReadOnly),
+            };
+            let engine = Guarded::new(engine.map_err(|error| open_error(path, error))?);
+            let settings = read_settings(&engine, path)?;
+            Ok(Self::new(path, file, engine, settings))
+        })
+    }
+
+    fn new(path: &Path, file: File, engine: Guarded<Engine>, settings: Settings) -> Self {
+        Self { path: path.to_owned(), file, engine: RwLock::new(engine), settings: Arc::new(settings) }
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The size of the file, and what else the system knows of it.
+    pub(crate) fn metadata(&self) -> Result<fs::Metadata> {
+        self.file.metadata().map_err(|source| Error::Io { path: self.path.clone(), source })
     }
 
     pub(crate) fn settings(&self) -> &Arc<Settings> {
@@ -172,17 +211,17 @@ impl Store {
 
     /// A consistent view of what is committed now.
     pub(crate) fn begin_read(&self) -> Result<Reader> {
-        Ok(Reader::new(self.engine().begin_read()?, self.settings.clone()))
+        guarded(|| Ok(Reader::new(self.engine().begin_read()?, self.settings.clone())))
     }
 
     /// Waits until no other transaction writes, and begins one.
     pub(crate) fn begin_write(&self) -> Result<Writer> {
-        match &*self.engine() {
+        guarded(|| match &**self.engine() {
             Engine::ReadWrite(engine) => {
                 Writer::new(engine.begin_write().map_err(engine_error)?, self.settings.clone())
             }
             Engine::ReadOnly(_) => Err(Error::ReadOnly),
-        }
+        })
     }
 
     /// Whether the checksums of all pages are right. Where they are not, the engine falls back to the last
@@ -193,16 +232,16 @@ impl Store {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return Err(Error::InUse),
         };
-        match &mut *engine {
+        guarded(|| match &mut **engine {
             Engine::ReadWrite(engine) => engine.check_integrity().map_err(|error| match error {
                 DatabaseError::TransactionInProgress => Error::InUse,
                 error => engine_error(error),
             }),
             Engine::ReadOnly(_) => Err(Error::ReadOnly),
-        }
+        })
     }
 
-    fn engine(&self) -> RwLockReadGuard<'_, Engine> {
+    fn engine(&self) -> RwLockReadGuard<'_, Guarded<Engine>> {
         // A panic under the lock can only come from the engine, which guards its own state.
         self.engine.read().unwrap_or_else(std::sync::PoisonError::into_inner)
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use redb::{ReadableTable, TableDefinition};
 
+use super::guard::{Guarded, guarded};
 use super::meta::{self, Counters, Settings};
 use super::read::{Read, Tables, read_counters};
 use super::{DOCUMENTS, DocumentNumber, KEYS, META, POSTINGS, SCOPES, ScopeNumber, TOTALS};
@@ -15,7 +16,7 @@ use crate::fingerprint::Fingerprint;
 
 /// The one transaction that writes. Dropping it undoes it.
 pub(crate) struct Writer {
-    txn: redb::WriteTransaction,
+    txn: Guarded<redb::WriteTransaction>,
     settings: Arc<Settings>,
     counters: Counters,
     state: State,
@@ -33,7 +34,8 @@ impl Writer {
     pub(super) fn new(mut txn: redb::WriteTransaction, settings: Arc<Settings>) -> Result<Self> {
         // A crash is then followed by an opening in milliseconds, whatever the size of the file.
         txn.set_quick_repair(true);
-        let mut writer = Self { txn, settings, counters: Counters::NEW, state: State::Unchanged };
+        let mut writer =
+            Self { txn: Guarded::new(txn), settings, counters: Counters::NEW, state: State::Unchanged };
         writer.counters = read_counters(&writer)?;
         Ok(writer)
     }
@@ -62,26 +64,29 @@ impl Writer {
 
     /// Makes everything durable at once. Without a change nothing is written.
     pub(crate) fn commit(self) -> Result<()> {
-        match self.state {
-            State::Unchanged => return self.txn.abort().map_err(engine_error),
-            State::Broken => return Err(Error::Aborted),
-            State::Changed => {}
-        }
-        {
+        self.ensure_whole()?;
+        guarded(|| {
+            if self.state == State::Unchanged {
+                return self.txn.into_inner().abort().map_err(engine_error);
+            }
             let mut table = self.txn.open_table(META).map_err(engine_error)?;
             let counters = meta::encode_counters(&self.counters);
             table.insert(meta::COUNTERS, counters.as_slice()).map_err(engine_error)?;
-        }
-        self.txn.commit().map_err(engine_error)
+            drop(table);
+            self.txn.into_inner().commit().map_err(engine_error)
+        })
+    }
+
+    /// Refuses a transaction of which an operation stopped half-way.
+    pub(crate) fn ensure_whole(&self) -> Result<()> {
+        if self.state == State::Broken { Err(Error::Aborted) } else { Ok(()) }
     }
 
     /// Runs one operation; if it fails, the transaction can only be dropped.
     fn all_or_broken<T>(&mut self, operation: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        if self.state == State::Broken {
-            return Err(Error::Aborted);
-        }
+        self.ensure_whole()?;
         self.state = State::Broken;
-        let value = operation(self)?;
+        let value = guarded(|| operation(self))?;
         self.state = State::Changed;
         Ok(value)
     }
@@ -92,11 +97,9 @@ impl Writer {
         self.counters.documents += 1;
         let bytes = record::encode_document(number, document);
         let hash = self.hash_of(document.key());
-        self.txn
-            .open_table(DOCUMENTS)
-            .map_err(engine_error)?
-            .insert(number.0, bytes.as_slice())
-            .map_err(engine_error)?;
+        let mut documents = self.txn.open_table(DOCUMENTS).map_err(engine_error)?;
+        documents.insert(number.0, bytes.as_slice()).map_err(engine_error)?;
+        drop(documents);
         self.txn
             .open_table(KEYS)
             .map_err(engine_error)?
@@ -106,13 +109,11 @@ impl Writer {
             self.counters.too_short += 1;
             return Ok(());
         };
-        let scope = self.scope_number_or_new(document.scope())?;
-        self.txn
-            .open_table(POSTINGS)
-            .map_err(engine_error)?
-            .insert((fingerprint.bits(), scope.0, number.0), ())
-            .map_err(engine_error)?;
-        self.change_total(fingerprint, scope, 1)?;
+        for scope in self.scope_number_or_new(document.scope())?.listing() {
+            let key = (fingerprint.bits(), scope.0, number.0);
+            self.txn.open_table(POSTINGS).map_err(engine_error)?.insert(key, ()).map_err(engine_error)?;
+            self.change_total(fingerprint, scope, 1)?;
+        }
         self.add_fingerprint(fingerprint)
     }
 
@@ -125,17 +126,17 @@ impl Writer {
             self.counters.too_short = self.counters.too_short.saturating_sub(1);
             return Ok(());
         };
-        let scope = self.scope_number_or_new(document.scope())?;
-        self.txn
-            .open_table(POSTINGS)
-            .map_err(engine_error)?
-            .remove((fingerprint.bits(), scope.0, number.0))
-            .map_err(engine_error)?;
-        self.change_total(fingerprint, scope, -1)?;
-        if self.totals(fingerprint)?.is_empty() {
-            self.remove_fingerprint(fingerprint)?;
+        for scope in self.scope_number_or_new(document.scope())?.listing() {
+            let key = (fingerprint.bits(), scope.0, number.0);
+            self.txn.open_table(POSTINGS).map_err(engine_error)?.remove(key).map_err(engine_error)?;
+            self.change_total(fingerprint, scope, -1)?;
         }
-        Ok(())
+        for &scope in ScopeNumber::ALL_DOCUMENTS {
+            if self.total(fingerprint, scope)? > 0 {
+                return Ok(());
+            }
+        }
+        self.remove_fingerprint(fingerprint)
     }
 
     fn change_total(&self, fingerprint: Fingerprint, scope: ScopeNumber, change: i64) -> Result<()> {
@@ -181,7 +182,10 @@ impl Writer {
             return Ok(number);
         }
         let number = ScopeNumber(self.counters.next_scope);
-        self.counters.next_scope = number.0.checked_add(1).ok_or(Error::TooManyScopes)?;
+        if number == ScopeNumber::ANY {
+            return Err(Error::TooManyScopes);
+        }
+        self.counters.next_scope += 1;
         let bytes = record::encode_scope(name, number);
         self.txn
             .open_table(SCOPES)

@@ -31,7 +31,7 @@ pub enum Scheme {
 
 impl Scheme {
     /// Every scheme there is, by number.
-    pub const ALL: [Self; 2] = [Self::External, Self::Text1];
+    pub const ALL: &'static [Self] = &[Self::External, Self::Text1];
 
     /// The number by which a file knows the scheme.
     pub const fn number(self) -> u32 {
@@ -43,7 +43,7 @@ impl Scheme {
 
     /// The scheme of a number, or `None` where this release knows none.
     pub fn from_number(number: u32) -> Option<Self> {
-        Self::ALL.into_iter().find(|scheme| scheme.number() == number)
+        Self::ALL.iter().copied().find(|scheme| scheme.number() == number)
     }
 
     /// The name, as in messages and on the command line: `external` or `text-1`.
@@ -75,7 +75,7 @@ impl FromStr for Scheme {
 
     /// Reads the name of a scheme.
     fn from_str(name: &str) -> Result<Self> {
-        let named = Self::ALL.into_iter().find(|scheme| scheme.name() == name);
+        let named = Self::ALL.iter().copied().find(|scheme| scheme.name() == name);
         named.ok_or_else(|| Error::UnknownSchemeName { name: name.to_owned() })
     }
 }
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn schemes_have_names_and_numbers_of_their_own() -> Result<()> {
-        for scheme in Scheme::ALL {
+        for &scheme in Scheme::ALL {
             assert_eq!(Scheme::from_number(scheme.number()), Some(scheme));
             assert_eq!(scheme.name().parse::<Scheme>()?, scheme);
         }

@@ -90,6 +90,8 @@ fn query_prints_the_nearest_first_and_says_how_many_more() -> TestResult {
     assert_eq!(ran.out, "0\ta\n");
     let ran = ran.says("1 of 3 matches shown");
     assert!(ran.err.contains("--limit"));
+    let ran = run!("query", &database, "--fingerprint", "0000000000000000", "--limit", "0").expect(0);
+    assert_eq!(ran.out, "3\n");
     let ran = run!("query", &database, "--key", "b", "--max-distance", "1", "--json").expect(0);
     let answer = ran.object()?;
     let keys: Vec<_> =
@@ -131,7 +133,8 @@ fn query_without_a_match_answers_no() -> TestResult {
     run!("query", &database, "--fingerprint", "xyz").expect(2).says("16 hexadecimal digits");
     run!("query", &database).expect(2).says("required");
     run!("query", &database, "--key", "a", "--text", TEXT).expect(2).says("cannot be used with");
-    run!("query", &database, "--key", "a", "--max-distance", "65").expect(2).says("65");
+    run!("query", &database, "--key", "a", "--max-distance", "65").expect(2).says("65 is not in 0..=64");
+    run!("query", &database, "--key", "a", "--max-distance", "-1").expect(2).says("-1 is not in 0..=64");
     Ok(())
 }
 
@@ -153,9 +156,13 @@ fn query_asks_with_texts_files_and_whole_inputs() -> TestResult {
     let asked = format!("q1\t{other}\nq2\t{TEXT}\nq3\tshort\nbad line\n");
     let asked = folder.file("asked.tsv", asked)?;
     let ran =
-        run!("query", &database, "--input", &asked).expect(0).says("asked.tsv, line 4: the line has no tab");
-    assert_eq!(ran.out, "q1 is near nothing\nq2 is near a (distance 0)\nq3 is too short to judge\n");
-    let answers = run!("query", &database, "--input", &asked, "--json").expect(0).json()?;
+        run!("query", &database, "--input", &asked).expect(2).says("asked.tsv, line 4: the line has no tab");
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert_eq!(lines[..3], ["q1 is near nothing", "q2 is near a (distance 0)", "q3 is too short to judge"]);
+    assert!(lines[3].starts_with("rejected: the line has no tab"), "a line for each record: {}", lines[3]);
+    let mut answers = run!("query", &database, "--input", &asked, "--json").expect(2).json()?;
+    let rejected = answers.pop().unwrap_or_default();
+    assert_eq!((&rejected["key"], &rejected["line"]), (&json!(null), &json!(4)));
     let totals: Vec<_> = answers.iter().map(|it| (it["key"].clone(), it["total"].clone())).collect();
     assert_eq!(totals, [("q1".into(), 0.into()), ("q2".into(), 1.into()), ("q3".into(), 0.into())]);
     assert_eq!((&answers[2]["fingerprint"], &answers[2]["too_short"]), (&json!(null), &json!(true)));
@@ -286,12 +293,15 @@ fn files_that_cannot_be_opened_are_told_and_leave_the_question_open() -> TestRes
         run!(command, &missing).expect(2).says("missing.simdb: no such database");
         run!(command, &text).expect(2).says("text.simdb: not a simdb database");
         run!(command, &empty).expect(2).says("empty.simdb: not a simdb database");
-        run!(command, folder.path("")).expect(2).says("not a simdb database");
+        run!(command, folder.path("")).expect(2).says("it is a directory");
     }
     let input = folder.file("in.tsv", format!("a\t{TEXT}\n"))?;
     run!("ingest", &text, &input).expect(2).says("not a simdb database");
     assert_eq!(std::fs::read(&text)?, b"this is no database\n".repeat(500));
-    run!("ingest", folder.path("no/folder/d.simdb"), &input).expect(2).says("cannot be read or written");
+    run!("ingest", folder.path("no/folder/d.simdb"), &input)
+        .expect(2)
+        .says("no/folder: ")
+        .says("no such directory");
     run!("delete", &missing, "k").expect(2).says("no such database");
     run!("nonesuch").expect(2);
     run!("--version").expect(0);
@@ -314,6 +324,44 @@ fn a_file_in_use_is_busy_and_readers_share_it() -> TestResult {
     run!("query", &path, "--key", "a").expect(0);
     run!("delete", &path, "a").expect(2).says("in use by another process");
     drop(reader);
+    Ok(())
+}
+
+#[cfg(unix)]
+#[test]
+fn what_nobody_reads_on_standard_error_does_not_stop_the_work() -> TestResult {
+    let folder = Folder::new()?;
+    let lines: String = (0..20_000)
+        .map(|i| format!("{i}\t{:016x}\nbad\n", 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(i)))
+        .collect();
+    folder.file("in.tsv", lines)?;
+    let script = format!(
+        "'{0}' ingest d.simdb in.tsv --input-format fingerprints 2>&1 >/dev/null | head -n 1; \
+         '{0}' ingest e.simdb in.tsv --input-format fingerprints >/dev/null 2>/dev/full; echo $?",
+        env!("CARGO_BIN_EXE_simdb")
+    );
+    let ran = std::process::Command::new("sh").args(["-c", &script]).current_dir(folder.path("")).output()?;
+    let out = String::from_utf8_lossy(&ran.stdout);
+    assert!(out.starts_with("simdb: rejected: in.tsv, line 2: ") && out.ends_with("\n0\n"), "{out}");
+    for name in ["d.simdb", "e.simdb"] {
+        let stats = run!("stats", folder.path(name), "--json").expect(0).object()?;
+        assert_eq!(stats["documents"], 20_000);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_full_standard_output_is_told_as_such() -> TestResult {
+    if !std::path::Path::new("/dev/full").exists() {
+        return Ok(());
+    }
+    let folder = Folder::new()?;
+    let database = small(&folder)?;
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full")?;
+    let ran = simdb().arg("stats").arg(&database).stdout(full).output()?;
+    assert_eq!(ran.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(said.starts_with("simdb: standard output cannot be written: "), "{said}");
     Ok(())
 }
 

@@ -41,7 +41,7 @@ fn bad_records_are_named_by_line_counted_and_do_not_stop_the_good_ones() -> Test
     for (line, reason) in [
         (2, "not a JSON record: EOF while parsing a value"),
         (3, "not UTF-8 (byte 27)"),
-        (4, "no key: field `key`, `id` or `url` is wanted"),
+        (4, "no key: field `key`, `id` or `url`, or the one that was named, is wanted"),
         (5, "no key"),
         (6, "no content: field `fingerprint`, `text` or `html` is wanted"),
         (7, "the key has 5000 bytes; at most 4096 are allowed"),
@@ -84,11 +84,18 @@ fn a_line_of_100_megabytes_is_rejected_without_being_held() -> TestResult {
     let ran = run!("ingest", folder.path("d.simdb"), &path, "--json").expect(0);
     let ran = ran.says("in.tsv.gz, line 2: the record has 99").says("at most 67108864 are allowed");
     assert_eq!(ran.json()?.last().map(|totals| totals["inserted"].clone()), Some(2.into()));
-    // A limit of one's own, and the longest record it allows.
-    let path = folder.file("limit.tsv", "k\t345678\nk\t3456789\n")?;
-    run!("ingest", folder.path("e.simdb"), &path, "--max-record", "8")
-        .expect(0)
-        .says("limit.tsv, line 2: the record has 10 bytes; at most 8 are allowed");
+    // A limit of one's own, and the longest record it allows, whatever ends the line.
+    let path = folder.file("limit.tsv", "k\t345678\nk\t345678\r\nk\t3456789\nk\t3456789")?;
+    let ran = run!("ingest", folder.path("e.simdb"), &path, "--max-record", "8", "--json").expect(0);
+    for line in [3, 4] {
+        let said = format!("limit.tsv, line {line}: the record has 9 bytes; at most 8 are allowed");
+        assert!(ran.err.contains(&said), "{}", ran.err);
+    }
+    assert_eq!((&ran.object()?["documents"], &ran.object()?["rejected"]), (&2.into(), &2.into()));
+    let most = u64::MAX.to_string();
+    let text = folder.file("t.txt", TEXT)?;
+    let ran = run!("ingest", folder.path("f.simdb"), &path, &text, "--max-record", most, "--json").expect(0);
+    assert_eq!((&ran.object()?["documents"], &ran.object()?["too_short"]), (&5.into(), &4.into()));
     Ok(())
 }
 
@@ -101,19 +108,20 @@ fn formats_are_told_by_name_and_content_and_gzip_by_content() -> TestResult {
         folder.file("by-content", gzip(json.replace("json", "json in gzip").as_bytes())?)?,
         folder.file("tab.tsv", format!("tsv\\ttab\t{TEXT}"))?,
         folder.file("plain.txt", TEXT)?,
+        folder.file("braces.txt", format!("{{ {TEXT} }}"))?,
         folder.file("page.html.gz", gzip(format!("<p>{TEXT}</p><script>no</script>").as_bytes())?)?,
         folder.file("empty.jsonl", "")?,
     ];
     let mut command = simdb();
     command.arg("ingest").arg(folder.path("d.simdb")).args(&inputs).arg("-").arg("--json");
     let ran = run_with_input(&mut command, format!("stdin\t{TEXT}\n").as_bytes())?.expect(0);
-    // One text in seven forms: one fingerprint.
+    // One text in every form: one fingerprint.
     let totals = ran.json()?.pop().unwrap_or_default();
-    assert_eq!((&totals["documents"], &totals["duplicates"]), (&6.into(), &5.into()), "{}", ran.err);
+    assert_eq!((&totals["documents"], &totals["duplicates"]), (&7.into(), &6.into()), "{}", ran.err);
     for key in ["json", "json in gzip", "tsv\ttab", "stdin"] {
         run!("get", folder.path("d.simdb"), key).expect(0);
     }
-    for file in [&inputs[3], &inputs[4]] {
+    for file in [&inputs[3], &inputs[4], &inputs[5]] {
         run!("get", folder.path("d.simdb"), file).expect(0);
     }
     Ok(())
@@ -163,14 +171,30 @@ fn a_damaged_gzip_file_keeps_what_was_read_before() -> TestResult {
     };
     let whole = gzip((0..50_000).map(line).collect::<String>().as_bytes())?;
     let path = folder.file("cut.jsonl.gz", &whole[..whole.len() / 2])?;
-    run!("ingest", folder.path("d.simdb"), &path)
-        .expect(2)
-        .says("cut.jsonl.gz, line")
-        .says("cannot be read further");
+    let ran = run!("ingest", folder.path("d.simdb"), &path).expect(2).says("cannot be read further");
+    // Every line before the one that is named has been stored.
+    let after = ran.err.split("cut.jsonl.gz, line ").nth(1).unwrap_or_default();
+    let line: u64 = after.split(':').next().unwrap_or_default().parse()?;
+    assert!((10_000..40_000).contains(&line), "{line}");
     let stats = run!("stats", folder.path("d.simdb"), "--json").expect(0).object()?;
-    let documents = stats["documents"].as_u64().unwrap_or(0);
-    assert!((10_000..40_000).contains(&documents), "{documents}");
+    assert_eq!(stats["documents"], line - 1);
+    ran.says(&format!("{} documents were stored before this", line - 1));
     run!("check", folder.path("d.simdb")).expect(0);
+    // Whole inputs before the damaged one are kept as well.
+    let ready = |key: u64| format!("{{\"id\":\"{key}\",\"fingerprint\":\"{key:016x}\"}}\n");
+    let (one, two) = (folder.file("1.jsonl", ready(1))?, folder.file("2.jsonl", ready(2))?);
+    let damaged = folder.file("3.jsonl.gz", b"\x1f\x8bnot gzip")?;
+    run!("ingest", folder.path("e.simdb"), &one, &two, &damaged).expect(2).says("3.jsonl.gz: cannot be read");
+    assert_eq!(run!("stats", folder.path("e.simdb"), "--json").expect(0).object()?["documents"], 2);
+    Ok(())
+}
+
+#[test]
+fn nothing_on_standard_input_is_no_document() -> TestResult {
+    let folder = Folder::new()?;
+    let ran = run!("ingest", folder.path("d.simdb"), "-", "--json").expect(0);
+    assert_eq!(ran.object()?["documents"], 0);
+    run!("ingest", folder.path("d.simdb"), "-", "-").expect(2).says("standard input can be read only once");
     Ok(())
 }
 
@@ -208,6 +232,17 @@ fn the_first_good_record_decides_whether_fingerprints_are_made_here() -> TestRes
         .expect(2)
         .says("of scheme text-1, not external");
     run!("ingest", &made_here, &ready, "--scheme", "nonesuch").expect(2).says("no scheme is called");
+    // Neither a document that is too short nor a record that is rejected says anything.
+    let mixed = folder.file(
+        "mixed.jsonl",
+        concat!(
+            "{\"id\":1,\"fingerprint\":null,\"too_short\":true}\n",
+            "{\"text\":\"no key\"}\n",
+            "{\"id\":2,\"fingerprint\":\"00000000000000ff\"}\n"
+        ),
+    )?;
+    run!("ingest", folder.path("mixed.simdb"), &mixed).expect(0);
+    assert_eq!(run!("stats", folder.path("mixed.simdb"), "--json").expect(0).object()?["scheme"], "external");
     Ok(())
 }
 

@@ -3,19 +3,46 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use simdb::{Change, Database, Document, Fingerprint, OnMatch, OpenOptions, Policy, Query};
+use simdb::{Change, Database, Document, Fingerprint, Matches, OnMatch, OpenOptions, Policy, Query};
 
 use crate::support::{Folder, assert_sound, listed};
 
 #[derive(Clone, Debug)]
 enum Operation {
     Insert(Document),
-    InsertIfNew(Document, OnMatch, u32),
+    InsertIfNew(Document, OnMatch, Asked),
     Delete(u8),
     Commit,
     Drop,
     Reopen,
-    Query { bits: u64, max_distance: u32, limit: usize, since: Option<i64>, scopes: Option<Vec<String>> },
+    Query(u64, Asked),
+}
+
+/// What a query and a policy have in common.
+#[derive(Clone, Debug)]
+struct Asked {
+    max_distance: u32,
+    limit: usize,
+    since: Option<i64>,
+    scopes: Option<Vec<String>>,
+}
+
+impl Asked {
+    fn keeps(&self, document: &Document) -> bool {
+        self.since.is_none_or(|since| document.seen() >= since)
+            && self.scopes.as_ref().is_none_or(|scopes| scopes.iter().any(|it| it == document.scope()))
+    }
+
+    fn agrees(&self, found: &Matches, near: &[(Document, u32)]) {
+        assert_eq!(listed(found), keys(near, self.limit));
+        if found.total_is_exact() {
+            assert_eq!(found.total(), near.len() as u64);
+        } else {
+            assert!(
+                self.since.is_some() && found.total() == self.limit as u64 + 1 && near.len() > self.limit
+            );
+        }
+    }
 }
 
 /// Few keys, fingerprints of a few clusters, few scopes and times: so that everything collides.
@@ -40,26 +67,24 @@ fn scopes() -> impl Strategy<Value = String> {
     prop::sample::select(vec!["", "en", "zh"]).prop_map(str::to_owned)
 }
 
+fn asked() -> impl Strategy<Value = Asked> {
+    let max_distance = prop_oneof![4 => 0..5u32, 1 => 0..=64u32];
+    let scopes = prop::option::of(prop::collection::vec(scopes(), 0..3));
+    (max_distance, 0..6usize, prop::option::of(0..4i64), scopes)
+        .prop_map(|(max_distance, limit, since, scopes)| Asked { max_distance, limit, since, scopes })
+}
+
 fn operations() -> impl Strategy<Value = Operation> {
     let on_match = prop::sample::select(vec![OnMatch::Link, OnMatch::Skip, OnMatch::Replace]);
-    let max_distance = prop_oneof![4 => 0..5u32, 1 => 0..=64u32];
-    let query = (
-        bits(),
-        max_distance,
-        0..6usize,
-        prop::option::of(0..4i64),
-        prop::option::of(prop::collection::vec(scopes(), 0..3)),
-    );
+    let insert_if_new = (documents(), on_match, asked());
     prop_oneof![
         6 => documents().prop_map(Operation::Insert),
-        6 => (documents(), on_match, 0..5u32).prop_map(|(it, on_match, k)| Operation::InsertIfNew(it, on_match, k)),
+        6 => insert_if_new.prop_map(|(document, on_match, asked)| Operation::InsertIfNew(document, on_match, asked)),
         2 => (0..12u8).prop_map(Operation::Delete),
         2 => Just(Operation::Commit),
         1 => Just(Operation::Drop),
         1 => Just(Operation::Reopen),
-        4 => query.prop_map(|(bits, max_distance, limit, since, scopes)| {
-            Operation::Query { bits, max_distance, limit, since, scopes }
-        }),
+        4 => (bits(), asked()).prop_map(|(bits, asked)| Operation::Query(bits, asked)),
     ]
 }
 
@@ -143,14 +168,19 @@ fn agree(sequence: &[Operation]) -> Result<(), Box<dyn std::error::Error>> {
             (Operation::Insert(document), Some(txn)) => {
                 assert_eq!(txn.insert(document)?, model.insert(document));
             }
-            (Operation::InsertIfNew(document, on_match, max_distance), Some(txn)) => {
-                let near = document.fingerprint().map_or_else(Vec::new, |it| {
-                    model.near(it, *max_distance, |other| other.key() != document.key())
-                });
-                let policy = Policy::new(*on_match).max_distance(*max_distance).limit(3);
+            (Operation::InsertIfNew(document, on_match, asked), Some(txn)) => {
+                let keep = |other: &Document| other.key() != document.key() && asked.keeps(other);
+                let fingerprint = document.fingerprint();
+                let near = fingerprint.map_or_else(Vec::new, |it| model.near(it, asked.max_distance, keep));
+                let mut policy = Policy::new(*on_match).max_distance(asked.max_distance).limit(asked.limit);
+                if let Some(since) = asked.since {
+                    policy = policy.since(since);
+                }
+                if let Some(scopes) = &asked.scopes {
+                    policy = policy.scopes(scopes);
+                }
                 let verdict = txn.insert_if_new(document, &policy)?;
-                assert_eq!(listed(verdict.matches()), keys(&near, 3));
-                assert_eq!(verdict.matches().total(), near.len() as u64);
+                asked.agrees(verdict.matches(), &near);
                 assert_eq!(*verdict.change(), insert_if_new(&mut model, document, *on_match, &near));
             }
             (Operation::Delete(key), Some(txn)) => {
@@ -173,26 +203,17 @@ fn agree(sequence: &[Operation]) -> Result<(), Box<dyn std::error::Error>> {
                 drop(database);
                 database = Database::open(path, &OpenOptions::new())?;
             }
-            (Operation::Query { bits, max_distance, limit, since, scopes }, _) => {
+            (Operation::Query(bits, asked), _) => {
                 let fingerprint = Fingerprint::from_bits(*bits);
-                let near = committed.near(fingerprint, *max_distance, |document| {
-                    since.is_none_or(|since| document.seen() >= since)
-                        && scopes.as_ref().is_none_or(|scopes| scopes.iter().any(|it| it == document.scope()))
-                });
-                let mut query = Query::new(fingerprint).max_distance(*max_distance).limit(*limit);
-                if let Some(since) = since {
-                    query = query.since(*since);
+                let near = committed.near(fingerprint, asked.max_distance, |document| asked.keeps(document));
+                let mut query = Query::new(fingerprint).max_distance(asked.max_distance).limit(asked.limit);
+                if let Some(since) = asked.since {
+                    query = query.since(since);
                 }
-                if let Some(scopes) = scopes {
+                if let Some(scopes) = &asked.scopes {
                     query = query.scopes(scopes);
                 }
-                let found = database.snapshot()?.query(&query)?;
-                assert_eq!(listed(&found), keys(&near, *limit));
-                if found.total_is_exact() {
-                    assert_eq!(found.total(), near.len() as u64);
-                } else {
-                    assert!(since.is_some() && found.total() == *limit as u64 + 1 && near.len() > *limit);
-                }
+                asked.agrees(&database.snapshot()?.query(&query)?, &near);
             }
             (_, None) => unreachable!("a transaction was begun"),
         }
