@@ -29,7 +29,8 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// [`Error::Damaged`] if the document does not bear its checksum; [`Error::Storage`] if the file cannot be
+    /// [`Error::Damaged`](crate::Error::Damaged) if the document does not bear its checksum;
+    /// [`Error::Corrupted`](crate::Error::Corrupted) and [`Error::Storage`](crate::Error::Storage) if the file cannot be
     /// read.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Document>> {
         Ok(self.reader.find(key.as_ref())?.map(|(_, document)| document))
@@ -43,8 +44,10 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// [`Error::MaxDistance`] for more than 64; [`Error::Damaged`] if a document that matches does not bear its
-    /// checksum; [`Error::Storage`] if the file cannot be read.
+    /// [`Error::MaxDistance`](crate::Error::MaxDistance) for more than 64; [`Error::Damaged`](crate::Error::Damaged) if
+    /// a document that matches does not bear its checksum, or if there are fewer than are counted;
+    /// [`Error::Corrupted`](crate::Error::Corrupted) and [`Error::Storage`](crate::Error::Storage) if the file cannot be
+    /// read.
     ///
     /// # Cost
     ///
@@ -85,7 +88,7 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// [`Error::Storage`] if the file cannot be read.
+    /// [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
     pub fn stats(&self) -> Result<Statistics> {
         let metadata = self.store.metadata()?;
         let settings = self.reader.settings();
