@@ -1,14 +1,10 @@
-//! Raw records to records: JSON Lines, tab-separated, plain text and fingerprints.
+//! Raw records to records, and records to documents: the formats but JSON, and the rules of what is taken.
 
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
-use serde_json::Value;
-
+use super::json::parse_json;
 use super::source::{InputFormat, Raw, RawContent, ReadOptions};
 use crate::document::Document;
 use crate::error::Error;
@@ -37,11 +33,11 @@ pub(super) enum Content {
 
 /// What a record says of its document beside key and content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Parts {
-    seen: Option<i64>,
-    rank: Vec<i64>,
-    scope: String,
-    payload: Vec<u8>,
+pub(super) struct Parts {
+    pub(super) seen: Option<i64>,
+    pub(super) rank: Vec<i64>,
+    pub(super) scope: String,
+    pub(super) payload: Vec<u8>,
 }
 
 /// A record that cannot be taken, with where it stands and why.
@@ -265,9 +261,10 @@ impl Fingerprinting {
     }
 }
 
-type Parsed = (Option<Vec<u8>>, Content, Parts);
+/// Key, content and the rest.
+pub(super) type Parsed = (Option<Vec<u8>>, Content, Parts);
 
-fn utf8(bytes: &[u8]) -> Result<&str, Reason> {
+pub(super) fn utf8(bytes: &[u8]) -> Result<&str, Reason> {
     std::str::from_utf8(bytes).map_err(|error| Reason::NotUtf8 { valid_bytes: error.valid_up_to() })
 }
 
@@ -317,197 +314,6 @@ fn unescape(bytes: &[u8]) -> Vec<u8> {
     }
     plain.extend_from_slice(rest);
     plain
-}
-
-fn parse_json(line: &[u8], options: &ReadOptions) -> Result<Parsed, Reason> {
-    let text = utf8(line)?;
-    let json = |error: serde_json::Error| {
-        let message = error.to_string();
-        let problem = message.split(" at line ").next().unwrap_or(&message).to_owned();
-        Reason::Json { problem, column: error.column() }
-    };
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    let fields = FieldsOf(options).deserialize(&mut deserializer).map_err(json)?;
-    deserializer.end().map_err(json)?;
-    Ok((fields.key()?, fields.content()?, fields.parts()?))
-}
-
-/// The fields of a JSON record that may be looked at; null counts as absent. What is not needed is not judged: a
-/// record with a key is not rejected for an odd `url`.
-#[derive(Default)]
-struct Fields {
-    named_key: Option<Value>,
-    named_html: Option<Value>,
-    key: Option<Value>,
-    key_base64: Option<Value>,
-    id: Option<Value>,
-    url: Option<Value>,
-    fingerprint: Option<Value>,
-    text: Option<Value>,
-    html: Option<Value>,
-    too_short: Option<Value>,
-    seen: Option<Value>,
-    time: Option<Value>,
-    rank: Option<Value>,
-    scope: Option<Value>,
-    payload: Option<Value>,
-    payload_base64: Option<Value>,
-}
-
-impl Fields {
-    fn slot(&mut self, name: &str) -> Option<&mut Option<Value>> {
-        Some(match name {
-            "key" => &mut self.key,
-            "key_base64" => &mut self.key_base64,
-            "id" => &mut self.id,
-            "url" => &mut self.url,
-            "fingerprint" => &mut self.fingerprint,
-            "text" => &mut self.text,
-            "html" => &mut self.html,
-            "too_short" => &mut self.too_short,
-            "seen" => &mut self.seen,
-            "time" => &mut self.time,
-            "rank" => &mut self.rank,
-            "scope" => &mut self.scope,
-            "payload" => &mut self.payload,
-            "payload_base64" => &mut self.payload_base64,
-            _ => return None,
-        })
-    }
-
-    /// The first of the fields that name a document and are not empty.
-    fn key(&self) -> Result<Option<Vec<u8>>, Reason> {
-        let candidates = [
-            ("of the key", &self.named_key),
-            ("key", &self.key),
-            ("key_base64", &self.key_base64),
-            ("id", &self.id),
-            ("url", &self.url),
-        ];
-        let is_empty = |value: &Value| value.as_str().is_some_and(str::is_empty);
-        let named = candidates.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
-        let Some((name, value)) = named.into_iter().find(|(_, value)| !is_empty(value)) else {
-            return Ok(None);
-        };
-        match value {
-            Value::String(encoded) if name == "key_base64" => from_base64("key_base64", encoded).map(Some),
-            Value::String(text) => Ok(Some(text.as_bytes().to_vec())),
-            // Other numbers are rounded by the parser, so that two keys could become one.
-            Value::Number(number) if number.is_i64() || number.is_u64() => {
-                Ok(Some(number.to_string().into_bytes()))
-            }
-            _ => Err(Reason::Field { name, expected: "a text or a whole number of at most 64 bits" }),
-        }
-    }
-
-    fn content(&self) -> Result<Content, Reason> {
-        if let Some(digits) = text_of("fingerprint", &self.fingerprint)? {
-            return Ok(Content::Fingerprint(digits.parse().map_err(Reason::Document)?));
-        }
-        let html = self.named_html.as_ref().or(self.html.as_ref());
-        match text_of("text", &self.text)? {
-            // An empty text beside a page of HTML is no text.
-            Some(text) if !text.is_empty() || html.is_none() => return Ok(Content::Text(text.to_owned())),
-            _ => {}
-        }
-        match html {
-            Some(Value::String(html)) => Ok(Content::Html(html.clone())),
-            Some(_) => Err(Reason::Field { name: "html", expected: "a text" }),
-            None if self.too_short == Some(Value::Bool(true)) => Ok(Content::TooShort),
-            None => Err(Reason::NoContent),
-        }
-    }
-
-    fn parts(&self) -> Result<Parts, Reason> {
-        let payload = match text_of("payload_base64", &self.payload_base64)? {
-            Some(encoded) => from_base64("payload_base64", encoded)?,
-            None => text_of("payload", &self.payload)?.unwrap_or_default().as_bytes().to_vec(),
-        };
-        let seen = match (&self.seen, &self.time) {
-            (Some(value), _) => Some(unix_seconds("seen", value)?),
-            (None, Some(value)) => Some(unix_seconds("time", value)?),
-            (None, None) => None,
-        };
-        let rank = self.rank.as_ref().map_or(Ok(Vec::new()), rank)?;
-        let scope = text_of("scope", &self.scope)?.unwrap_or_default().to_owned();
-        Ok(Parts { seen, rank, scope, payload })
-    }
-}
-
-/// A field that has to be a text if it is there.
-fn text_of<'v>(name: &'static str, value: &'v Option<Value>) -> Result<Option<&'v str>, Reason> {
-    match value {
-        None => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(Reason::Field { name, expected: "a text" }),
-    }
-}
-
-/// Reads [`Fields`] from a JSON object, other fields being passed over without being kept.
-struct FieldsOf<'o>(&'o ReadOptions);
-
-impl<'de> DeserializeSeed<'de> for FieldsOf<'_> {
-    type Value = Fields;
-
-    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Fields, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for FieldsOf<'_> {
-    type Value = Fields;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object on one line")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
-        let Self(options) = self;
-        let mut fields = Fields::default();
-        while let Some(name) = map.next_key::<String>()? {
-            // What the caller named comes first: `--html-field text` makes a page of what would be a text.
-            let slot = if options.html_field.as_ref() == Some(&name) {
-                Some(&mut fields.named_html)
-            } else if options.key_field.as_ref() == Some(&name) {
-                Some(&mut fields.named_key)
-            } else if options.key_field.is_some()
-                && matches!(name.as_str(), "key" | "key_base64" | "id" | "url")
-            {
-                None
-            } else {
-                fields.slot(&name)
-            };
-            match slot {
-                Some(slot) => *slot = map.next_value::<Option<Value>>()?,
-                None => _ = map.next_value::<IgnoredAny>()?,
-            }
-        }
-        Ok(fields)
-    }
-}
-
-fn from_base64(name: &'static str, encoded: &str) -> Result<Vec<u8>, Reason> {
-    BASE64.decode(encoded).map_err(|_| Reason::Field { name, expected: "base64" })
-}
-
-fn unix_seconds(name: &'static str, value: &Value) -> Result<i64, Reason> {
-    let seconds = match value {
-        // Floats are what many programs print a time as; fractions of a second are dropped.
-        Value::Number(number) => number
-            .as_i64()
-            .or_else(|| number.as_f64().filter(|it| it.abs() < 1e15).map(|it| it.floor() as i64)),
-        Value::String(text) => text.parse().ok().map(jiff::Timestamp::as_second),
-        _ => None,
-    };
-    seconds.ok_or(Reason::Field { name, expected: "a number of Unix seconds, or a time as in RFC 3339," })
-}
-
-fn rank(value: &Value) -> Result<Vec<i64>, Reason> {
-    let numbers = match value {
-        Value::Array(numbers) => numbers.iter().map(Value::as_i64).collect(),
-        number => number.as_i64().map(|number| vec![number]),
-    };
-    numbers.ok_or(Reason::Field { name: "rank", expected: "a whole number or a list of them" })
 }
 
 #[cfg(test)]
