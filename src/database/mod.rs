@@ -131,7 +131,7 @@ impl OpenOptions {
 /// let fingerprinter = database.fingerprinter()?;
 /// let page = "The quick brown fox jumps over the lazy dog, and then it runs away into the deep dark wood. \
 ///             Nobody has seen it since, though the dog still waits for it beside the gate every evening.";
-/// let fingerprint = fingerprinter.fingerprint(page);
+/// let fingerprint = fingerprinter.fingerprint(page).ok_or("too short to judge")?;
 ///
 /// let mut txn = database.begin_write()?;
 /// txn.insert(&Document::new("https://example.org/a", fingerprint))?;
@@ -139,7 +139,7 @@ impl OpenOptions {
 /// assert_eq!(verdict.matches().nearest().map(|near| near.document.key()), Some(&b"https://example.org/a"[..]));
 /// txn.commit()?;
 ///
-/// let found = database.snapshot()?.query(&Query::new(fingerprint.expect("long enough")).max_distance(3))?;
+/// let found = database.snapshot()?.query(&Query::new(fingerprint).max_distance(3))?;
 /// assert_eq!(found.total(), 1);
 ///
 /// let mut txn = database.begin_write()?;

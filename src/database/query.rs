@@ -148,13 +148,15 @@ impl<'a> IntoIterator for &'a Matches {
     }
 }
 
+/// Answers one query.
+pub(super) fn answer(reader: &impl Read, query: &Query) -> Result<Matches> {
+    Search::found(reader, query.fingerprint, &query.filter, None)?.matches(reader)
+}
+
 /// Answers queries. Those that have to scan do so together, in one pass.
-pub(super) fn answer<'q>(
-    reader: &impl Read,
-    queries: impl IntoIterator<Item = &'q Query>,
-) -> Result<Vec<Matches>> {
+pub(super) fn answer_all(reader: &impl Read, queries: &[Query]) -> Result<Vec<Matches>> {
     let mut searches = queries
-        .into_iter()
+        .iter()
         .map(|query| Search::new(reader, query.fingerprint, &query.filter, None))
         .collect::<Result<Vec<_>>>()?;
     find(reader, &mut searches)?;
@@ -162,7 +164,7 @@ pub(super) fn answer<'q>(
 }
 
 /// Probes for those searches whose distance the plan covers, and scans once for all others.
-pub(super) fn find(reader: &impl Read, searches: &mut [Search]) -> Result<()> {
+fn find(reader: &impl Read, searches: &mut [Search]) -> Result<()> {
     let mut scanning = Vec::new();
     for search in searches {
         if !search.probe(reader)? {
@@ -208,8 +210,20 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// A search for `fingerprint` that does not count the document `ignored`.
-    pub(super) fn new(
+    /// The fingerprints near `fingerprint`; the document `ignored` does not count.
+    pub(super) fn found(
+        reader: &impl Read,
+        fingerprint: Fingerprint,
+        filter: &Filter,
+        ignored: Option<(DocumentNumber, &Document)>,
+    ) -> Result<Self> {
+        let mut search = Self::new(reader, fingerprint, filter, ignored)?;
+        find(reader, std::slice::from_mut(&mut search))?;
+        Ok(search)
+    }
+
+    /// A search that has not begun.
+    fn new(
         reader: &impl Read,
         fingerprint: Fingerprint,
         filter: &Filter,

@@ -60,8 +60,7 @@ impl Snapshot {
     ///
     /// Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, section 3.
     pub fn query(&self, query: &Query) -> Result<Matches> {
-        let mut answers = query::answer(&self.reader, [query])?;
-        Ok(answers.pop().expect("one query has one answer"))
+        query::answer(&self.reader, query)
     }
 
     /// Answers many queries, in their order, on all cores; those that have to read every fingerprint do so in
@@ -74,7 +73,7 @@ impl Snapshot {
         let share = queries.len().div_ceil(rayon::current_num_threads()).clamp(1, 1024);
         let answers = queries
             .par_chunks(share)
-            .map(|queries| query::answer(&self.reader, queries))
+            .map(|queries| query::answer_all(&self.reader, queries))
             .collect::<Result<Vec<_>>>()?;
         Ok(answers.into_iter().flatten().collect())
     }

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::query::{self, Filter, Matches, Search};
+use super::query::{Filter, Matches, Search};
 use crate::document::{Document, validate_key};
 use crate::error::Result;
 use crate::store::{DocumentNumber, Read, Store, Writer};
@@ -222,9 +222,7 @@ impl WriteTxn {
         let Some(fingerprint) = document.fingerprint() else { return Ok(None) };
         let own = self.writer.find(document.key())?;
         let own = own.as_ref().map(|(number, old): &(DocumentNumber, Document)| (*number, old));
-        let mut search = Search::new(&self.writer, fingerprint, filter, own)?;
-        query::find(&self.writer, std::slice::from_mut(&mut search))?;
-        Ok(Some(search))
+        Search::found(&self.writer, fingerprint, filter, own).map(Some)
     }
 
     fn matches(&self, document: &Document, filter: &Filter) -> Result<Matches> {
