@@ -302,6 +302,7 @@ impl<F: FnMut(Event<'_>)> Batches<'_, F> {
                     self.commit()?;
                     continue;
                 }
+                // It always sends an empty chunk or an error last: this is a defect of ours, not of the input.
                 Err(RecvTimeoutError::Disconnected) => panic!("the thread that reads the input has panicked"),
             };
             if chunk.is_empty() {
@@ -323,10 +324,10 @@ impl<F: FnMut(Event<'_>)> Batches<'_, F> {
                 return self.commit_full();
             }
         };
-        if self.txn.is_none() {
-            self.txn = Some(self.ingest.database.begin_write()?);
-        }
-        let txn = self.txn.as_mut().expect("a transaction was just begun");
+        let txn = match &mut self.txn {
+            Some(txn) => txn,
+            none => none.insert(self.ingest.database.begin_write()?),
+        };
         let verdict = txn.insert_if_new(&document, &self.ingest.policy)?;
         self.totals.add(&document, &verdict);
         if verdict.is_duplicate() {
