@@ -134,6 +134,10 @@ pub enum Error {
     Aborted,
     /// The database holds as many scopes as it can.
     TooManyScopes,
+    /// The database has given as many document numbers as it can.
+    TooManyDocuments,
+    /// A commit failed before, so that it is not known what the file holds.
+    OutcomeUnknown,
     /// The storage engine found its own pages damaged.
     Corrupted(Box<dyn std::error::Error + Send + Sync>),
     /// The storage engine failed.
@@ -223,7 +227,14 @@ impl fmt::Display for Error {
             Self::Aborted => f.write_str(
                 "an operation of this transaction failed before, and nothing of it was stored: begin a new one",
             ),
-            Self::TooManyScopes => f.write_str("the database holds 2^32 - 2 scopes, and can hold no more"),
+            Self::TooManyScopes => f.write_str("the database holds 2^24 - 2 scopes, and can hold no more"),
+            Self::TooManyDocuments => f.write_str(
+                "the database has stored 2^40 documents in its time, and can number no more: build it anew",
+            ),
+            Self::OutcomeUnknown => f.write_str(
+                "an earlier commit failed, and whether its changes are stored is not known: close the database and \
+                 open it again to find out",
+            ),
             Self::Corrupted(_) => f.write_str("the database file is damaged; restore a copy, or build it anew"),
             Self::Storage(_) => f.write_str("cannot read or write the database file"),
         }

@@ -1,5 +1,6 @@
 //! The commands and their arguments. Sees only the public interface of the library.
 
+mod bench;
 mod check;
 mod create;
 mod delete;
@@ -55,6 +56,8 @@ enum Command {
     Fingerprint(fingerprint::Arguments),
     /// Print in how many bits two fingerprints differ
     Distance(distance::Arguments),
+    /// Measure inserts, queries and deletes of generated documents on this machine
+    Bench(bench::Arguments),
 }
 
 /// What a command answers, as its exit code.
@@ -97,6 +100,7 @@ pub(crate) fn run(cli: &Cli) -> Run {
         Command::Check(arguments) => check::run(arguments, &mut output),
         Command::Fingerprint(arguments) => fingerprint::run(arguments, &mut output),
         Command::Distance(arguments) => Ok(distance::run(arguments, &mut output)),
+        Command::Bench(arguments) => bench::run(arguments, &mut output),
     };
     // What was printed before a failure is true all the same.
     let flushed = output.flush();
@@ -115,7 +119,7 @@ impl Command {
             | Self::Delete(delete::Arguments { database, .. })
             | Self::Stats(stats::Arguments { database })
             | Self::Check(check::Arguments { database }) => Some(&database.database),
-            Self::Fingerprint(_) | Self::Distance(_) => None,
+            Self::Fingerprint(_) | Self::Distance(_) | Self::Bench(_) => None,
         }
     }
 

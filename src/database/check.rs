@@ -5,7 +5,6 @@ use std::fmt;
 
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::fingerprint::Fingerprint;
 use crate::store::{DocumentNumber, Read, Reader, Store};
 
 /// What [`Database::check`](crate::Database::check) found.
@@ -78,12 +77,9 @@ pub(super) fn check(store: &Store) -> Result<CheckReport> {
     // documents ask for, then there is no other row.
     let documents = check_documents(&reader, &mut report);
     let right = report.part("documents", documents)?.flatten();
-    let totals = check_totals(&reader, &mut report);
-    let total_sum = report.part("totals", totals)?;
     let scopes = check_scopes(&reader, &mut report);
     report.part("scopes", scopes)?;
-    let counted = check_counts(&reader, right.as_ref(), total_sum, &mut report);
-    report.part("meta", counted)?;
+    check_counts(&reader, right.as_ref(), &mut report)?;
     Ok(report)
 }
 
@@ -119,17 +115,15 @@ fn check_documents(reader: &Reader, report: &mut CheckReport) -> Result<Option<R
     let mut right = Right::default();
     let mut all_read = true;
     let mut from = DocumentNumber::MIN;
-    loop {
-        let page = reader.documents(from, 256)?;
-        let Some(&(last, _)) = page.last() else { break };
-        from = last.next();
-        right.last = last;
+    while let Some((page, next)) = reader.documents(from)? {
+        from = next;
         for (number, document) in page {
             let Some(document) = report.part("documents", document)? else {
                 all_read = false;
                 continue;
             };
             right.documents += 1;
+            right.last = number;
             check_document(reader, number, &document, &mut right, report)?;
         }
     }
@@ -154,11 +148,18 @@ fn check_document(
         right.too_short += 1;
         return Ok(());
     };
+    for table in 0..reader.settings().plan.tables().len() {
+        let holds = reader.holds(table, fingerprint);
+        if report.part("permuted", holds)? == Some(false) {
+            report.add("permuted", fingerprint, format!("the row in table {table} is missing"));
+        }
+    }
     match report.part("scopes", reader.scope_number(document.scope()))? {
         Some(Some(scope)) => {
             for listing in scope.listing() {
                 right.postings += 1;
-                if !reader.lists(fingerprint, listing, number)? {
+                let lists = reader.lists(fingerprint, listing, number);
+                if report.part("postings", lists)? == Some(false) {
                     report.add("postings", fingerprint, format!("the row of document {key} is missing"));
                 }
             }
@@ -169,31 +170,8 @@ fn check_document(
     Ok(())
 }
 
-/// Checks totals against postings and permuted tables, and returns their sum.
-fn check_totals(reader: &Reader, report: &mut CheckReport) -> Result<u64> {
-    let tables = reader.settings().plan.tables().len();
-    let mut previous: Option<Fingerprint> = None;
-    let mut sum = 0;
-    reader.scan(|fingerprint, scope, total| {
-        sum += total;
-        let postings = reader.count_postings(fingerprint, scope)?;
-        report.add_difference("totals", &fingerprint.to_string(), total, postings);
-        if previous.replace(fingerprint) == Some(fingerprint) {
-            return Ok(());
-        }
-        report.fingerprints += 1;
-        for table in 0..tables {
-            if !reader.holds(table, fingerprint)? {
-                report.add("permuted", fingerprint, format!("the row in table {table} is missing"));
-            }
-        }
-        Ok(())
-    })?;
-    Ok(sum)
-}
-
 fn check_scopes(reader: &Reader, report: &mut CheckReport) -> Result<()> {
-    let counters = reader.counters()?;
+    let counters = reader.counters();
     let mut seen = BTreeSet::new();
     let mut damaged = Vec::new();
     reader.scopes(|name, number| match number {
@@ -208,24 +186,36 @@ fn check_scopes(reader: &Reader, report: &mut CheckReport) -> Result<()> {
     Ok(())
 }
 
-fn check_counts(
-    reader: &Reader,
-    right: Option<&Right>,
-    total_sum: Option<u64>,
-    report: &mut CheckReport,
-) -> Result<()> {
-    let counts = reader.row_counts()?;
-    let counters = reader.counters()?;
-    for (table, &rows) in counts.permuted.iter().enumerate().filter(|_| total_sum.is_some()) {
-        report.add_difference("permuted", &format!("rows of table {table}"), rows, report.fingerprints);
+/// Reads all rows of all sets, and compares how many there are with what the documents say there must be.
+fn check_counts(reader: &Reader, right: Option<&Right>, report: &mut CheckReport) -> Result<()> {
+    let keys = reader.count_keys();
+    let keys = report.part("keys", keys)?;
+    let postings = reader.count_postings();
+    let postings = report.part("postings", postings)?;
+    let dead = reader.count_dead();
+    let dead = report.part("dead", dead)?;
+    let fingerprints = postings.as_ref().map(|postings| postings.leads);
+    report.fingerprints = fingerprints.unwrap_or(0);
+    for table in 0..reader.settings().plan.tables().len() {
+        let rows = reader.count_permuted(table);
+        if let (Some(counts), Some(fingerprints)) = (report.part("permuted", rows)?, fingerprints) {
+            report.add_difference("permuted", &format!("rows of table {table}"), counts.rows, fingerprints);
+        }
     }
     let Some(right) = right else { return Ok(()) };
-    report.add_difference("keys", "rows", counts.keys, right.documents);
-    report.add_difference("postings", "rows", counts.postings, right.postings);
-    report.add_difference("totals", "sum", total_sum.unwrap_or(right.postings), right.postings);
+    let counters = reader.counters();
+    for (table, counts, wanted) in [("keys", keys, right.documents), ("postings", postings, right.postings)] {
+        let Some(counts) = counts else { continue };
+        report.add_difference(table, "rows", counts.rows, wanted);
+        report.add_difference(table, "rows as counted by its directories", counts.counted, wanted);
+    }
+    if let Some((dead, live)) = dead {
+        report.add_difference("dead", "rows as counted by its directories", dead.counted, dead.rows);
+        report.add_difference("documents", "documents that are not dead", live, right.documents);
+    }
     report.add_difference("meta", "documents", counters.documents, right.documents);
     report.add_difference("meta", "too_short", counters.too_short, right.too_short);
-    if right.documents > 0 && !counters.has_numbered(right.last) {
+    if right.documents > 0 && !reader.has_numbered(right.last) {
         report.add("meta", "next_document", "a document has a number that was never given");
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! Probes -> candidates -> verified matches -> documents.
 
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::ops::ControlFlow;
 
 use crate::document::Document;
@@ -174,11 +174,11 @@ fn find(reader: &impl Read, searches: &mut [Search]) -> Result<()> {
     if scanning.is_empty() {
         return Ok(());
     }
-    reader.scan(|fingerprint, scope, documents| {
+    reader.scan(|fingerprints| {
         for search in &mut scanning {
-            if let Some(near) = search.verify(Candidate::new(fingerprint)) {
-                search.add(near, scope, documents);
-            }
+            let verified = fingerprints.iter().filter_map(|&it| search.verify(Candidate::new(it)));
+            let near: BTreeSet<Near> = verified.collect();
+            search.add_all(reader, near)?;
         }
         Ok(())
     })
@@ -268,17 +268,23 @@ impl Search {
         let Some(probes) = reader.settings().plan.probes(self.fingerprint, self.max_distance) else {
             return Ok(false);
         };
-        let mut near = std::collections::BTreeSet::new();
+        let mut near = BTreeSet::new();
         for probe in &probes {
             reader.candidates(probe, |candidate| near.extend(self.verify(candidate)))?;
         }
+        self.add_all(reader, near)?;
+        Ok(true)
+    }
+
+    /// Takes in near fingerprints; those whose documents are all deleted have none.
+    fn add_all(&mut self, reader: &impl Read, near: BTreeSet<Near>) -> Result<()> {
         for near in near {
             for place in 0..self.scopes.len() {
                 let scope = self.scopes[place];
                 self.add(near, scope, reader.total(near.fingerprint, scope)?);
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     fn verify(&self, candidate: Candidate) -> Option<Near> {
@@ -287,9 +293,6 @@ impl Search {
 
     /// Takes in the documents of a near fingerprint in one scope.
     fn add(&mut self, near: Near, scope: ScopeNumber, documents: u64) {
-        if self.scopes.binary_search(&scope).is_err() {
-            return;
-        }
         let ignored = self.ignored.is_some_and(|(_, f, of)| f == near.fingerprint && scope.covers(of));
         let documents = documents.saturating_sub(u64::from(ignored));
         if documents == 0 {

@@ -91,11 +91,12 @@ impl Snapshot {
     pub fn stats(&self) -> Result<Statistics> {
         let metadata = self.store.metadata()?;
         let settings = self.reader.settings();
-        let counters = self.reader.counters()?;
+        let counters = self.reader.counters();
+        let (levels, marks) = self.reader.levels_and_marks();
         Ok(Statistics {
             documents: counters.documents,
             too_short: counters.too_short,
-            fingerprints: self.reader.fingerprints()?,
+            fingerprints: self.reader.fingerprints(),
             file_bytes: metadata.len(),
             allocated_bytes: allocated_bytes(&metadata),
             format_version: FORMAT_VERSION,
@@ -104,8 +105,8 @@ impl Snapshot {
             max_distance: settings.max_distance,
             probed_distance: settings.plan.radius(),
             created: settings.created,
-            marks: 0,
-            levels: 1,
+            marks,
+            levels,
         })
     }
 }
@@ -136,19 +137,20 @@ impl Iterator for Documents<'_> {
     type Item = Result<Document>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.page.as_slice().is_empty() && !self.failed {
-            // Small enough that the largest payloads take 15 MB.
-            const PAGE_LENGTH: usize = 256;
-            match self.snapshot.reader.documents(self.next, PAGE_LENGTH) {
-                Ok(page) => self.page = page.into_iter(),
+        while self.page.as_slice().is_empty() && !self.failed {
+            match self.snapshot.reader.documents(self.next) {
+                Ok(Some((page, next))) => {
+                    self.page = page.into_iter();
+                    self.next = next;
+                }
+                Ok(None) => return None,
                 Err(error) => {
                     self.failed = true;
                     return Some(Err(error));
                 }
             }
         }
-        let (number, document) = self.page.next()?;
-        self.next = number.next();
+        let (_, document) = self.page.next()?;
         if document.is_err() {
             self.failed = true;
             self.page = Vec::new().into_iter();
@@ -165,7 +167,8 @@ pub struct Statistics {
     pub documents: u64,
     /// How many of them are without a fingerprint, their text being too short to judge.
     pub too_short: u64,
-    /// How many distinct fingerprints the others have.
+    /// How many distinct fingerprints the others have: rows held, which may be a few more where deletions or
+    /// repetitions have not been merged yet. [`Database::check`](crate::Database::check) counts exactly.
     pub fingerprints: u64,
     /// The length of the file in bytes.
     pub file_bytes: u64,
@@ -183,8 +186,8 @@ pub struct Statistics {
     pub probed_distance: u32,
     /// When the database was created, in Unix seconds.
     pub created: i64,
-    /// How many rows say that something is deleted. None in this format, which deletes in place.
+    /// How many rows say that something is deleted, in all sorted sets, until merging meets what they delete.
     pub marks: u64,
-    /// How many sorted runs a table consists of. One in this format.
+    /// How many levels a sorted set has at most, besides its recent rows in memory.
     pub levels: u32,
 }

@@ -10,18 +10,19 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// What a stored value is. The numbers are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    Document = 1,
     Format = 2,
     Settings = 3,
-    Counters = 4,
+    State = 4,
     Scope = 5,
+    Chunk = 6,
+    Log = 7,
 }
 
 /// The version of every kind of value. It is part of the format.
 const VERSION: u8 = 1;
 
 const CHECKSUM_BYTES: usize = 8;
-const HEADER_BYTES: usize = CHECKSUM_BYTES + 2;
+pub(super) const HEADER_BYTES: usize = CHECKSUM_BYTES + 2;
 
 /// An upper bound of what is decoded, so that a damaged length cannot ask for all memory.
 const BYTE_LIMIT: usize = 1 << 20;
@@ -42,6 +43,11 @@ pub(super) fn seal(kind: Kind, row: u64, write: impl FnOnce(&mut Vec<u8>)) -> Ve
     let checksum = xxh3_64_with_seed(&bytes[CHECKSUM_BYTES..], row);
     bytes[..CHECKSUM_BYTES].copy_from_slice(&checksum.to_le_bytes());
     bytes
+}
+
+/// The checksum at the beginning of an envelope.
+pub(super) fn checksum(envelope: &[u8]) -> u64 {
+    envelope.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
 /// The body of an envelope, once its checksum, kind and version are found right.

@@ -60,23 +60,19 @@ impl<T> Guarded<T> {
     pub(super) fn new(handle: T) -> Self {
         Self(Some(handle))
     }
-
-    pub(super) fn into_inner(mut self) -> T {
-        self.0.take().expect("a handle is there until it is taken or dropped")
-    }
 }
 
 impl<T> Deref for Guarded<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.0.as_ref().expect("a handle is there until it is taken or dropped")
+        self.0.as_ref().expect("a handle is there until it is dropped")
     }
 }
 
 impl<T> DerefMut for Guarded<T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.0.as_mut().expect("a handle is there until it is taken or dropped")
+        self.0.as_mut().expect("a handle is there until it is dropped")
     }
 }
 

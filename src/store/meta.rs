@@ -10,7 +10,7 @@ use crate::plan::{Permutation, Plan, Table};
 use crate::text::Scheme;
 
 /// The version of the file format that this release writes, and the only one it reads.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+pub(crate) const FORMAT_VERSION: u32 = 2;
 
 /// The feature bits this release knows: none yet.
 const KNOWN_FEATURES: u64 = 0;
@@ -18,7 +18,7 @@ const KNOWN_FEATURES: u64 = 0;
 /// The names of the rows of the meta table.
 pub(super) const FORMAT: &str = "format";
 pub(super) const SETTINGS: &str = "settings";
-pub(super) const COUNTERS: &str = "counters";
+pub(super) const STATE: &str = "state";
 
 /// What is chosen when a file is created and never changes.
 #[derive(Clone)]
@@ -75,11 +75,13 @@ impl Counters {
     pub(super) const NEW: Self = Self { next_document: 1, next_scope: 1, documents: 0, too_short: 0 };
 }
 
-fn row(name: &str) -> u64 {
+/// The row of a name, as envelopes know it.
+pub(super) fn row(name: &str) -> u64 {
     codec::named_row(name.as_bytes())
 }
 
-fn damaged(name: &str, problem: Problem) -> Error {
+/// What is wrong with a row of the meta table.
+pub(super) fn damaged(name: &str, problem: Problem) -> Error {
     Error::Damaged { table: "meta", key: name.to_owned(), problem }
 }
 
@@ -150,28 +152,22 @@ fn decode_table(stored: StoredTable) -> Option<Table> {
     Some(Table { permutation: Permutation::new(positions)?, prefix_bits: stored.prefix_bits })
 }
 
-pub(super) fn encode_counters(counters: &Counters) -> Vec<u8> {
-    codec::seal(Kind::Counters, row(COUNTERS), |bytes| {
-        bytes.extend(counters.next_document.to_le_bytes());
-        bytes.extend(counters.next_scope.to_le_bytes());
-        bytes.extend(counters.documents.to_le_bytes());
-        bytes.extend(counters.too_short.to_le_bytes());
-    })
-}
+impl Counters {
+    pub(super) fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.extend(self.next_document.to_le_bytes());
+        bytes.extend(self.next_scope.to_le_bytes());
+        bytes.extend(self.documents.to_le_bytes());
+        bytes.extend(self.too_short.to_le_bytes());
+    }
 
-pub(super) fn decode_counters(bytes: &[u8]) -> Result<Counters> {
-    let read = || -> Result<Counters, Problem> {
-        let mut fields = Fields(codec::unseal(Kind::Counters, row(COUNTERS), bytes)?);
-        let counters = Counters {
+    pub(super) fn decode(fields: &mut Fields<'_>) -> Result<Self, Problem> {
+        Ok(Self {
             next_document: u64::from_le_bytes(fields.take()?),
             next_scope: u32::from_le_bytes(fields.take()?),
             documents: u64::from_le_bytes(fields.take()?),
             too_short: u64::from_le_bytes(fields.take()?),
-        };
-        fields.finish()?;
-        Ok(counters)
-    };
-    read().map_err(|problem| damaged(COUNTERS, problem))
+        })
+    }
 }
 
 #[cfg(test)]
@@ -197,7 +193,9 @@ mod tests {
             assert_eq!(read.permutation.positions(), written.permutation.positions());
         }
         let counters = Counters { next_document: 9, next_scope: 2, documents: 7, too_short: 1 };
-        assert_eq!(decode_counters(&encode_counters(&counters))?, counters);
+        let mut bytes = Vec::new();
+        counters.encode(&mut bytes);
+        assert_eq!(Counters::decode(&mut Fields(&bytes)), Ok(counters));
         check_format(&encode_format())
     }
 
@@ -210,8 +208,8 @@ mod tests {
                 bytes.extend(b"whatever a later version adds");
             })
         };
-        assert!(matches!(check_format(&format(2, 0)), Err(Error::FormatVersion { found: 2, supported: 1 })));
-        assert!(matches!(check_format(&format(1, 4)), Err(Error::UnknownFeatures { bits: 4 })));
+        assert!(matches!(check_format(&format(1, 0)), Err(Error::FormatVersion { found: 1, supported: 2 })));
+        assert!(matches!(check_format(&format(2, 4)), Err(Error::UnknownFeatures { bits: 4 })));
         assert!(matches!(check_format(b"too short"), Err(Error::Damaged { table: "meta", .. })));
         let unknown = StoredSettings {
             scheme: 77,

@@ -1,69 +1,56 @@
 //! Store: create, open, begin, commit. With its submodules the only place that names redb; hides the layout.
 //!
-//! Layout of format version 1, as redb tables (docs/format.md has every byte):
+//! Layout of format version 2, as redb tables (docs/format.md has every byte):
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | `meta` | name | envelope: format, settings, counters |
-//! | `documents` | document number | envelope: the document |
-//! | `keys` | hash of the key, document number | nothing |
+//! | `meta` | name | envelope: format, settings, state |
+//! | `blocks` | block number | packed rows of a sorted set, or packed documents |
+//! | `directory` | set, level, last row | envelope: where some neighbouring blocks are |
+//! | `log` | page number | envelope: what was committed and not merged yet |
 //! | `scopes` | name | envelope: the scope's number |
-//! | `postings` | fingerprint, scope number or `ANY`, document number | nothing |
-//! | `totals` | fingerprint, scope number or `ANY` | how many postings |
-//! | `permuted-NN` | permuted fingerprint | nothing |
 
+mod bits;
+mod block;
+mod blocks;
 mod codec;
+mod directory;
+mod documents;
+mod engine;
+mod filter;
 mod guard;
+mod load;
+mod log;
+mod merge;
 mod meta;
 mod read;
+mod reclaim;
 mod record;
+mod run;
+mod sorted_set;
+mod state;
+mod worker;
 mod write;
 
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, RwLock, RwLockReadGuard, TryLockError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 
-use redb::{DatabaseError, ReadableDatabase, TableDefinition};
+use redb::DatabaseError;
 
+use blocks::BlockCache;
+use engine::{Engine, engine_error, open_error};
 use guard::{Guarded, guarded};
-pub(crate) use meta::{Counters, FORMAT_VERSION, Settings};
-pub(crate) use read::{Read, Reader};
+pub(crate) use meta::{FORMAT_VERSION, Settings};
+pub(crate) use read::{Read, Reader, View};
+use state::Edit;
+use worker::{MergeFailure, Worker};
 pub(crate) use write::Writer;
 
 use crate::error::{Error, Result};
-
-const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
-const DOCUMENTS: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("documents");
-const KEYS: TableDefinition<'static, (u64, u64), ()> = TableDefinition::new("keys");
-const SCOPES: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("scopes");
-const POSTINGS: TableDefinition<'static, (u64, u32, u64), ()> = TableDefinition::new("postings");
-const TOTALS: TableDefinition<'static, (u64, u32), u64> = TableDefinition::new("totals");
-
-/// The permuted table of this number (below 16, as plans promise).
-fn permuted(table: usize) -> TableDefinition<'static, u64, ()> {
-    const NAMES: [&str; 16] = [
-        "permuted-00",
-        "permuted-01",
-        "permuted-02",
-        "permuted-03",
-        "permuted-04",
-        "permuted-05",
-        "permuted-06",
-        "permuted-07",
-        "permuted-08",
-        "permuted-09",
-        "permuted-10",
-        "permuted-11",
-        "permuted-12",
-        "permuted-13",
-        "permuted-14",
-        "permuted-15",
-    ];
-    TableDefinition::new(NAMES[table])
-}
-
 /// The number of a document. Later documents have greater numbers, and none is used twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DocumentNumber(u64);
@@ -71,11 +58,17 @@ pub(crate) struct DocumentNumber(u64);
 impl DocumentNumber {
     /// Below and above all numbers of documents.
     pub(crate) const MIN: Self = Self(0);
-    pub(crate) const MAX: Self = Self(u64::MAX);
+    /// A row has room for 40 bits; a million numbers a second would last two weeks, a hundred million a day 30 years.
+    pub(crate) const MAX: Self = Self((1 << 40) - 1);
 
     /// The number after this one.
     pub(crate) fn next(self) -> Self {
         Self(self.0.saturating_add(1))
+    }
+
+    /// The number before this one, if there is one.
+    fn previous(self) -> Option<Self> {
+        self.0.checked_sub(1).map(Self)
     }
 }
 
@@ -88,7 +81,7 @@ impl ScopeNumber {
     pub(crate) const EMPTY: Self = Self(0);
     /// Lists the documents of all scopes but the empty one, so that a question about all documents does not have
     /// to go through every scope there is.
-    pub(crate) const ANY: Self = Self(u32::MAX);
+    pub(crate) const ANY: Self = Self((1 << 24) - 1);
     /// The scopes that together list every document, each once.
     pub(crate) const ALL_DOCUMENTS: &'static [Self] = &[Self::EMPTY, Self::ANY];
 
@@ -111,31 +104,80 @@ pub(crate) enum Access {
     ReadOnly,
 }
 
-/// An open file.
+/// How large runs, levels, blocks and merges are made. Files do not depend on it; tests make everything tiny.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sizes {
+    /// How many rows of a set are kept in memory before they are merged into a level.
+    pub(crate) recent_rows: usize,
+    /// How many bytes a block has at most. 4,080 fill a page of the engine exactly.
+    pub(crate) block_bytes: usize,
+    /// How many entries a chunk of a directory has at most, if they fit into a page.
+    pub(crate) chunk_entries: usize,
+    /// How many blocks of a level a step of a merge reads.
+    pub(crate) step_blocks: usize,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self { recent_rows: 250_000, block_bytes: 4080, chunk_entries: 256, step_blocks: 512 }
+    }
+}
+
+/// An open file, and the thread that merges its levels.
 pub(crate) struct Store {
+    shared: Arc<Shared>,
+    /// Ends its work when it is dropped; none where the file is only read.
+    _worker: Option<Worker>,
+}
+
+/// What the handles of a file share.
+struct Shared {
     path: PathBuf,
     /// For the size of the file, which may have been renamed since.
     file: File,
     /// Behind a lock because checking pages needs the engine for itself.
     engine: RwLock<Guarded<Engine>>,
     settings: Arc<Settings>,
+    sizes: Sizes,
+    cache: Arc<BlockCache>,
+    /// The last commit; `None` only while pages are checked.
+    current: Mutex<Option<Arc<View>>>,
+    /// Held by whoever commits, from reading the last state to publishing the next.
+    gate: Mutex<()>,
+    /// Held while a step of a merge is prepared and applied, before the gate.
+    merging: Mutex<()>,
+    /// How many commits of transactions wait for the gate: merges let them go first.
+    committing: AtomicUsize,
+    /// Whether a transaction writes; signalled when it ends.
+    writing: Mutex<bool>,
+    written: Condvar,
+    /// Signalled when the state has changed; what merges wait for, and transactions that are ahead of them.
+    changed: Condvar,
+    progress: Mutex<Progress>,
+    /// A commit failed, so that what the file holds is not known.
+    failed: AtomicBool,
 }
 
-enum Engine {
-    ReadWrite(redb::Database),
-    ReadOnly(redb::ReadOnlyDatabase),
+/// What the merging thread and the transactions tell each other.
+#[derive(Default)]
+struct Progress {
+    /// Counts commits, so that none is missed.
+    commits: u64,
+    stop: bool,
+    /// Why the last merge failed.
+    failure: Option<MergeFailure>,
 }
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("Store").field("path", &self.shared.path).finish_non_exhaustive()
     }
 }
 
 impl Store {
     /// Creates a file; what stands at `path` is not touched. Either the whole new file is there afterwards or
     /// nothing: it is made under a temporary name beside `path`, which a crash may leave behind.
-    pub(crate) fn create(path: &Path, settings: Settings, cache_bytes: usize) -> Result<Self> {
+    pub(crate) fn create(path: &Path, settings: &Settings, cache_bytes: usize, sizes: Sizes) -> Result<Self> {
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::AlreadyExists => Error::AlreadyExists { path: path.to_owned() },
             _ => Error::Io { path: path.to_owned(), source },
@@ -155,18 +197,18 @@ impl Store {
         let file = temporary.as_file().try_clone().map_err(failed)?;
         let engine = temporary.as_file().try_clone().map_err(failed)?;
         let engine = redb::Builder::new()
-            .set_cache_size(cache_bytes)
+            .set_cache_size(engine_cache_bytes(cache_bytes))
             .create_file(engine)
             .map_err(|it| open_error(path, it))?;
-        write_first(&engine, &settings)?;
+        engine::write_first(&engine, settings)?;
         // The engine's handle and its lock go on to belong to the file under its new name.
         temporary.persist_noclobber(path).map_err(|error| failed(error.error))?;
         sync_directory(directory).map_err(failed)?;
-        Ok(Self::new(path, file, Guarded::new(Engine::ReadWrite(engine)), settings))
+        Self::new(path, file, Engine::ReadWrite(engine), cache_bytes, sizes)
     }
 
     /// Opens an existing file and checks that this release can read it.
-    pub(crate) fn open(path: &Path, access: Access, cache_bytes: usize) -> Result<Self> {
+    pub(crate) fn open(path: &Path, access: Access, cache_bytes: usize, sizes: Sizes) -> Result<Self> {
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::NotFound => Error::NotFound { path: path.to_owned() },
             _ => Error::Io { path: path.to_owned(), source },
@@ -180,81 +222,175 @@ impl Store {
         }
         let file = File::open(path).map_err(failed)?;
         let mut builder = redb::Builder::new();
-        builder.set_cache_size(cache_bytes);
-        guarded(|| {
+        builder.set_cache_size(engine_cache_bytes(cache_bytes));
+        let engine = guarded(|| {
             let engine = match access {
                 Access::ReadWrite => builder.open(path).map(Engine::ReadWrite),
                 Access::ReadOnly => builder.open_read_only(path).map(Engine::ReadOnly),
             };
-            let engine = Guarded::new(engine.map_err(|error| open_error(path, error))?);
-            let settings = read_settings(&engine, path)?;
-            Ok(Self::new(path, file, engine, settings))
-        })
+            engine.map_err(|error| open_error(path, error))
+        })?;
+        Self::new(path, file, engine, cache_bytes, sizes)
     }
 
-    fn new(path: &Path, file: File, engine: Guarded<Engine>, settings: Settings) -> Self {
-        Self { path: path.to_owned(), file, engine: RwLock::new(engine), settings: Arc::new(settings) }
+    /// Reads what the file says of itself, and starts to merge.
+    fn new(path: &Path, file: File, engine: Engine, cache_bytes: usize, sizes: Sizes) -> Result<Self> {
+        let writes = matches!(engine, Engine::ReadWrite(_));
+        let engine = Guarded::new(engine);
+        let cache = Arc::new(blocks::cache((cache_bytes - engine_cache_bytes(cache_bytes)) as u64));
+        let (settings, view) = guarded(|| {
+            let txn = engine.begin_read()?;
+            let settings = Arc::new(load::settings(&txn, path)?);
+            let state = load::state(&txn, &settings.plan)?;
+            Ok((settings.clone(), View::new(&txn, Arc::new(state), settings, cache.clone())?))
+        })?;
+        let shared = Arc::new(Shared {
+            path: path.to_owned(),
+            file,
+            engine: RwLock::new(engine),
+            settings,
+            sizes,
+            cache,
+            current: Mutex::new(Some(Arc::new(view))),
+            gate: Mutex::new(()),
+            merging: Mutex::new(()),
+            committing: AtomicUsize::new(0),
+            writing: Mutex::new(false),
+            written: Condvar::new(),
+            changed: Condvar::new(),
+            progress: Mutex::new(Progress::default()),
+            failed: AtomicBool::new(false),
+        });
+        let worker = writes.then(|| Worker::start(shared.clone()));
+        Ok(Self { shared, _worker: worker })
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        &self.shared.path
     }
 
     /// The size of the file, and what else the system knows of it.
     pub(crate) fn metadata(&self) -> Result<fs::Metadata> {
-        self.file.metadata().map_err(|source| Error::Io { path: self.path.clone(), source })
+        let failed = |source| Error::Io { path: self.shared.path.clone(), source };
+        self.shared.file.metadata().map_err(failed)
     }
 
     pub(crate) fn settings(&self) -> &Arc<Settings> {
-        &self.settings
+        &self.shared.settings
     }
 
     /// A consistent view of what is committed now.
     pub(crate) fn begin_read(&self) -> Result<Reader> {
-        guarded(|| Ok(Reader::new(self.engine().begin_read()?, self.settings.clone())))
+        self.shared.view().map(Reader::new)
     }
 
     /// Waits until no other transaction writes, and begins one.
     pub(crate) fn begin_write(&self) -> Result<Writer> {
-        guarded(|| match &**self.engine() {
-            Engine::ReadWrite(engine) => {
-                Writer::new(engine.begin_write().map_err(engine_error)?, self.settings.clone())
-            }
-            Engine::ReadOnly(_) => Err(Error::ReadOnly),
-        })
+        if matches!(**self.shared.engine(), Engine::ReadOnly(_)) {
+            return Err(Error::ReadOnly);
+        }
+        Writer::new(self.shared.clone())
     }
 
     /// Whether the checksums of all pages are right. Where they are not, the engine falls back to the last
     /// commit that is whole, if there is one.
     pub(crate) fn check_pages(&self) -> Result<bool> {
+        self.shared.check_pages()
+    }
+
+    /// Waits until no merge is due. For tests and measurements.
+    pub(crate) fn settle(&self) -> Result<()> {
+        self.shared.settle()
+    }
+}
+
+impl Shared {
+    /// What is committed now.
+    fn view(&self) -> Result<Arc<View>> {
+        lock(&self.current).clone().ok_or(Error::InUse)
+    }
+
+    /// Commits what `change` makes of an edit of the last state, and publishes it.
+    fn commit<T>(&self, change: impl FnOnce(&View, &mut Edit) -> Result<T>) -> Result<T> {
+        let gate = lock(&self.gate);
+        let view = self.view()?;
+        let mut edit = Edit::new(view.state().clone());
+        let value = change(&view, &mut edit)?;
+        drop(view);
+        let published = guarded(|| {
+            let engine = self.engine();
+            engine.apply(&edit)?;
+            let txn = engine.begin_read()?;
+            View::new(&txn, Arc::new(edit.state), self.settings.clone(), self.cache.clone())
+        });
+        match published {
+            Ok(view) => *lock(&self.current) = Some(Arc::new(view)),
+            Err(error) => {
+                // Whether the engine has made it durable is not known, nor what it does next.
+                self.failed.store(true, Ordering::Release);
+                return Err(error);
+            }
+        }
+        drop(gate);
+        lock(&self.progress).commits += 1;
+        self.changed.notify_all();
+        Ok(value)
+    }
+
+    fn check_pages(&self) -> Result<bool> {
+        let _merging = lock(&self.merging);
+        let _gate = lock(&self.gate);
+        let mut current = lock(&self.current);
+        let view = current.take().ok_or(Error::InUse)?;
+        let view = match Arc::try_unwrap(view) {
+            Ok(view) => view,
+            Err(shared) => {
+                *current = Some(shared);
+                return Err(Error::InUse);
+            }
+        };
+        drop(view);
         let mut engine = match self.engine.try_write() {
             Ok(engine) => engine,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return Err(Error::InUse),
         };
-        guarded(|| match &mut **engine {
+        let checked = guarded(|| match &mut **engine {
             Engine::ReadWrite(engine) => engine.check_integrity().map_err(|error| match error {
                 DatabaseError::TransactionInProgress => Error::InUse,
                 error => engine_error(error),
             }),
             Engine::ReadOnly(_) => Err(Error::ReadOnly),
-        })
+        });
+        // The engine may have gone back to an older commit, so everything is read again.
+        let view = guarded(|| {
+            let txn = engine.begin_read()?;
+            let state = Arc::new(load::state(&txn, &self.settings.plan)?);
+            View::new(&txn, state, self.settings.clone(), self.cache.clone())
+        });
+        *current = Some(Arc::new(view?));
+        checked
     }
 
     fn engine(&self) -> RwLockReadGuard<'_, Guarded<Engine>> {
         // A panic under the lock can only come from the engine, which guards its own state.
-        self.engine.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.engine.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Refuses to go on after a commit of which the outcome is not known.
+    fn ensure_certain(&self) -> Result<()> {
+        if self.failed.load(Ordering::Acquire) { Err(Error::OutcomeUnknown) } else { Ok(()) }
     }
 }
 
-impl Engine {
-    fn begin_read(&self) -> Result<redb::ReadTransaction> {
-        match self {
-            Self::ReadWrite(engine) => engine.begin_read(),
-            Self::ReadOnly(engine) => engine.begin_read(),
-        }
-        .map_err(engine_error)
-    }
+/// What is behind our locks is replaced whole, so a panic elsewhere leaves it right.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The part of the cache that the engine keeps its pages in: it reads each block once, we keep it decoded.
+fn engine_cache_bytes(cache_bytes: usize) -> usize {
+    (cache_bytes / 4).min(64 << 20)
 }
 
 /// A file of our own beside the one to be, readable by whom the user's umask says.
@@ -272,79 +408,4 @@ fn temporary_file(directory: &Path) -> io::Result<tempfile::NamedTempFile> {
 /// Makes the name of a new file as durable as its content.
 fn sync_directory(directory: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
-}
-
-/// The first commit of a file: what it is, and every table, empty.
-fn write_first(engine: &redb::Database, settings: &Settings) -> Result<()> {
-    let mut txn = engine.begin_write().map_err(engine_error)?;
-    txn.set_quick_repair(true);
-    {
-        let mut table = txn.open_table(META).map_err(engine_error)?;
-        let rows = [
-            (meta::FORMAT, meta::encode_format()),
-            (meta::SETTINGS, meta::encode_settings(settings)),
-            (meta::COUNTERS, meta::encode_counters(&Counters::NEW)),
-        ];
-        for (name, bytes) in rows {
-            table.insert(name, bytes.as_slice()).map_err(engine_error)?;
-        }
-        txn.open_table(DOCUMENTS).map_err(engine_error)?;
-        txn.open_table(KEYS).map_err(engine_error)?;
-        txn.open_table(SCOPES).map_err(engine_error)?;
-        txn.open_table(POSTINGS).map_err(engine_error)?;
-        txn.open_table(TOTALS).map_err(engine_error)?;
-        for table in 0..settings.plan.tables().len() {
-            txn.open_table(permuted(table)).map_err(engine_error)?;
-        }
-    }
-    txn.commit().map_err(engine_error)
-}
-
-/// Checks the format of a file, then reads its settings.
-fn read_settings(engine: &Engine, path: &Path) -> Result<Settings> {
-    let txn = engine.begin_read()?;
-    let table = match txn.open_table(META) {
-        Ok(table) => table,
-        // A file of the same engine that belongs to another program.
-        Err(redb::TableError::TableDoesNotExist(_) | redb::TableError::TableTypeMismatch { .. }) => {
-            return Err(Error::NotSimdb { path: path.to_owned() });
-        }
-        Err(error) => return Err(engine_error(error)),
-    };
-    let row = |name: &str| match redb::ReadableTable::get(&table, name) {
-        Ok(Some(row)) => Ok(Some(row.value().to_vec())),
-        Ok(None) => Ok(None),
-        Err(error) => Err(engine_error(error)),
-    };
-    let format = row(meta::FORMAT)?.ok_or_else(|| Error::NotSimdb { path: path.to_owned() })?;
-    meta::check_format(&format)?;
-    let settings = row(meta::SETTINGS)?.ok_or_else(|| Error::Damaged {
-        table: "meta",
-        key: meta::SETTINGS.to_owned(),
-        problem: "it is missing",
-    })?;
-    meta::decode_settings(&settings)
-}
-
-/// What failed when the engine opened or created the file at `path`.
-fn open_error(path: &Path, error: DatabaseError) -> Error {
-    let path = path.to_owned();
-    match error {
-        DatabaseError::DatabaseAlreadyOpen => Error::Busy { path },
-        DatabaseError::RepairAborted => Error::NeedsRecovery { path },
-        DatabaseError::UpgradeRequired(_) => Error::NotSimdb { path },
-        DatabaseError::Storage(redb::StorageError::Io(source)) => match source.kind() {
-            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Error::NotSimdb { path },
-            _ => Error::Io { path, source },
-        },
-        error => engine_error(error),
-    }
-}
-
-/// What failed in the engine, told apart as far as callers can act on it.
-fn engine_error(error: impl Into<redb::Error>) -> Error {
-    match error.into() {
-        error @ redb::Error::Corrupted(_) => Error::Corrupted(Box::new(error)),
-        error => Error::Storage(Box::new(error)),
-    }
 }

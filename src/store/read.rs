@@ -1,69 +1,132 @@
-//! Reading rows: the same for a snapshot and for a transaction that sees its own writes.
+//! Reading: the same for a snapshot and for a transaction that sees its own writes.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use redb::{ReadableTable, ReadableTableMetadata, TableDefinition};
+use redb::{ReadOnlyTable, ReadTransaction, ReadableTable};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::blocks::{BlockCache, Blocks, CachedRow};
+use super::directory::Place;
+use super::documents::DocumentBlock;
+use super::engine::{BLOCKS, SCOPES, engine_error};
 use super::guard::{Guarded, guarded};
-use super::meta::{self, Counters, Settings};
-use super::{DOCUMENTS, DocumentNumber, KEYS, META, POSTINGS, SCOPES, ScopeNumber, TOTALS};
-use super::{engine_error, permuted, record};
+use super::log::{Overlays, key_row, posting_row};
+use super::meta::{Counters, Settings};
+use super::sorted_set::SetReader;
+use super::state::State;
+use super::{DocumentNumber, ScopeNumber, record};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::plan::{Candidate, Permuted, Probe};
 
-/// Opens tables by their definition.
-pub(crate) trait Tables {
-    fn open<K: redb::Key + 'static, V: redb::Value + 'static>(
-        &self,
-        definition: TableDefinition<'static, K, V>,
-    ) -> Result<impl ReadableTable<K, V>>;
+/// What is committed at one moment.
+pub(crate) struct View {
+    tables: Guarded<Tables>,
+    state: Arc<State>,
+    settings: Arc<Settings>,
+}
+
+/// Tables of the engine at one commit; they keep its transaction open.
+struct Tables {
+    blocks: Blocks,
+    scopes: ReadOnlyTable<&'static str, &'static [u8]>,
+}
+
+impl View {
+    pub(super) fn new(
+        txn: &ReadTransaction,
+        state: Arc<State>,
+        settings: Arc<Settings>,
+        cache: Arc<BlockCache>,
+    ) -> Result<Self> {
+        let table = txn.open_table(BLOCKS).map_err(engine_error)?;
+        let scopes = txn.open_table(SCOPES).map_err(engine_error)?;
+        let tables = Tables { blocks: Blocks { table, cache }, scopes };
+        Ok(Self { tables: Guarded::new(tables), state, settings })
+    }
+
+    pub(super) fn state(&self) -> &State {
+        &self.state
+    }
+
+    pub(super) fn settings(&self) -> &Arc<Settings> {
+        &self.settings
+    }
+
+    pub(super) fn blocks(&self) -> &Blocks {
+        &self.tables.blocks
+    }
+}
+
+/// What a transaction has written so far.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(super) overlays: Overlays,
+    pub(super) documents: DocumentBlock,
+    pub(super) scopes: std::collections::BTreeMap<String, ScopeNumber>,
+}
+
+/// What `check` counts by going through all rows.
+#[derive(Default)]
+pub(crate) struct RowCounts {
+    pub(crate) rows: u64,
+    /// How many rows the directories make of it.
+    pub(crate) counted: u64,
+    /// How many different leading 64 bits there are.
+    pub(crate) leads: u64,
 }
 
 /// Everything that is asked of a file. Errors are those of the engine, and [`Error::Damaged`] where a value
 /// does not bear its checksum or rows contradict each other. A panic of the engine is an error too.
-pub(crate) trait Read: Tables {
-    fn settings(&self) -> &Arc<Settings>;
+pub(crate) trait Read: Sync {
+    fn view(&self) -> &View;
 
-    fn counters(&self) -> Result<Counters>;
+    /// What is to be seen besides the view.
+    fn written(&self) -> Option<&Written>;
 
-    /// Calls `each` with every fingerprint in the range of the probe, in the order of its table.
+    fn counters(&self) -> Counters;
+
+    fn settings(&self) -> &Arc<Settings> {
+        &self.view().settings
+    }
+
+    /// Calls `each` with every fingerprint in the range of the probe; also, perhaps, with some that have no
+    /// documents any more, and with some more than once.
     fn candidates(&self, probe: &Probe, mut each: impl FnMut(Candidate)) -> Result<()> {
-        guarded(|| {
-            let table = self.open(permuted(probe.table))?;
-            let permutation = &self.settings().plan.tables()[probe.table].permutation;
-            let (low, high) = (probe.range.start().bits(), probe.range.end().bits());
-            for row in table.range(low..=high).map_err(engine_error)? {
-                let (key, _) = row.map_err(engine_error)?;
-                each(Candidate::new(permutation.invert(Permuted::from_bits(key.value()))));
+        let permutation = &self.settings().plan.tables()[probe.table].permutation;
+        let range = probe.range.start().bits()..=probe.range.end().bits();
+        permuted(self, probe.table).puts(&range, |rows| {
+            for &row in rows {
+                each(Candidate::new(permutation.invert(Permuted::from_bits(row))));
             }
-            Ok(())
         })
     }
 
-    /// Calls `each` with every stored fingerprint, in order, once for each scope that lists documents of it,
-    /// [`ScopeNumber::ANY`] included, and how many these are.
-    fn scan(&self, mut each: impl FnMut(Fingerprint, ScopeNumber, u64) -> Result<()>) -> Result<()> {
-        guarded(|| {
-            let table = self.open(TOTALS)?;
-            for row in table.iter().map_err(engine_error)? {
-                let (key, total) = row.map_err(engine_error)?;
-                let (bits, scope) = key.value();
-                each(Fingerprint::from_bits(bits), ScopeNumber(scope), total.value())?;
-            }
-            Ok(())
-        })
+    /// Calls `each` with all fingerprints, one part of the first table after the other, as candidates.
+    fn scan(&self, mut each: impl FnMut(&[Fingerprint]) -> Result<()>) -> Result<()> {
+        let permutation = &self.settings().plan.tables()[0].permutation;
+        let reader = permuted(self, 0);
+        let mut part = Vec::new();
+        for range in reader.parts() {
+            part.clear();
+            reader.puts(&range, |rows| {
+                part.extend(rows.iter().map(|&row| permutation.invert(Permuted::from_bits(row))));
+            })?;
+            each(&part)?;
+        }
+        Ok(())
     }
 
     /// How many documents of a fingerprint a scope lists.
     fn total(&self, fingerprint: Fingerprint, scope: ScopeNumber) -> Result<u64> {
-        guarded(|| {
-            let table = self.open(TOTALS)?;
-            let row = table.get((fingerprint.bits(), scope.0)).map_err(engine_error)?;
-            Ok(row.map_or(0, |total| total.value()))
+        let total = postings(self).count(&listed(fingerprint, scope, DocumentNumber::MAX))?;
+        u64::try_from(total).map_err(|_| Error::Damaged {
+            table: "postings",
+            key: fingerprint.to_string(),
+            problem: "more documents are marked as deleted than there are",
         })
     }
 
@@ -75,69 +138,39 @@ pub(crate) trait Read: Tables {
         below: DocumentNumber,
         limit: usize,
     ) -> Result<Vec<DocumentNumber>> {
-        guarded(|| {
-            let table = self.open(POSTINGS)?;
-            let bits = fingerprint.bits();
-            let rows = table.range((bits, scope.0, 0)..(bits, scope.0, below.0)).map_err(engine_error)?;
-            rows.rev()
-                .take(limit)
-                .map(|row| Ok(DocumentNumber(row.map_err(engine_error)?.0.value().2)))
-                .collect()
-        })
+        let Some(last) = below.previous() else { return Ok(Vec::new()) };
+        let rows = postings(self).last(&listed(fingerprint, scope, last), limit)?;
+        Ok(rows.into_iter().map(number_of).collect())
     }
 
-    /// The document of a number, or `None` where there is none (any more).
-    fn document(&self, number: DocumentNumber) -> Result<Option<Document>> {
-        guarded(|| {
-            let table = self.open(DOCUMENTS)?;
-            let Some(bytes) = table.get(number.0).map_err(engine_error)? else { return Ok(None) };
-            decode_document(number, bytes.value()).map(Some)
-        })
-    }
-
-    /// The document of a number that some other row names, so that it has to be there.
+    /// The document of a number that a row names, so that it has to be there.
     fn linked_document(&self, number: DocumentNumber) -> Result<Document> {
-        self.document(number)?.ok_or_else(|| Error::Damaged {
-            table: "documents",
-            key: number.0.to_string(),
-            problem: "it is missing, but another row refers to it",
-        })
-    }
-
-    /// Up to `limit` documents with numbers from `from` on, in order; a damaged one does not hide the others.
-    fn documents(
-        &self,
-        from: DocumentNumber,
-        limit: usize,
-    ) -> Result<Vec<(DocumentNumber, Result<Document>)>> {
-        guarded(|| {
-            let table = self.open(DOCUMENTS)?;
-            let rows = table.range(from.0..).map_err(engine_error)?;
-            rows.take(limit)
-                .map(|row| {
-                    let (number, bytes) = row.map_err(engine_error)?;
-                    let number = DocumentNumber(number.value());
-                    Ok((number, decode_document(number, bytes.value())))
-                })
-                .collect()
-        })
+        let damaged = |problem| Error::Damaged { table: "documents", key: number.0.to_string(), problem };
+        let missing = || damaged("it is missing, but another row refers to it");
+        if let Some(written) = self.written()
+            && let Some(place) = written.documents.find(number.0)
+        {
+            return written.documents.record(place).to_document().map_err(damaged);
+        }
+        let view = self.view();
+        let documents = &view.state.documents;
+        let entry = documents.entry(documents.find(number.0)).ok_or_else(missing)?;
+        let block = view.blocks().documents(entry)?;
+        let place = block.find(number.0).ok_or_else(missing)?;
+        block.record(place).to_document().map_err(damaged)
     }
 
     /// The document of a key, with its number.
     fn find(&self, key: &[u8]) -> Result<Option<(DocumentNumber, Document)>> {
-        guarded(|| {
-            let table = self.open(KEYS)?;
-            let hash = self.hash_of(key);
-            for row in table.range((hash, 0)..=(hash, u64::MAX)).map_err(engine_error)? {
-                let (row, _) = row.map_err(engine_error)?;
-                let number = DocumentNumber(row.value().1);
-                let document = self.linked_document(number)?;
-                if document.key() == key {
-                    return Ok(Some((number, document)));
-                }
+        let hash = self.hash_of(key);
+        let range = key_row(hash, DocumentNumber::MIN)..=key_row(hash, DocumentNumber::MAX);
+        for row in keys(self).last(&range, usize::MAX)? {
+            let document = self.linked_document(number_of(row))?;
+            if document.key() == key {
+                return Ok(Some((number_of(row), document)));
             }
-            Ok(None)
-        })
+        }
+        Ok(None)
     }
 
     /// The number of a scope, or `None` where no document ever had it.
@@ -145,69 +178,31 @@ pub(crate) trait Read: Tables {
         if name.is_empty() {
             return Ok(Some(ScopeNumber::EMPTY));
         }
+        if let Some(&number) = self.written().and_then(|written| written.scopes.get(name)) {
+            return Ok(Some(number));
+        }
         guarded(|| {
-            let table = self.open(SCOPES)?;
-            let Some(bytes) = table.get(name).map_err(engine_error)? else { return Ok(None) };
-            decode_scope(name, bytes.value()).map(Some)
+            let bytes = self.view().tables.scopes.get(name).map_err(engine_error)?;
+            bytes.map(|bytes| decode_scope(name, bytes.value())).transpose()
         })
     }
 
-    /// Calls `each` with every scope that has a name.
-    fn scopes(&self, mut each: impl FnMut(&str, Result<ScopeNumber>)) -> Result<()> {
-        guarded(|| {
-            let table = self.open(SCOPES)?;
-            for row in table.iter().map_err(engine_error)? {
-                let (name, bytes) = row.map_err(engine_error)?;
-                each(name.value(), decode_scope(name.value(), bytes.value()));
-            }
-            Ok(())
-        })
-    }
-
-    /// How many distinct fingerprints there are.
-    fn fingerprints(&self) -> Result<u64> {
-        guarded(|| self.open(permuted(0))?.len().map_err(engine_error))
-    }
-
-    /// How many rows the key directory, the postings and each permuted table have, for comparison by `check`.
-    fn row_counts(&self) -> Result<RowCounts> {
-        guarded(|| {
-            let permuted_counts = (0..self.settings().plan.tables().len())
-                .map(|table| self.open(permuted(table))?.len().map_err(engine_error))
-                .collect::<Result<_>>()?;
-            Ok(RowCounts {
-                keys: self.open(KEYS)?.len().map_err(engine_error)?,
-                postings: self.open(POSTINGS)?.len().map_err(engine_error)?,
-                permuted: permuted_counts,
-            })
-        })
+    /// How many distinct fingerprints there are, or a few more where deletions have not been merged.
+    fn fingerprints(&self) -> u64 {
+        let (puts, marks) = permuted(self, 0).set.rows();
+        puts.saturating_sub(marks)
     }
 
     /// Whether a table holds a fingerprint.
     fn holds(&self, table: usize, fingerprint: Fingerprint) -> Result<bool> {
-        guarded(|| {
-            let key = self.settings().plan.tables()[table].permutation.apply(fingerprint).bits();
-            Ok(self.open(permuted(table))?.get(key).map_err(engine_error)?.is_some())
-        })
+        let row = self.settings().plan.tables()[table].permutation.apply(fingerprint).bits();
+        Ok(!permuted(self, table).last(&(row..=row), 1)?.is_empty())
     }
 
     /// Whether a scope lists a document under a fingerprint.
     fn lists(&self, fingerprint: Fingerprint, scope: ScopeNumber, number: DocumentNumber) -> Result<bool> {
-        guarded(|| {
-            let key = (fingerprint.bits(), scope.0, number.0);
-            Ok(self.open(POSTINGS)?.get(key).map_err(engine_error)?.is_some())
-        })
-    }
-
-    /// How many documents of a fingerprint a scope lists, counted one by one.
-    fn count_postings(&self, fingerprint: Fingerprint, scope: ScopeNumber) -> Result<u64> {
-        guarded(|| {
-            let table = self.open(POSTINGS)?;
-            let row = |number: DocumentNumber| (fingerprint.bits(), scope.0, number.0);
-            let rows =
-                table.range(row(DocumentNumber::MIN)..=row(DocumentNumber::MAX)).map_err(engine_error)?;
-            rows.map(|row| row.map(|_| 1).map_err(engine_error)).sum()
-        })
+        let row = posting_row(fingerprint, scope, number);
+        Ok(!postings(self).last(&(row..=row), 1)?.is_empty())
     }
 
     fn hash_of(&self, key: &[u8]) -> u64 {
@@ -215,19 +210,35 @@ pub(crate) trait Read: Tables {
     }
 }
 
-/// How many rows the tables have whose rows can be counted without being read.
-pub(crate) struct RowCounts {
-    pub(crate) keys: u64,
-    pub(crate) postings: u64,
-    pub(crate) permuted: Vec<u64>,
+/// The key directory.
+fn keys(read: &(impl Read + ?Sized)) -> SetReader<'_, u128> {
+    let overlay = read.written().map(|written| &written.overlays.wide[0]);
+    SetReader { set: read.view().state.sets.keys(), overlay, blocks: read.view().blocks() }
 }
 
-fn decode_document(number: DocumentNumber, bytes: &[u8]) -> Result<Document> {
-    record::decode_document(number, bytes).map_err(|problem| Error::Damaged {
-        table: "documents",
-        key: number.0.to_string(),
-        problem,
-    })
+fn postings(read: &(impl Read + ?Sized)) -> SetReader<'_, u128> {
+    let overlay = read.written().map(|written| &written.overlays.wide[1]);
+    SetReader { set: read.view().state.sets.postings(), overlay, blocks: read.view().blocks() }
+}
+
+fn dead(read: &(impl Read + ?Sized)) -> SetReader<'_, u64> {
+    let overlay = read.written().map(|written| &written.overlays.narrow[0]);
+    SetReader { set: read.view().state.sets.dead(), overlay, blocks: read.view().blocks() }
+}
+
+fn permuted(read: &(impl Read + ?Sized), table: usize) -> SetReader<'_, u64> {
+    let overlay = read.written().map(|written| &written.overlays.narrow[1 + table]);
+    SetReader { set: read.view().state.sets.permuted(table), overlay, blocks: read.view().blocks() }
+}
+
+/// The rows of a fingerprint's documents in a scope, up to a document.
+fn listed(fingerprint: Fingerprint, scope: ScopeNumber, last: DocumentNumber) -> RangeInclusive<u128> {
+    posting_row(fingerprint, scope, DocumentNumber::MIN)..=posting_row(fingerprint, scope, last)
+}
+
+/// The document of a key or posting row.
+fn number_of(row: u128) -> DocumentNumber {
+    DocumentNumber(row as u64 & DocumentNumber::MAX.0)
 }
 
 fn decode_scope(name: &str, bytes: &[u8]) -> Result<ScopeNumber> {
@@ -238,29 +249,97 @@ fn decode_scope(name: &str, bytes: &[u8]) -> Result<ScopeNumber> {
     })
 }
 
-/// Reads the counters from the meta table.
-pub(super) fn read_counters(tables: &impl Tables) -> Result<Counters> {
-    guarded(|| {
-        let table = tables.open(META)?;
-        let bytes = table.get(meta::COUNTERS).map_err(engine_error)?.ok_or_else(|| Error::Damaged {
-            table: "meta",
-            key: meta::COUNTERS.to_owned(),
-            problem: "it is missing",
-        })?;
-        meta::decode_counters(bytes.value())
-    })
-}
-
-/// What is committed at one moment.
-pub(crate) struct Reader {
-    txn: Guarded<redb::ReadTransaction>,
-    settings: Arc<Settings>,
-}
+/// A snapshot: what is committed at one moment.
+#[derive(Clone)]
+pub(crate) struct Reader(Arc<View>);
 
 impl Reader {
-    pub(super) fn new(txn: redb::ReadTransaction, settings: Arc<Settings>) -> Self {
-        Self { txn: Guarded::new(txn), settings }
+    pub(super) fn new(view: Arc<View>) -> Self {
+        Self(view)
     }
+
+    /// Up to a block of documents with numbers from `from` on, in order, and where to go on; `None` after the last.
+    /// A damaged document does not hide the others.
+    #[expect(clippy::type_complexity, reason = "a list of results, and a number")]
+    pub(crate) fn documents(
+        &self,
+        from: DocumentNumber,
+    ) -> Result<Option<(Vec<(DocumentNumber, Result<Document>)>, DocumentNumber)>> {
+        let documents = &self.0.state.documents;
+        let place: Place = documents.find(from.0);
+        let Some(entry) = documents.entry(place) else { return Ok(None) };
+        let next = DocumentNumber(entry.high).next();
+        let block = match self.0.blocks().documents_once(entry) {
+            Ok(block) => block,
+            // The block as a whole is one damaged document, so to say.
+            Err(error) => return Ok(Some((vec![(DocumentNumber(entry.high), Err(error))], next))),
+        };
+        let mut gone = dead(self).last(&(from.0..=entry.high), usize::MAX)?;
+        gone.reverse();
+        let live =
+            block.records().filter(|it| it.number >= from.0 && gone.binary_search(&it.number).is_err());
+        let page = live.map(|record| {
+            let damaged =
+                |problem| Error::Damaged { table: "documents", key: record.number.to_string(), problem };
+            (DocumentNumber(record.number), record.to_document().map_err(damaged))
+        });
+        Ok(Some((page.collect(), next)))
+    }
+
+    /// Calls `each` with every scope that has a name.
+    pub(crate) fn scopes(&self, mut each: impl FnMut(&str, Result<ScopeNumber>)) -> Result<()> {
+        guarded(|| {
+            for row in self.0.tables.scopes.iter().map_err(engine_error)? {
+                let (name, bytes) = row.map_err(engine_error)?;
+                each(name.value(), decode_scope(name.value(), bytes.value()));
+            }
+            Ok(())
+        })
+    }
+
+    /// How many levels the sets have at most, and how many marks in all.
+    pub(crate) fn levels_and_marks(&self) -> (u32, u64) {
+        self.0.state.sets.levels_and_marks()
+    }
+
+    /// The rows of the key directory; their leading bits are hashes of keys.
+    pub(crate) fn count_keys(&self) -> Result<RowCounts> {
+        count_rows(&keys(self))
+    }
+
+    /// The rows of the postings; their leading bits are fingerprints.
+    pub(crate) fn count_postings(&self) -> Result<RowCounts> {
+        count_rows(&postings(self))
+    }
+
+    /// The rows of a permuted table. What the directories count is not told: a fingerprint may stand in several levels.
+    pub(crate) fn count_permuted(&self, table: usize) -> Result<RowCounts> {
+        count_rows(&permuted(self, table))
+    }
+
+    /// The dead documents, and how many of those stored are not.
+    pub(crate) fn count_dead(&self) -> Result<(RowCounts, u64)> {
+        let counts = count_rows(&dead(self))?;
+        let stored = self.0.state.documents.rows().0;
+        let live = stored.saturating_sub(counts.rows);
+        Ok((counts, live))
+    }
+
+    /// Whether a document may have this number.
+    pub(crate) fn has_numbered(&self, number: DocumentNumber) -> bool {
+        self.counters().has_numbered(number)
+    }
+}
+
+fn count_rows<R: CachedRow>(reader: &SetReader<'_, R>) -> Result<RowCounts> {
+    let mut counts = RowCounts::default();
+    let mut last = None;
+    reader.each(|row| {
+        counts.rows += 1;
+        counts.leads += u64::from(last.replace(row.lead()) != Some(row.lead()));
+    })?;
+    counts.counted = u64::try_from(reader.count(&(R::MIN..=R::MAX))?).unwrap_or(0);
+    Ok(counts)
 }
 
 impl fmt::Debug for Reader {
@@ -269,21 +348,16 @@ impl fmt::Debug for Reader {
     }
 }
 
-impl Tables for Reader {
-    fn open<K: redb::Key + 'static, V: redb::Value + 'static>(
-        &self,
-        definition: TableDefinition<'static, K, V>,
-    ) -> Result<impl ReadableTable<K, V>> {
-        self.txn.open_table(definition).map_err(engine_error)
-    }
-}
-
 impl Read for Reader {
-    fn settings(&self) -> &Arc<Settings> {
-        &self.settings
+    fn view(&self) -> &View {
+        &self.0
     }
 
-    fn counters(&self) -> Result<Counters> {
-        read_counters(self)
+    fn written(&self) -> Option<&Written> {
+        None
+    }
+
+    fn counters(&self) -> Counters {
+        self.0.state.counters
     }
 }

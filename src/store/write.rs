@@ -1,43 +1,78 @@
-//! Writing documents: each put or removed document changes every table that knows of it, or none.
+//! Writing documents: each put or removed document changes every set that knows of it, or none.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use redb::{ReadableTable, TableDefinition};
-
-use super::guard::{Guarded, guarded};
-use super::meta::{self, Counters, Settings};
-use super::read::{Read, Tables, read_counters};
-use super::{DOCUMENTS, DocumentNumber, KEYS, META, POSTINGS, SCOPES, ScopeNumber, TOTALS};
-use super::{engine_error, permuted, record};
+use super::block::Packed;
+use super::directory::{Entry, Place};
+use super::documents::{DocumentBlock, pack_documents};
+use super::log::{self, Change, Operation, Overlays};
+use super::meta::{Counters, Settings};
+use super::read::{Read, View, Written};
+use super::state::{DOCUMENTS_PLACE, Edit};
+use super::{DocumentNumber, ScopeNumber, Shared, lock, record};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 
-/// The one transaction that writes. Dropping it undoes it.
+/// A last block of documents that takes less of a page than this (of 16) is filled up by the next commit.
+const FULL_SIXTEENTHS: usize = 13;
+
+/// The one transaction that writes. Nothing reaches the file before it commits; dropping it undoes it.
 pub(crate) struct Writer {
-    txn: Guarded<redb::WriteTransaction>,
-    settings: Arc<Settings>,
+    view: Arc<View>,
     counters: Counters,
-    state: State,
+    written: Written,
+    operations: Vec<Operation>,
+    state: TxnState,
+    // Last, so that the next transaction begins when this one is gone.
+    turn: Turn,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum TxnState {
     Unchanged,
     Changed,
-    /// An operation stopped half-way, so the tables no longer agree.
+    /// An operation stopped half-way, so the sets no longer agree.
     Broken,
 }
 
+/// The right to write, given back when it is dropped.
+struct Turn(Arc<Shared>);
+
+impl Turn {
+    fn wait(shared: Arc<Shared>) -> Self {
+        let mut writing = lock(&shared.writing);
+        while *writing {
+            writing = shared.written.wait(writing).unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+        *writing = true;
+        drop(writing);
+        Self(shared)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *lock(&self.0.writing) = false;
+        self.0.written.notify_one();
+    }
+}
+
 impl Writer {
-    pub(super) fn new(mut txn: redb::WriteTransaction, settings: Arc<Settings>) -> Result<Self> {
-        // A crash is then followed by an opening in milliseconds, whatever the size of the file.
-        txn.set_quick_repair(true);
-        let mut writer =
-            Self { txn: Guarded::new(txn), settings, counters: Counters::NEW, state: State::Unchanged };
-        writer.counters = read_counters(&writer)?;
-        Ok(writer)
+    pub(super) fn new(shared: Arc<Shared>) -> Result<Self> {
+        let turn = Turn::wait(shared);
+        turn.0.ensure_certain()?;
+        let view = turn.0.view()?;
+        let written = Written {
+            overlays: Overlays::new(&turn.0.settings.plan),
+            documents: DocumentBlock::default(),
+            scopes: BTreeMap::new(),
+        };
+        let counters = view.state().counters;
+        Ok(Self { view, counters, written, operations: Vec::new(), state: TxnState::Unchanged, turn })
     }
 
     /// Stores a valid document, and returns the one of the same key that it replaces.
@@ -65,116 +100,97 @@ impl Writer {
     /// Makes everything durable at once. Without a change nothing is written.
     pub(crate) fn commit(self) -> Result<()> {
         self.ensure_whole()?;
-        guarded(|| {
-            if self.state == State::Unchanged {
-                return self.txn.into_inner().abort().map_err(engine_error);
-            }
-            let mut table = self.txn.open_table(META).map_err(engine_error)?;
-            let counters = meta::encode_counters(&self.counters);
-            table.insert(meta::COUNTERS, counters.as_slice()).map_err(engine_error)?;
-            drop(table);
-            self.txn.into_inner().commit().map_err(engine_error)
-        })
+        if self.state == TxnState::Unchanged || self.operations.is_empty() {
+            return Ok(());
+        }
+        let Self { view, counters, written, operations, turn, .. } = self;
+        let shared = &turn.0;
+        shared.keep_pace(operations.len())?;
+        shared.ensure_certain()?;
+        let (packed, tail) = pack(&view, &written.documents, &operations, shared.sizes.block_bytes)?;
+        let runs = written.overlays.into_runs();
+        let scopes = written.scopes.iter();
+        let scopes =
+            scopes.map(|(name, &number)| (name.clone(), record::encode_scope(name, number))).collect();
+        // What it pins can be used again by this commit.
+        drop(view);
+        shared.committing.fetch_add(1, Ordering::AcqRel);
+        let committed = shared.commit(|_, edit| {
+            edit.state.counters = counters;
+            edit.log = log::encode(edit.state.next_page, &operations);
+            edit.state.next_page += edit.log.len() as u64;
+            edit.state.sets.push(runs);
+            edit.scopes = scopes;
+            append_documents(edit, packed, tail, shared.sizes.chunk_entries);
+            Ok(())
+        });
+        shared.committing.fetch_sub(1, Ordering::AcqRel);
+        committed
     }
 
     /// Refuses a transaction of which an operation stopped half-way.
     pub(crate) fn ensure_whole(&self) -> Result<()> {
-        if self.state == State::Broken { Err(Error::Aborted) } else { Ok(()) }
+        if self.state == TxnState::Broken { Err(Error::Aborted) } else { Ok(()) }
     }
 
     /// Runs one operation; if it fails, the transaction can only be dropped.
     fn all_or_broken<T>(&mut self, operation: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.ensure_whole()?;
-        self.state = State::Broken;
-        let value = guarded(|| operation(self))?;
-        self.state = State::Changed;
+        self.state = TxnState::Broken;
+        let value = operation(self)?;
+        self.state = TxnState::Changed;
         Ok(value)
     }
 
     fn link(&mut self, document: &Document) -> Result<()> {
         let number = DocumentNumber(self.counters.next_document);
+        if number > DocumentNumber::MAX {
+            return Err(Error::TooManyDocuments);
+        }
         self.counters.next_document += 1;
         self.counters.documents += 1;
-        let bytes = record::encode_document(number, document);
-        let hash = self.hash_of(document.key());
-        let mut documents = self.txn.open_table(DOCUMENTS).map_err(engine_error)?;
-        documents.insert(number.0, bytes.as_slice()).map_err(engine_error)?;
-        drop(documents);
-        self.txn
-            .open_table(KEYS)
-            .map_err(engine_error)?
-            .insert((hash, number.0), ())
-            .map_err(engine_error)?;
-        let Some(fingerprint) = document.fingerprint() else {
-            self.counters.too_short += 1;
-            return Ok(());
-        };
-        for scope in self.scope_number_or_new(document.scope())?.listing() {
-            let key = (fingerprint.bits(), scope.0, number.0);
-            self.txn.open_table(POSTINGS).map_err(engine_error)?.insert(key, ()).map_err(engine_error)?;
-            self.change_total(fingerprint, scope, 1)?;
-        }
-        self.add_fingerprint(fingerprint)
+        self.counters.too_short += u64::from(document.fingerprint().is_none());
+        self.written.documents.push(number.0, document);
+        let scope = self.scope_number_or_new(document.scope())?;
+        self.apply(Operation {
+            change: Change::Put,
+            number,
+            key_hash: self.hash_of(document.key()),
+            fingerprint: document.fingerprint(),
+            scope,
+        });
+        Ok(())
     }
 
     fn unlink(&mut self, number: DocumentNumber, document: &Document) -> Result<()> {
         self.counters.documents = self.counters.documents.saturating_sub(1);
-        let hash = self.hash_of(document.key());
-        self.txn.open_table(DOCUMENTS).map_err(engine_error)?.remove(number.0).map_err(engine_error)?;
-        self.txn.open_table(KEYS).map_err(engine_error)?.remove((hash, number.0)).map_err(engine_error)?;
-        let Some(fingerprint) = document.fingerprint() else {
+        if document.fingerprint().is_none() {
             self.counters.too_short = self.counters.too_short.saturating_sub(1);
-            return Ok(());
+        }
+        let fingerprint_gone = match document.fingerprint() {
+            Some(fingerprint) => self.documents_of(fingerprint)? == 1,
+            None => false,
         };
-        for scope in self.scope_number_or_new(document.scope())?.listing() {
-            let key = (fingerprint.bits(), scope.0, number.0);
-            self.txn.open_table(POSTINGS).map_err(engine_error)?.remove(key).map_err(engine_error)?;
-            self.change_total(fingerprint, scope, -1)?;
-        }
-        for &scope in ScopeNumber::ALL_DOCUMENTS {
-            if self.total(fingerprint, scope)? > 0 {
-                return Ok(());
-            }
-        }
-        self.remove_fingerprint(fingerprint)
-    }
-
-    fn change_total(&self, fingerprint: Fingerprint, scope: ScopeNumber, change: i64) -> Result<()> {
-        let mut table = self.txn.open_table(TOTALS).map_err(engine_error)?;
-        let key = (fingerprint.bits(), scope.0);
-        let before = table.get(key).map_err(engine_error)?.map_or(0, |total| total.value());
-        match before.checked_add_signed(change) {
-            Some(0) => drop(table.remove(key).map_err(engine_error)?),
-            Some(after) => drop(table.insert(key, after).map_err(engine_error)?),
-            None => {
-                return Err(Error::Damaged {
-                    table: "totals",
-                    key: format!("{fingerprint}, {}", scope.0),
-                    problem: "it counts fewer documents than there are",
-                });
-            }
-        }
+        let never_stored = number >= self.view.state().next_document();
+        let scope = self.scope_number_or_new(document.scope())?;
+        self.apply(Operation {
+            change: Change::Remove { fingerprint_gone, never_stored },
+            number,
+            key_hash: self.hash_of(document.key()),
+            fingerprint: document.fingerprint(),
+            scope,
+        });
         Ok(())
     }
 
-    fn add_fingerprint(&self, fingerprint: Fingerprint) -> Result<()> {
-        for (number, table) in self.settings.plan.tables().iter().enumerate() {
-            let key = table.permutation.apply(fingerprint).bits();
-            let mut rows = self.txn.open_table(permuted(number)).map_err(engine_error)?;
-            if rows.insert(key, ()).map_err(engine_error)?.is_some() {
-                // All tables hold the same fingerprints.
-                break;
-            }
-        }
-        Ok(())
+    fn apply(&mut self, operation: Operation) {
+        self.written.overlays.apply(&operation, &self.view.settings().plan);
+        self.operations.push(operation);
     }
 
-    fn remove_fingerprint(&self, fingerprint: Fingerprint) -> Result<()> {
-        for (number, table) in self.settings.plan.tables().iter().enumerate() {
-            let key = table.permutation.apply(fingerprint).bits();
-            self.txn.open_table(permuted(number)).map_err(engine_error)?.remove(key).map_err(engine_error)?;
-        }
-        Ok(())
+    fn documents_of(&self, fingerprint: Fingerprint) -> Result<u64> {
+        let totals = ScopeNumber::ALL_DOCUMENTS.iter().map(|&scope| self.total(fingerprint, scope));
+        totals.sum()
     }
 
     fn scope_number_or_new(&mut self, name: &str) -> Result<ScopeNumber> {
@@ -186,14 +202,54 @@ impl Writer {
             return Err(Error::TooManyScopes);
         }
         self.counters.next_scope += 1;
-        let bytes = record::encode_scope(name, number);
-        self.txn
-            .open_table(SCOPES)
-            .map_err(engine_error)?
-            .insert(name, bytes.as_slice())
-            .map_err(engine_error)?;
+        self.written.scopes.insert(name.to_owned(), number);
         Ok(number)
     }
+}
+
+/// The documents of a transaction in blocks, and the last block of the file if they fill it up.
+fn pack(
+    view: &View,
+    written: &DocumentBlock,
+    operations: &[Operation],
+    block_bytes: usize,
+) -> Result<(Vec<Packed<u64>>, Option<Entry<u64>>)> {
+    let documents = &view.state().documents;
+    let last = documents.previous(documents.find(u64::MAX)).and_then(|place: Place| documents.entry(place));
+    let tail = match last {
+        Some(entry) => {
+            let block = view.blocks().documents(entry)?;
+            (block.stored_bytes() * 16 < block_bytes * FULL_SIXTEENTHS).then(|| (entry.clone(), block))
+        }
+        None => None,
+    };
+    let mut removed: Vec<u64> = operations
+        .iter()
+        .filter(|operation| matches!(operation.change, Change::Remove { never_stored: true, .. }))
+        .map(|operation| operation.number.0)
+        .collect();
+    removed.sort_unstable();
+    let live = written.records().filter(|record| removed.binary_search(&record.number).is_err());
+    let before = tail.iter().flat_map(|(_, block)| block.records());
+    let records: Vec<_> = before.chain(live).collect();
+    Ok((pack_documents(&records, block_bytes), tail.as_ref().map(|(entry, _)| entry.clone())))
+}
+
+/// Adds blocks of documents at the end, in the place of the last one if they begin with what it holds.
+fn append_documents(
+    edit: &mut Edit,
+    packed: Vec<Packed<u64>>,
+    tail: Option<Entry<u64>>,
+    chunk_entries: usize,
+) {
+    let level = edit.state.documents.clone();
+    let end = level.find(u64::MAX);
+    let from = match tail {
+        // Only transactions change the last block, and there is one at a time.
+        Some(entry) => level.find(entry.high),
+        None => end,
+    };
+    edit.state.documents = edit.replace(DOCUMENTS_PLACE, &level, from..end, packed, chunk_entries);
 }
 
 impl fmt::Debug for Writer {
@@ -202,21 +258,20 @@ impl fmt::Debug for Writer {
     }
 }
 
-impl Tables for Writer {
-    fn open<K: redb::Key + 'static, V: redb::Value + 'static>(
-        &self,
-        definition: TableDefinition<'static, K, V>,
-    ) -> Result<impl ReadableTable<K, V>> {
-        self.txn.open_table(definition).map_err(engine_error)
-    }
-}
-
 impl Read for Writer {
-    fn settings(&self) -> &Arc<Settings> {
-        &self.settings
+    fn view(&self) -> &View {
+        &self.view
     }
 
-    fn counters(&self) -> Result<Counters> {
-        Ok(self.counters)
+    fn written(&self) -> Option<&Written> {
+        Some(&self.written)
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    fn settings(&self) -> &Arc<Settings> {
+        &self.turn.0.settings
     }
 }

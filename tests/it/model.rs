@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use simdb::{Change, Database, Document, Fingerprint, Matches, OnMatch, OpenOptions, Policy, Query};
+use simdb::{Change, Database, Document, Fingerprint, Matches, OnMatch, Policy, Query};
 
-use crate::support::{Folder, assert_sound, listed};
+use crate::support::{Folder, assert_sound, listed, tiny};
 
 #[derive(Clone, Debug)]
 enum Operation {
@@ -154,7 +154,7 @@ fn insert_if_new(
 
 fn agree(sequence: &[Operation]) -> Result<(), Box<dyn std::error::Error>> {
     let folder = Folder::new()?;
-    let mut database = folder.database("model.simdb")?;
+    let mut database = folder.tiny_database("model.simdb")?;
     let mut committed = Model::default();
     let mut model = Model::default();
     let mut txn = None;
@@ -201,7 +201,7 @@ fn agree(sequence: &[Operation]) -> Result<(), Box<dyn std::error::Error>> {
                 model = committed.clone();
                 let path = database.path().to_owned();
                 drop(database);
-                database = Database::open(path, &OpenOptions::new())?;
+                database = Database::open(path, &tiny())?;
             }
             (Operation::Query(bits, asked), _) => {
                 let fingerprint = Fingerprint::from_bits(*bits);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
-use simdb::{CreateOptions, Database, Document, Fingerprint, Matches, Scheme};
+use simdb::{CreateOptions, Database, Document, Fingerprint, Matches, OpenOptions, Scheme};
 use tempfile::TempDir;
 
 pub(crate) type TestResult = Result<(), Box<dyn Error>>;
@@ -30,10 +30,21 @@ impl Folder {
         Ok(path)
     }
 
+    /// Creates a database of ready fingerprints, of which everything is [`tiny`].
+    pub(crate) fn tiny_database(&self, name: &str) -> simdb::Result<Database> {
+        let options = CreateOptions::new().scheme(Scheme::External).recent_documents(8).tiny_blocks();
+        Database::create(self.path(name), &options)
+    }
+
     /// Creates a database of ready fingerprints.
     pub(crate) fn database(&self, name: &str) -> simdb::Result<Database> {
         Database::create(self.path(name), &CreateOptions::new().scheme(Scheme::External))
     }
+}
+
+/// Options that make everything small, so that a few documents go every way that millions go.
+pub(crate) fn tiny() -> OpenOptions {
+    OpenOptions::new().recent_documents(8).tiny_blocks()
 }
 
 /// A document seen at time 0.

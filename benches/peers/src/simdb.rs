@@ -1,0 +1,63 @@
+//! simdb: documents with keys of eight bytes, and queries that count and list nothing.
+
+use std::path::Path;
+
+use clap::Args;
+use serde_json::{Value, json};
+use simdb::{CreateOptions, Database, Document, Fingerprint, OpenOptions, Query, Scheme, Snapshot};
+
+use crate::measure::{self, Inserted, Peer, Result, Task};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// How much memory the pages of the file may take
+    #[arg(long, default_value_t = 256 << 20)]
+    cache_bytes: usize,
+}
+
+impl Peer for Snapshot {
+    fn count(&mut self, fingerprint: u64, max_distance: u32) -> Result<Option<u64>> {
+        let query = Query::new(Fingerprint::from_bits(fingerprint)).max_distance(max_distance).limit(0);
+        Ok(Some(self.query(&query)?.total()))
+    }
+}
+
+pub(crate) fn run(options: &Options, task: &Task) -> Result<Value> {
+    let path = task.directory.join("peer.simdb");
+    let create_options = CreateOptions::new().scheme(Scheme::External).cache_bytes(options.cache_bytes);
+    let database = Database::create(&path, &create_options)?;
+    let inserted = task.insert(|first, fingerprints| {
+        let mut txn = database.begin_write()?;
+        for (number, &bits) in (first..).zip(fingerprints) {
+            let document = Document::new(number.to_le_bytes(), Fingerprint::from_bits(bits)).with_seen(0);
+            txn.insert(&document)?;
+        }
+        Ok(txn.commit()?)
+    })?;
+    let settings = json!({ "cache_bytes": options.cache_bytes });
+    let mut report = measure::report("simdb", measure::version_of("simdb"), settings, inserted);
+    report.insert("steady".into(), state(options, task, inserted, database, &path)?);
+    Ok(Value::Object(report))
+}
+
+/// Everything that is measured of a database as it stands.
+fn state(
+    options: &Options,
+    task: &Task,
+    inserted: Inserted,
+    database: Database,
+    path: &Path,
+) -> Result<Value> {
+    let query_us = if inserted.complete { task.query(&mut database.snapshot()?)? } else { Value::Null };
+    let memory = measure::memory()?;
+    drop(database);
+    let open_options = OpenOptions::new().cache_bytes(options.cache_bytes);
+    let reopen = |query| Database::open(path, &open_options)?.snapshot()?.count(query, 3);
+    let reopen_seconds = if inserted.complete { Some(task.reopen(reopen)?) } else { None };
+    Ok(json!({
+        "query_us": query_us,
+        "memory": memory,
+        "disk": measure::disk(path)?,
+        "reopen_seconds": reopen_seconds,
+    }))
+}

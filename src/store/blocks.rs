@@ -1,0 +1,163 @@
+//! Reading blocks: from the cache of verified, decoded blocks, or from the file.
+
+use std::sync::Arc;
+
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+use redb::ReadOnlyTable;
+
+use super::block::{self, Block, Row, digest};
+use super::codec::Problem;
+use super::directory::Entry;
+use super::documents::DocumentBlock;
+use super::engine::engine_error;
+use super::guard::guarded;
+use crate::error::{Error, Result};
+
+/// A verified and decoded block.
+#[derive(Clone, Debug)]
+pub(super) enum Decoded {
+    Narrow(Arc<Block<u64>>),
+    Wide(Arc<Block<u128>>),
+    Documents(Arc<DocumentBlock>),
+}
+
+/// Rows of which decoded blocks are cached.
+pub(super) trait CachedRow: Row {
+    fn wrap(block: Arc<Block<Self>>) -> Decoded;
+    fn unwrap(decoded: Decoded) -> Option<Arc<Block<Self>>>;
+}
+
+impl CachedRow for u64 {
+    fn wrap(block: Arc<Block<Self>>) -> Decoded {
+        Decoded::Narrow(block)
+    }
+
+    fn unwrap(decoded: Decoded) -> Option<Arc<Block<Self>>> {
+        match decoded {
+            Decoded::Narrow(block) => Some(block),
+            _ => None,
+        }
+    }
+}
+
+impl CachedRow for u128 {
+    fn wrap(block: Arc<Block<Self>>) -> Decoded {
+        Decoded::Wide(block)
+    }
+
+    fn unwrap(decoded: Decoded) -> Option<Arc<Block<Self>>> {
+        match decoded {
+            Decoded::Wide(block) => Some(block),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct ByBytes;
+
+impl Weighter<u64, Decoded> for ByBytes {
+    fn weight(&self, _: &u64, decoded: &Decoded) -> u64 {
+        /// What the cache itself, the reference counts and the vectors take for a block.
+        const OVERHEAD: usize = 160;
+        let bytes = match decoded {
+            Decoded::Narrow(block) => (block.puts.capacity() + block.marks.capacity()) * u64::BYTES,
+            Decoded::Wide(block) => (block.puts.capacity() + block.marks.capacity()) * u128::BYTES,
+            Decoded::Documents(block) => block.memory_bytes(),
+        };
+        (OVERHEAD + bytes) as u64
+    }
+}
+
+/// Blocks by their number, which is never used for another block, so that what is cached is never stale.
+pub(super) type BlockCache = Cache<u64, Decoded, ByBytes>;
+
+/// A cache for about this many bytes.
+pub(super) fn cache(bytes: u64) -> BlockCache {
+    // About as many blocks as fit.
+    const TYPICAL_BYTES: u64 = 6000;
+    BlockCache::with_weighter((bytes / TYPICAL_BYTES) as usize + 16, bytes, ByBytes)
+}
+
+/// The blocks of one commit.
+pub(super) struct Blocks {
+    pub(super) table: ReadOnlyTable<u64, &'static [u8]>,
+    pub(super) cache: Arc<BlockCache>,
+}
+
+impl Blocks {
+    /// The rows of a block, kept in the cache.
+    pub(super) fn rows<R: CachedRow>(&self, set: &'static str, entry: &Entry<R>) -> Result<Arc<Block<R>>> {
+        if let Some(block) = self.cache.get(&entry.id).and_then(R::unwrap) {
+            return Ok(block);
+        }
+        let block = Arc::new(self.read_rows(set, entry)?);
+        self.cache.insert(entry.id, R::wrap(block.clone()));
+        Ok(block)
+    }
+
+    /// The rows of a block that is about to be replaced, so that it is not worth caching.
+    pub(super) fn rows_once<R: CachedRow>(
+        &self,
+        set: &'static str,
+        entry: &Entry<R>,
+    ) -> Result<Arc<Block<R>>> {
+        match self.cache.peek(&entry.id).and_then(R::unwrap) {
+            Some(block) => Ok(block),
+            None => self.read_rows(set, entry).map(Arc::new),
+        }
+    }
+
+    fn read_rows<R: Row>(&self, set: &'static str, entry: &Entry<R>) -> Result<Block<R>> {
+        self.read(set, entry, |bytes| {
+            let block: Block<R> = block::decode(bytes)?;
+            let counted = (block.puts.len(), block.marks.len()) == (entry.puts.into(), entry.marks.into());
+            let ends = block.puts.last().max(block.marks.last()) == Some(&entry.high);
+            if counted && ends { Ok(block) } else { Err("it is not the block its directory speaks of") }
+        })
+    }
+
+    /// The documents of a block, kept in the cache.
+    pub(super) fn documents(&self, entry: &Entry<u64>) -> Result<Arc<DocumentBlock>> {
+        if let Some(Decoded::Documents(block)) = self.cache.get(&entry.id) {
+            return Ok(block);
+        }
+        let block = self.documents_once(entry)?;
+        self.cache.insert(entry.id, Decoded::Documents(block.clone()));
+        Ok(block)
+    }
+
+    /// The documents of a block that is not worth caching.
+    pub(super) fn documents_once(&self, entry: &Entry<u64>) -> Result<Arc<DocumentBlock>> {
+        self.read("documents", entry, |bytes| {
+            let block = DocumentBlock::decode(bytes)?;
+            if block.len() == usize::from(entry.puts) && block.last() == Some(entry.high) {
+                Ok(Arc::new(block))
+            } else {
+                Err("it is not the block its directory speaks of")
+            }
+        })
+    }
+
+    fn read<R: Row, T>(
+        &self,
+        set: &'static str,
+        entry: &Entry<R>,
+        decode: impl FnOnce(&[u8]) -> Result<T, Problem>,
+    ) -> Result<T> {
+        let damaged = |problem| Error::Damaged {
+            table: set,
+            key: format!("block {} up to {:x}", entry.id, entry.high),
+            problem,
+        };
+        guarded(|| {
+            let bytes = self.table.get(entry.id).map_err(engine_error)?;
+            let bytes = bytes.ok_or_else(|| damaged("it is missing"))?;
+            if digest(bytes.value()) != entry.digest {
+                return Err(damaged("its checksum is not the one in the directory"));
+            }
+            decode(bytes.value()).map_err(damaged)
+        })
+    }
+}

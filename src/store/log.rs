@@ -1,0 +1,203 @@
+//! The log: what each commit did to the sorted sets, until all of them have taken it into their levels.
+//!
+//! An operation takes 25 bytes, and a page of the log as many as fit; pages are numbered one after the other.
+
+use super::codec::{self, Fields, Kind, Problem};
+use super::run::{Overlay, Rules, Run};
+use super::{DocumentNumber, ScopeNumber};
+use crate::fingerprint::Fingerprint;
+use crate::plan::Plan;
+
+/// A document that was put or removed, as far as the sorted sets are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Operation {
+    pub(super) change: Change,
+    pub(super) number: DocumentNumber,
+    pub(super) key_hash: u64,
+    pub(super) fingerprint: Option<Fingerprint>,
+    pub(super) scope: ScopeNumber,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Put,
+    Remove {
+        /// No other document has its fingerprint.
+        fingerprint_gone: bool,
+        /// It was put by the same transaction, so no block of documents ever had it.
+        never_stored: bool,
+    },
+}
+
+const HAS_FINGERPRINT: u8 = 1;
+const REMOVE: u8 = 2;
+const FINGERPRINT_GONE: u8 = 4;
+const NEVER_STORED: u8 = 8;
+
+const OPERATION_BYTES: usize = 25;
+/// So many fit into a value of 4,080 bytes.
+const OPERATIONS_PER_PAGE: usize = (4080 - codec::HEADER_BYTES - 2) / OPERATION_BYTES;
+
+/// The pages of a commit; the first has the number `first`.
+pub(super) fn encode(first: u64, operations: &[Operation]) -> Vec<(u64, Vec<u8>)> {
+    let page = |(number, operations): (u64, &[Operation])| {
+        let bytes = codec::seal(Kind::Log, number, |bytes| {
+            bytes.extend((operations.len() as u16).to_le_bytes());
+            operations.iter().for_each(|operation| encode_operation(operation, bytes));
+        });
+        (number, bytes)
+    };
+    (first..).zip(operations.chunks(OPERATIONS_PER_PAGE)).map(page).collect()
+}
+
+fn encode_operation(operation: &Operation, bytes: &mut Vec<u8>) {
+    let change = match operation.change {
+        Change::Put => 0,
+        Change::Remove { fingerprint_gone, never_stored } => {
+            REMOVE
+                | if fingerprint_gone { FINGERPRINT_GONE } else { 0 }
+                | if never_stored { NEVER_STORED } else { 0 }
+        }
+    };
+    bytes.push(change | if operation.fingerprint.is_some() { HAS_FINGERPRINT } else { 0 });
+    bytes.extend(&operation.number.0.to_le_bytes()[..5]);
+    bytes.extend(operation.key_hash.to_le_bytes());
+    bytes.extend(operation.fingerprint.map_or(0, Fingerprint::bits).to_le_bytes());
+    bytes.extend(&operation.scope.0.to_le_bytes()[..3]);
+}
+
+/// Reads a page back.
+pub(super) fn decode(number: u64, bytes: &[u8]) -> Result<Vec<Operation>, Problem> {
+    let mut fields = Fields(codec::unseal(Kind::Log, number, bytes)?);
+    let count = u16::from_le_bytes(fields.take()?);
+    let operations = (0..count).map(|_| decode_operation(&mut fields)).collect::<Result<_, _>>()?;
+    fields.finish()?;
+    Ok(operations)
+}
+
+fn decode_operation(fields: &mut Fields<'_>) -> Result<Operation, Problem> {
+    let [flags] = fields.take()?;
+    if flags & !(HAS_FINGERPRINT | REMOVE | FINGERPRINT_GONE | NEVER_STORED) != 0 {
+        return Err("it has flags this release does not know");
+    }
+    let mut number = [0; 8];
+    number[..5].copy_from_slice(fields.take_slice(5)?);
+    let key_hash = u64::from_le_bytes(fields.take()?);
+    let bits = u64::from_le_bytes(fields.take()?);
+    let mut scope = [0; 4];
+    scope[..3].copy_from_slice(fields.take_slice(3)?);
+    let change = if flags & REMOVE == 0 {
+        Change::Put
+    } else {
+        Change::Remove {
+            fingerprint_gone: flags & FINGERPRINT_GONE != 0,
+            never_stored: flags & NEVER_STORED != 0,
+        }
+    };
+    Ok(Operation {
+        change,
+        number: DocumentNumber(u64::from_le_bytes(number)),
+        key_hash,
+        fingerprint: (flags & HAS_FINGERPRINT != 0).then(|| Fingerprint::from_bits(bits)),
+        scope: ScopeNumber(u32::from_le_bytes(scope)),
+    })
+}
+
+/// The row of a document in the key directory.
+pub(super) fn key_row(hash: u64, number: DocumentNumber) -> u128 {
+    u128::from(hash) << 64 | u128::from(number.0)
+}
+
+/// The row of a document among the postings.
+pub(super) fn posting_row(fingerprint: Fingerprint, scope: ScopeNumber, number: DocumentNumber) -> u128 {
+    u128::from(fingerprint.bits()) << 64 | u128::from(scope.0) << 40 | u128::from(number.0)
+}
+
+/// What operations do to each sorted set.
+#[derive(Debug)]
+pub(super) struct Overlays {
+    /// Keys and postings.
+    pub(super) wide: [Overlay<u128>; 2],
+    /// Dead documents, then the permuted tables.
+    pub(super) narrow: Vec<Overlay<u64>>,
+}
+
+impl Overlays {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let permuted = plan.tables().iter().map(|_| Overlay::new(Rules::REPEATED));
+        Self {
+            wide: [Overlay::new(Rules::ONCE_FILTERED), Overlay::new(Rules::ONCE)],
+            narrow: std::iter::once(Overlay::new(Rules::ONCE)).chain(permuted).collect(),
+        }
+    }
+
+    /// Puts and marks the rows of an operation.
+    pub(super) fn apply(&mut self, operation: &Operation, plan: &Plan) {
+        let Operation { change, number, key_hash, fingerprint, scope } = *operation;
+        let [keys, postings] = &mut self.wide;
+        let put = change == Change::Put;
+        let set = |overlay: &mut Overlay<u128>, row| if put { overlay.put(row) } else { overlay.mark(row) };
+        set(keys, key_row(key_hash, number));
+        if let Change::Remove { never_stored: false, .. } = change {
+            self.narrow[0].put(number.0);
+        }
+        let Some(fingerprint) = fingerprint else { return };
+        for scope in scope.listing() {
+            set(postings, posting_row(fingerprint, scope, number));
+        }
+        let gone = matches!(change, Change::Remove { fingerprint_gone: true, .. });
+        if put || gone {
+            for (overlay, table) in self.narrow[1..].iter_mut().zip(plan.tables()) {
+                let row = table.permutation.apply(fingerprint).bits();
+                if put { overlay.put(row) } else { overlay.mark(row) }
+            }
+        }
+    }
+
+    /// A run for each set.
+    pub(super) fn into_runs(self) -> Runs {
+        Runs {
+            wide: self.wide.map(Overlay::into_run),
+            narrow: self.narrow.into_iter().map(Overlay::into_run).collect(),
+        }
+    }
+}
+
+/// A run for each set.
+pub(super) struct Runs {
+    pub(super) wide: [Run<u128>; 2],
+    pub(super) narrow: Vec<Run<u64>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_read_back_from_their_own_page_only() -> Result<(), Problem> {
+        let changes = [
+            Change::Put,
+            Change::Remove { fingerprint_gone: true, never_stored: false },
+            Change::Remove { fingerprint_gone: false, never_stored: true },
+        ];
+        let operations: Vec<_> = (0..1000)
+            .map(|i| Operation {
+                change: changes[i % 3],
+                number: DocumentNumber((1 << 40) - 1 - i as u64),
+                key_hash: u64::MAX - i as u64,
+                fingerprint: (i % 2 == 0).then(|| Fingerprint::from_bits(i as u64)),
+                scope: if i % 5 == 0 { ScopeNumber::ANY } else { ScopeNumber::EMPTY },
+            })
+            .collect();
+        let pages = encode(7, &operations);
+        assert!(pages.iter().all(|(_, bytes)| bytes.len() <= 4080));
+        let mut found = Vec::new();
+        for (number, bytes) in &pages {
+            found.extend(decode(*number, bytes)?);
+            assert!(decode(number + 1, bytes).is_err());
+            assert!(decode(*number, &bytes[1..]).is_err());
+        }
+        assert_eq!(found, operations);
+        Ok(())
+    }
+}

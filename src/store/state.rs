@@ -1,0 +1,334 @@
+//! State: what the file holds at one commit, as far as it is kept in memory: sorted sets, directories, counters.
+
+use std::sync::Arc;
+
+use super::DocumentNumber;
+use super::block::{Packed, Row};
+use super::blocks::CachedRow;
+use super::codec::{self, Fields, Kind, Problem};
+use super::directory::{ChunkKey, Entry, Level, Place};
+use super::log::Runs;
+use super::meta::Counters;
+use super::run::Rules;
+use super::sorted_set::{Slot, SortedSet};
+use crate::plan::Plan;
+
+/// What the file holds at one commit.
+#[derive(Clone, Debug)]
+pub(super) struct State {
+    pub(super) counters: Counters,
+    pub(super) sets: Sets,
+    /// The directory of the blocks of documents; its rows are document numbers.
+    pub(super) documents: Arc<Level<u64>>,
+    /// The number of the next block; numbers are never used again.
+    pub(super) next_block: u64,
+    /// The pages of the log: from the first that is there to the next that is written.
+    pub(super) first_page: u64,
+    pub(super) next_page: u64,
+    /// Pages before this one are in the frozen runs, the others in the recent runs.
+    pub(super) frozen_pages: u64,
+}
+
+/// All sorted sets.
+#[derive(Clone, Debug)]
+pub(super) struct Sets {
+    /// Keys: hash, 0, document. Postings: fingerprint, scope, document.
+    wide: [SortedSet<u128>; 2],
+    /// Numbers of dead documents whose bytes are still in their block; then the permuted tables.
+    narrow: Vec<SortedSet<u64>>,
+}
+
+/// The name of a sorted set, and its number in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SetNumber {
+    Wide(usize),
+    Narrow(usize),
+}
+
+impl SetNumber {
+    /// Where the directory of a level of the set is stored.
+    pub(super) fn place(self, level: u8) -> u16 {
+        let set = match self {
+            Self::Wide(set) => set,
+            Self::Narrow(set) => set + 2,
+        };
+        (set as u16) << 8 | u16::from(level)
+    }
+}
+
+/// Where the directory of the documents is stored.
+pub(super) const DOCUMENTS_PLACE: u16 = 0xff00;
+
+impl Sets {
+    fn new(plan: &Plan) -> Self {
+        let permuted = plan.tables().iter().map(|_| SortedSet::new("permuted", Rules::REPEATED));
+        let keys = SortedSet::new("keys", Rules::ONCE_FILTERED);
+        Self {
+            wide: [keys, SortedSet::new("postings", Rules::ONCE)],
+            narrow: std::iter::once(SortedSet::new("dead", Rules::ONCE)).chain(permuted).collect(),
+        }
+    }
+
+    pub(super) fn keys(&self) -> &SortedSet<u128> {
+        &self.wide[0]
+    }
+
+    pub(super) fn postings(&self) -> &SortedSet<u128> {
+        &self.wide[1]
+    }
+
+    pub(super) fn dead(&self) -> &SortedSet<u64> {
+        &self.narrow[0]
+    }
+
+    pub(super) fn permuted(&self, table: usize) -> &SortedSet<u64> {
+        &self.narrow[1 + table]
+    }
+
+    pub(super) fn numbers(&self) -> impl Iterator<Item = SetNumber> + use<> {
+        (0..2).map(SetNumber::Wide).chain((0..self.narrow.len()).map(SetNumber::Narrow))
+    }
+
+    /// Adds what a transaction wrote.
+    pub(super) fn push(&mut self, runs: Runs) {
+        self.wide.iter_mut().zip(runs.wide).for_each(|(set, run)| set.push(run));
+        self.narrow.iter_mut().zip(runs.narrow).for_each(|(set, run)| set.push(run));
+    }
+
+    /// Makes the recent runs of all sets the frozen ones.
+    pub(super) fn freeze(&mut self) {
+        self.wide.iter_mut().for_each(SortedSet::freeze);
+        self.narrow.iter_mut().for_each(SortedSet::freeze);
+    }
+
+    /// The rows of the largest set that are recent.
+    pub(super) fn recent_rows(&self) -> usize {
+        fn rows<R: Row>(set: &SortedSet<R>) -> usize {
+            set.recent.iter().map(super::run::Run::len).sum()
+        }
+        self.wide.iter().map(rows).chain(self.narrow.iter().map(rows)).max().unwrap_or(0)
+    }
+
+    /// Whether a set still has frozen rows.
+    pub(super) fn any_frozen(&self) -> bool {
+        self.wide.iter().any(|set| set.frozen.is_some()) || self.narrow.iter().any(|set| set.frozen.is_some())
+    }
+
+    /// The greatest number of levels of a set, and how many marks all sets have.
+    pub(super) fn levels_and_marks(&self) -> (u32, u64) {
+        let wide = self.wide.iter().map(|set| (set.levels.len() as u32, set.rows().1));
+        let narrow = self.narrow.iter().map(|set| (set.levels.len() as u32, set.rows().1));
+        wide.chain(narrow).fold((0, 0), |sum, it| (sum.0.max(it.0), sum.1 + it.1))
+    }
+}
+
+/// Rows of which there are sets.
+pub(super) trait SetRow: CachedRow {
+    /// The set of a number, which has to be one of these rows.
+    fn set(sets: &Sets, set: SetNumber) -> &SortedSet<Self>;
+    fn set_mut(sets: &mut Sets, set: SetNumber) -> &mut SortedSet<Self>;
+}
+
+impl SetRow for u64 {
+    fn set(sets: &Sets, set: SetNumber) -> &SortedSet<Self> {
+        match set {
+            SetNumber::Narrow(set) => &sets.narrow[set],
+            SetNumber::Wide(_) => unreachable!("the set has wide rows"),
+        }
+    }
+
+    fn set_mut(sets: &mut Sets, set: SetNumber) -> &mut SortedSet<Self> {
+        match set {
+            SetNumber::Narrow(set) => &mut sets.narrow[set],
+            SetNumber::Wide(_) => unreachable!("the set has wide rows"),
+        }
+    }
+}
+
+impl SetRow for u128 {
+    fn set(sets: &Sets, set: SetNumber) -> &SortedSet<Self> {
+        match set {
+            SetNumber::Wide(set) => &sets.wide[set],
+            SetNumber::Narrow(_) => unreachable!("the set has narrow rows"),
+        }
+    }
+
+    fn set_mut(sets: &mut Sets, set: SetNumber) -> &mut SortedSet<Self> {
+        match set {
+            SetNumber::Wide(set) => &mut sets.wide[set],
+            SetNumber::Narrow(_) => unreachable!("the set has narrow rows"),
+        }
+    }
+}
+
+/// A change of the file on its way: the next state, and the rows of the tables that lead to it.
+#[derive(Debug)]
+pub(super) struct Edit {
+    pub(super) state: State,
+    pub(super) blocks: Vec<(u64, Vec<u8>)>,
+    pub(super) removed_blocks: Vec<u64>,
+    pub(super) chunks: Vec<(ChunkKey, Vec<u8>)>,
+    pub(super) removed_chunks: Vec<ChunkKey>,
+    pub(super) log: Vec<(u64, Vec<u8>)>,
+    /// Whether pages before the first of the state are to go.
+    pub(super) drops_log: bool,
+    pub(super) scopes: Vec<(String, Vec<u8>)>,
+}
+
+impl Edit {
+    pub(super) fn new(state: State) -> Self {
+        Self {
+            state,
+            blocks: Vec::new(),
+            removed_blocks: Vec::new(),
+            chunks: Vec::new(),
+            removed_chunks: Vec::new(),
+            log: Vec::new(),
+            drops_log: false,
+            scopes: Vec::new(),
+        }
+    }
+
+    /// The level with new blocks in the place of others.
+    pub(super) fn replace<R: Row>(
+        &mut self,
+        place: u16,
+        level: &Level<R>,
+        old: std::ops::Range<Place>,
+        new: Vec<Packed<R>>,
+        chunk_entries: usize,
+    ) -> Arc<Level<R>> {
+        let removed = level.entries(old.start).zip(places(level, &old)).map(|(entry, _)| entry.id);
+        self.removed_blocks.extend(removed);
+        let mut entries = Vec::with_capacity(new.len());
+        for block in new {
+            let Packed { bytes, digest, high, puts, marks, filter } = block;
+            entries.push(Entry { high, id: self.state.next_block, digest, puts, marks, filter });
+            self.blocks.push((self.state.next_block, bytes));
+            self.state.next_block += 1;
+        }
+        let splice = level.splice(place, old, entries, chunk_entries);
+        self.removed_chunks.extend(splice.removed);
+        self.chunks.extend(splice.written);
+        Arc::new(splice.level)
+    }
+}
+
+/// The places of a range.
+fn places<R: Row>(level: &Level<R>, range: &std::ops::Range<Place>) -> impl Iterator<Item = Place> {
+    let end = range.end;
+    std::iter::successors(Some(range.start), move |&place| Some(level.after(place)))
+        .take_while(move |&it| it < end)
+}
+
+/// How a level is to be read, before its directory is.
+#[derive(Debug)]
+pub(super) struct StoredLevel {
+    pub(super) number: u8,
+    pub(super) next: u128,
+    pub(super) sum: u64,
+}
+
+/// What the state record says of a set.
+#[derive(Debug)]
+pub(super) struct StoredSet {
+    /// From which row on the frozen run is not in the first level yet; `None` if it has none.
+    pub(super) frozen_from: Option<u128>,
+    pub(super) levels: Vec<StoredLevel>,
+}
+
+/// What the state record says.
+#[derive(Debug)]
+pub(super) struct StoredState {
+    pub(super) state: State,
+    pub(super) documents_sum: u64,
+    /// In the order of [`Sets::numbers`].
+    pub(super) sets: Vec<StoredSet>,
+}
+
+impl State {
+    /// The state of an empty file.
+    pub(super) fn new(plan: &Plan) -> Self {
+        Self {
+            counters: Counters::NEW,
+            sets: Sets::new(plan),
+            documents: Arc::new(Level::new(Vec::new())),
+            next_block: 1,
+            first_page: 1,
+            next_page: 1,
+            frozen_pages: 1,
+        }
+    }
+
+    /// The last number of a document that was given.
+    pub(super) fn next_document(&self) -> DocumentNumber {
+        DocumentNumber(self.counters.next_document)
+    }
+
+    pub(super) fn encode(&self, row: u64) -> Vec<u8> {
+        codec::seal(Kind::State, row, |bytes| {
+            self.counters.encode(bytes);
+            for number in [self.next_block, self.first_page, self.next_page, self.frozen_pages] {
+                bytes.extend(number.to_le_bytes());
+            }
+            bytes.extend(self.documents.sum().to_le_bytes());
+            self.sets.wide.iter().for_each(|set| encode_set(set, bytes));
+            self.sets.narrow.iter().for_each(|set| encode_set(set, bytes));
+        })
+    }
+
+    /// Reads the record back; levels and runs are still empty.
+    pub(super) fn decode(plan: &Plan, row: u64, bytes: &[u8]) -> Result<StoredState, Problem> {
+        let mut fields = Fields(codec::unseal(Kind::State, row, bytes)?);
+        let mut state = Self::new(plan);
+        state.counters = Counters::decode(&mut fields)?;
+        state.next_block = u64::from_le_bytes(fields.take()?);
+        state.first_page = u64::from_le_bytes(fields.take()?);
+        state.next_page = u64::from_le_bytes(fields.take()?);
+        state.frozen_pages = u64::from_le_bytes(fields.take()?);
+        if !(state.first_page <= state.frozen_pages && state.frozen_pages <= state.next_page) {
+            return Err("its pages are out of order");
+        }
+        let documents_sum = u64::from_le_bytes(fields.take()?);
+        let sets = state.sets.numbers().map(|_| decode_set(&mut fields)).collect::<Result<_, _>>()?;
+        fields.finish()?;
+        Ok(StoredState { state, documents_sum, sets })
+    }
+}
+
+fn encode_set<R: Row>(set: &SortedSet<R>, bytes: &mut Vec<u8>) {
+    // The first row that is left is as good as the last that was taken.
+    let frozen_from = set.frozen.as_ref().map(|run| {
+        let first = [run.puts().first(), run.marks().first()].into_iter().flatten().min();
+        first.map_or(u128::MAX, |row| row.number())
+    });
+    bytes.push(u8::from(frozen_from.is_some()));
+    bytes.extend(frozen_from.unwrap_or(0).to_le_bytes());
+    bytes.push(set.levels.len() as u8);
+    for slot in &set.levels {
+        bytes.push(slot.number);
+        bytes.extend(slot.next.number().to_le_bytes());
+        bytes.extend(slot.level.sum().to_le_bytes());
+    }
+}
+
+fn decode_set(fields: &mut Fields<'_>) -> Result<StoredSet, Problem> {
+    let [has_frozen] = fields.take()?;
+    let frozen_from = u128::from_le_bytes(fields.take()?);
+    let [count] = fields.take()?;
+    let levels = (0..count)
+        .map(|_| {
+            let [number] = fields.take()?;
+            let next = u128::from_le_bytes(fields.take()?);
+            Ok(StoredLevel { number, next, sum: u64::from_le_bytes(fields.take()?) })
+        })
+        .collect::<Result<_, Problem>>()?;
+    Ok(StoredSet { frozen_from: (has_frozen != 0).then_some(frozen_from), levels })
+}
+
+/// An empty level in a set that has none of its number.
+pub(super) fn new_slot<R: Row>(set: &SortedSet<R>) -> Slot<R> {
+    let taken = |number: &u8| set.levels.iter().any(|slot| slot.number == *number);
+    let number = (0..=u8::MAX).find(|number| !taken(number)).expect("a set has a handful of levels");
+    Slot { number, next: R::MIN, level: Arc::new(Level::new(Vec::new())) }
+}

@@ -1,0 +1,221 @@
+//! The thread that merges: it freezes the recent runs when they are long enough, does the most urgent merge, one step at
+//! a time, and lets transactions go first.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::guard::guarded;
+use super::merge::{self, Task};
+use super::reclaim::{self, Sweep};
+use super::state::{SetNumber, SetRow};
+use super::{Shared, lock};
+use crate::error::{Error, Result};
+
+/// Recent rows may be so many times their limit before a transaction waits for the merges.
+const MOST_WAITING: usize = 4;
+
+/// After a merge that failed (a full disk, say), the next attempt waits for a commit, and at least so long.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(200);
+
+/// Why the last merge failed.
+pub(super) struct MergeFailure {
+    /// Whether the file is damaged, rather than the disk full, say.
+    damage: bool,
+    reason: String,
+}
+
+impl MergeFailure {
+    fn new(error: &Error) -> Self {
+        let reason = match std::error::Error::source(error) {
+            Some(cause) => format!("{error}: {cause}"),
+            None => error.to_string(),
+        };
+        Self { damage: matches!(error, Error::Damaged { .. } | Error::Corrupted(_)), reason }
+    }
+
+    /// As those are told who wait for the merge.
+    fn to_error(&self) -> Error {
+        let cause = format!("levels could not be merged: {}", self.reason).into();
+        if self.damage { Error::Corrupted(cause) } else { Error::Storage(cause) }
+    }
+}
+
+/// The merging thread of an open file; it ends when this is dropped.
+pub(super) struct Worker {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Worker {
+    pub(super) fn start(shared: Arc<Shared>) -> Self {
+        let its = shared.clone();
+        let run = move || its.merge_until_stopped();
+        let thread = thread::Builder::new().name("simdb-merge".to_owned()).spawn(run);
+        // Without a thread nothing is merged, and transactions that come too far ahead say so.
+        if let Err(error) = &thread {
+            lock(&shared.progress).failure = Some(MergeFailure { damage: false, reason: error.to_string() });
+        }
+        Self { shared, thread: thread.ok() }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        lock(&self.shared.progress).stop = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // Its panics are ours; there is nobody to tell while dropping, and the file is whole at every step.
+            _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn merge_until_stopped(&self) {
+        let mut sweep = Sweep::default();
+        loop {
+            let commits = {
+                let progress = lock(&self.progress);
+                if progress.stop {
+                    return;
+                }
+                progress.commits
+            };
+            match guarded(|| self.merge_once(&mut sweep)) {
+                Ok(true) => lock(&self.progress).failure = None,
+                Ok(false) => {
+                    lock(&self.progress).failure = None;
+                    self.changed.notify_all();
+                    self.wait_for_commit_after(commits);
+                }
+                Err(error) => {
+                    lock(&self.progress).failure = Some(MergeFailure::new(&error));
+                    self.changed.notify_all();
+                    if self.failed.load(Ordering::Acquire) {
+                        return;
+                    }
+                    thread::sleep(PAUSE_AFTER_FAILURE);
+                    self.wait_for_commit_after(commits);
+                }
+            }
+        }
+    }
+
+    fn wait_for_commit_after(&self, commits: u64) {
+        let mut progress = lock(&self.progress);
+        while progress.commits == commits && !progress.stop {
+            progress = self.changed.wait(progress).unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+    }
+
+    /// Does one step of the most urgent work; false if there is none.
+    fn merge_once(&self, sweep: &mut Sweep) -> Result<bool> {
+        let _merging = lock(&self.merging);
+        let view = self.view()?;
+        let state = view.state();
+        if !state.sets.any_frozen() && state.sets.recent_rows() >= self.sizes.recent_rows {
+            drop(view);
+            self.yield_to_transactions();
+            self.commit(|_, edit| {
+                edit.state.sets.freeze();
+                edit.state.frozen_pages = edit.state.next_page;
+                Ok(())
+            })?;
+            return Ok(true);
+        }
+        if let Some(task) = merge::most_urgent(state, &self.sizes) {
+            match task.set {
+                SetNumber::Wide(_) => self.merge_step::<u128>(view, task)?,
+                SetNumber::Narrow(_) => self.merge_step::<u64>(view, task)?,
+            }
+            return Ok(true);
+        }
+        let Some(step) = reclaim::prepare(state, view.blocks(), sweep, &self.sizes)? else {
+            return Ok(false);
+        };
+        drop(view);
+        self.yield_to_transactions();
+        self.commit(|_, edit| {
+            reclaim::apply(step, edit, &self.sizes);
+            Ok(())
+        })?;
+        Ok(true)
+    }
+
+    fn merge_step<R: SetRow>(&self, view: Arc<super::View>, task: Task) -> Result<()> {
+        let step = merge::prepare::<R>(&view.state().sets, view.blocks(), task, &self.sizes)?;
+        // A view pins the pages of its commit.
+        drop(view);
+        self.yield_to_transactions();
+        self.commit(|_, edit| {
+            merge::apply(step, edit, &self.sizes);
+            Ok(())
+        })
+    }
+
+    /// Lets transactions commit that already wait to.
+    fn yield_to_transactions(&self) {
+        let begun = Instant::now();
+        while self.committing.load(Ordering::Acquire) > 0 && begun.elapsed() < Duration::from_millis(20) {
+            thread::yield_now();
+        }
+    }
+
+    /// Slows a transaction of so many operations down to what the merges can follow, or stops it until they do.
+    pub(super) fn keep_pace(&self, operations: usize) -> Result<()> {
+        let limit = self.sizes.recent_rows;
+        let mut slowed = false;
+        loop {
+            let commits = lock(&self.progress).commits;
+            let view = self.view()?;
+            let (recent, frozen) = (view.state().sets.recent_rows(), view.state().sets.any_frozen());
+            drop(view);
+            if recent < limit || !frozen {
+                return Ok(());
+            }
+            if recent < MOST_WAITING * limit {
+                // The further behind the merges are, the slower: up to ten microseconds an operation.
+                let behind = (recent - limit) as f64 / ((MOST_WAITING - 1) * limit) as f64;
+                let pause = Duration::from_secs_f64(behind * 10e-6 * operations as f64);
+                if !slowed && pause > Duration::from_micros(100) {
+                    thread::sleep(pause.min(Duration::from_millis(50)));
+                }
+                return Ok(());
+            }
+            slowed = true;
+            let progress = lock(&self.progress);
+            if let Some(failure) = &progress.failure {
+                return Err(failure.to_error());
+            }
+            if progress.commits == commits {
+                drop(self.changed.wait_timeout(progress, Duration::from_millis(100)));
+            }
+        }
+    }
+
+    /// Waits until no merge is due.
+    pub(super) fn settle(&self) -> Result<()> {
+        loop {
+            let commits = lock(&self.progress).commits;
+            let view = self.view()?;
+            let state = view.state();
+            let due = state.sets.any_frozen()
+                || state.sets.recent_rows() >= self.sizes.recent_rows
+                || merge::most_urgent(state, &self.sizes).is_some();
+            drop(view);
+            if !due {
+                return Ok(());
+            }
+            self.ensure_certain()?;
+            let progress = lock(&self.progress);
+            if let Some(failure) = &progress.failure {
+                return Err(failure.to_error());
+            }
+            if progress.commits == commits {
+                drop(self.changed.wait_timeout(progress, Duration::from_millis(100)));
+            }
+        }
+    }
+}
