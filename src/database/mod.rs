@@ -212,7 +212,7 @@ impl Database {
         Ok(Self {
             store: Arc::new(Store::create(
                 path.as_ref(),
-                settings,
+                &settings,
                 options.open.cache_bytes,
                 options.open.sizes,
             )?),

@@ -334,7 +334,7 @@ mod tests {
         blocks.iter().map(|block| decode(&block.bytes).expect("a block of ours")).collect()
     }
 
-    fn agree<R: Row>(rows: std::collections::BTreeMap<R, bool>, limit: usize) {
+    fn agree<R: Row>(rows: &std::collections::BTreeMap<R, bool>, limit: usize) {
         let part = |put: bool| rows.iter().filter(|it| *it.1 == put).map(|it| *it.0).collect::<Vec<_>>();
         let (puts, marks) = (part(true), part(false));
         let blocks = read_back(&puts, &marks, limit);
@@ -349,8 +349,8 @@ mod tests {
             wide in prop::collection::btree_map((0..9u64, 0..3u64, 0..1u64 << 40), any::<bool>(), 0..400),
             limit in 128..1000usize,
         ) {
-            agree(narrow, limit);
-            agree(wide.into_iter().map(|((a, b, c), put)| (u128::join(a, [b, c]), put)).collect(), limit);
+            agree(&narrow, limit);
+            agree(&wide.into_iter().map(|((a, b, c), put)| (u128::join(a, [b, c]), put)).collect(), limit);
         }
     }
 

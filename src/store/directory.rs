@@ -353,11 +353,11 @@ mod tests {
             prop_assert_eq!(level.blocks(), right.len());
             for row in 0..420 {
                 let place = level.find(row);
-                let before = right.iter().filter(|it| it.high < row);
+                let mut before = right.iter().filter(|it| it.high < row);
                 let sums = before.clone().fold((0, 0), |sum, it| (sum.0 + u64::from(it.puts), sum.1 + u64::from(it.marks)));
                 prop_assert_eq!(level.rows_before(place), sums);
                 prop_assert_eq!(level.entry(place), right.iter().find(|it| it.high >= row));
-                prop_assert_eq!(level.previous(place).and_then(|it| level.entry(it)), before.last());
+                prop_assert_eq!(level.previous(place).and_then(|it| level.entry(it)), before.next_back());
                 prop_assert_eq!(level.entry(level.after(place)), right.iter().filter(|it| it.high >= row).nth(1));
             }
         }

@@ -207,13 +207,16 @@ impl Writer {
     }
 }
 
+/// New blocks of documents, and the last block of the file if it goes into the first of them.
+type Appended = (Vec<Packed<u64>>, Option<Entry<u64>>);
+
 /// The documents of a transaction in blocks, and the last block of the file if they fill it up.
 fn pack(
     view: &View,
     written: &DocumentBlock,
     operations: &[Operation],
     block_bytes: usize,
-) -> Result<(Vec<Packed<u64>>, Option<Entry<u64>>)> {
+) -> Result<Appended> {
     let documents = &view.state().documents;
     let last = documents.previous(documents.find(u64::MAX)).and_then(|place: Place| documents.entry(place));
     let tail = match last {

@@ -14,7 +14,7 @@ const DELETED: u64 = 5;
 
 /// A document whose fingerprint is far from all others.
 fn spread(i: u64) -> Document {
-    document(i.to_string(), i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).with_scope(if i % 3 == 0 {
+    document(i.to_string(), i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).with_scope(if i.is_multiple_of(3) {
         "en"
     } else {
         ""
@@ -259,7 +259,11 @@ fn flipped_bits_in_leaves_branches_and_header_are_errors_or_change_nothing() -> 
     let whole = dense_file(&folder, "d.simdb")?;
     let mut random = Random(0x0123_4567_89ab_cdef);
     // The engine marks leaves with 1 and branches with 2.
-    let kinds = [("leaf", pages(&whole, 1)), ("branch", pages(&whole, 2)), ("header", vec![0..512])];
+    let kinds = [
+        ("leaf", pages(&whole, 1)),
+        ("branch", pages(&whole, 2)),
+        ("header", std::iter::once(0..512).collect()),
+    ];
     for (kind, pages) in kinds {
         let mut told = 0;
         for round in 0..300 {
