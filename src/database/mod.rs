@@ -1,6 +1,8 @@
 //! Database: a file that is open, and the options to create and open it with.
 
 mod check;
+#[cfg(test)]
+mod crash;
 mod query;
 mod read;
 mod write;

@@ -26,6 +26,8 @@ mod meta;
 mod read;
 mod reclaim;
 mod record;
+#[cfg(test)]
+mod recording;
 mod run;
 mod sorted_set;
 mod state;
@@ -46,6 +48,8 @@ use engine::{Engine, engine_error, open_error};
 use guard::{Guarded, guarded};
 pub(crate) use meta::{FORMAT_VERSION, Settings};
 pub(crate) use read::{Read, Reader, View};
+#[cfg(test)]
+pub(crate) use recording::{Event, Image, Recording};
 use state::Edit;
 use worker::{MergeFailure, Worker};
 pub(crate) use write::Writer;
@@ -263,6 +267,22 @@ impl Store {
         });
         let worker = writes.then(|| Worker::start(shared.clone()));
         Ok(Self { shared, _worker: worker })
+    }
+
+    /// Opens a store on a storage of its own, or creates it if there are settings.
+    #[cfg(test)]
+    pub(crate) fn on_backend(backend: Recording, settings: Option<&Settings>, sizes: Sizes) -> Result<Self> {
+        const CACHE_BYTES: usize = 1 << 20;
+        let failed = |source| Error::Io { path: PathBuf::new(), source };
+        let engine = redb::Builder::new()
+            .set_cache_size(engine_cache_bytes(CACHE_BYTES))
+            .create_with_backend(backend)
+            .map_err(|error| open_error(Path::new(""), error))?;
+        if let Some(settings) = settings {
+            engine::write_first(&engine, settings)?;
+        }
+        let file = tempfile::tempfile().map_err(failed)?;
+        Self::new(Path::new(""), file, Engine::ReadWrite(engine), CACHE_BYTES, sizes)
     }
 
     pub(crate) fn path(&self) -> &Path {

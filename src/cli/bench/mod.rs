@@ -118,14 +118,14 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
         bench = bench.measure(phase, &path, &mut row)?;
         row.insert("seconds_in_all".to_owned(), rounded(begun.elapsed().as_secs_f64()));
         bench.add_sizes(&mut row)?;
-        print(output, row);
+        print(output, &row);
         output.flush()?;
     }
     Ok(Answer::Yes)
 }
 
 /// A phase as an object, or as a line of its numbers.
-fn print(output: &mut Output, row: Map<String, Value>) {
+fn print(output: &mut Output, row: &Map<String, Value>) {
     let line = || {
         let fields = row.iter().filter(|(name, _)| *name != "phase");
         let fields = fields.map(|(name, value)| format!("{name} {value}"));

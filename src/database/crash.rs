@@ -1,0 +1,156 @@
+//! Power cuts: every file that one could leave opens to exactly one committed prefix, with every set agreeing.
+
+use std::collections::BTreeMap;
+
+use super::{Database, WriteTxn};
+use crate::document::Document;
+use crate::error::Result;
+use crate::fingerprint::Fingerprint;
+use crate::plan::Plan;
+use crate::store::{Event, Image, Recording, Settings, Sizes, Store};
+use crate::text::Scheme;
+
+fn settings() -> Settings {
+    Settings { scheme: Scheme::External, plan: Plan::four_blocks(), max_distance: 3, key_seed: 7, created: 0 }
+}
+
+/// So small that every commit is followed by merges of several steps.
+const SIZES: Sizes = Sizes { recent_rows: 6, block_bytes: 128, chunk_entries: 3, step_blocks: 2 };
+
+type Model = BTreeMap<Vec<u8>, Document>;
+
+/// What one transaction does: the same for the database and for the model.
+fn transact(
+    number: u64,
+    mut put: impl FnMut(Document) -> Result<()>,
+    mut delete: impl FnMut(Vec<u8>) -> Result<()>,
+) -> Result<()> {
+    let key = |i: u64| format!("key {}", i % 40).into_bytes();
+    for i in number * 5..number * 5 + 5 {
+        // Some fingerprints return, some are shared.
+        let bits = (i % 23).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let fingerprint = (i % 11 != 0).then(|| Fingerprint::from_bits(bits));
+        let scope = if i % 3 == 0 { "en" } else { "" };
+        put(Document::new(key(i * 7), fingerprint).with_seen(i as i64).with_scope(scope))?;
+    }
+    delete(key(number * 13))?;
+    delete(key(number * 29 + 1))
+}
+
+fn commit(database: &Database, number: u64) -> Result<()> {
+    let txn = std::cell::RefCell::new(database.begin_write()?);
+    transact(
+        number,
+        |document| txn.borrow_mut().insert(&document).map(drop),
+        |key| txn.borrow_mut().delete(key).map(drop),
+    )?;
+    WriteTxn::commit(txn.into_inner())
+}
+
+/// The models after each commit; the first is empty.
+fn models(commits: u64) -> Result<Vec<Model>> {
+    let model = std::cell::RefCell::new(Model::new());
+    let mut models = vec![Model::new()];
+    for number in 0..commits {
+        transact(
+            number,
+            |document| {
+                model.borrow_mut().insert(document.key().to_vec(), document);
+                Ok(())
+            },
+            |key| {
+                model.borrow_mut().remove(&key);
+                Ok(())
+            },
+        )?;
+        models.push(model.borrow().clone());
+    }
+    Ok(models)
+}
+
+/// Opens a file as a power cut left it and compares it with what may be there.
+fn examine(image: &Image, models: &[Model], acknowledged: usize, what: &str) {
+    let opened = Store::on_backend(Recording::of(image.clone()), None, SIZES);
+    let store =
+        opened.unwrap_or_else(|error| panic!("{what}: {error}, {:?}", std::error::Error::source(&error)));
+    let database = Database { store: store.into() };
+    let report = database.check().unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert!(report.is_sound(), "{what}: {:?}", report.problems);
+    let snapshot = database.snapshot().unwrap_or_else(|error| panic!("{what}: {error}"));
+    let documents = snapshot.documents().map(|document| document.map(|it| (it.key().to_vec(), it)));
+    let found: Model = documents.collect::<Result<_>>().unwrap_or_else(|error| panic!("{what}: {error}"));
+    let may_be = &models[acknowledged..models.len().min(acknowledged + 2)];
+    assert!(may_be.contains(&found), "{what}: not what {acknowledged} commits leave");
+}
+
+/// Everything that a power cut between two syncs could leave of these writes, on top of what is synced.
+fn images(synced: &Image, unsynced: &[Event]) -> Vec<(String, Image)> {
+    let all_but = |place: usize, torn: Option<bool>| {
+        let mut image = synced.clone();
+        for (i, event) in unsynced.iter().enumerate() {
+            match torn {
+                _ if i != place => image.apply(event),
+                Some(first_half) => image.apply_torn(event, first_half),
+                None => {}
+            }
+        }
+        image
+    };
+    let only = |place: usize| {
+        let mut image = synced.clone();
+        image.apply(&unsynced[place]);
+        image
+    };
+    let mut images =
+        vec![("nothing".to_owned(), synced.clone()), ("all".to_owned(), all_but(usize::MAX, None))];
+    for (place, event) in unsynced.iter().enumerate() {
+        if !matches!(event, Event::Write { .. }) {
+            continue;
+        }
+        images.push((format!("all but write {place}"), all_but(place, None)));
+        images.push((format!("all, write {place} torn"), all_but(place, Some(true))));
+        images.push((format!("all, write {place} torn at its beginning"), all_but(place, Some(false))));
+        images.push((format!("only write {place}"), only(place)));
+    }
+    images
+}
+
+#[test]
+fn every_file_that_a_power_cut_could_leave_opens_to_one_committed_prefix() -> Result<()> {
+    const COMMITS: u64 = 24;
+    let models = models(COMMITS)?;
+    let recording = Recording::default();
+    let database = Database { store: Store::on_backend(recording.clone(), Some(&settings()), SIZES)?.into() };
+    // Creation goes through a temporary file, so its own writes are nobody's loss.
+    let created = recording.events().len();
+    for number in 0..COMMITS {
+        commit(&database, number)?;
+        recording.note(Event::Acknowledged(number as usize + 1));
+        if number % 4 == 3 {
+            database.settle()?;
+        }
+    }
+    assert!(database.snapshot()?.stats()?.levels > 1, "the history is too short for levels");
+    drop(database);
+    let events = recording.events();
+    let mut synced = Image::default();
+    events[..created].iter().for_each(|event| synced.apply(event));
+    let (mut unsynced, mut acknowledged, mut examined) = (Vec::new(), 0, 0);
+    for (at, event) in events.iter().enumerate().skip(created) {
+        match event {
+            Event::Acknowledged(commits) => acknowledged = *commits,
+            Event::Sync => {
+                // A power cut before the sync ends: the commits it makes durable may be there or not.
+                for (what, image) in images(&synced, &unsynced) {
+                    examine(&image, &models, acknowledged, &format!("event {at}, {what}"));
+                    examined += 1;
+                }
+                unsynced.iter().for_each(|event| synced.apply(event));
+                unsynced.clear();
+            }
+            event => unsynced.push(event.clone()),
+        }
+    }
+    assert!(examined >= 2_000, "{examined} images");
+    Ok(())
+}
