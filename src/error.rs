@@ -136,6 +136,15 @@ pub enum Error {
     TooManyScopes,
     /// The database has given as many document numbers as it can.
     TooManyDocuments,
+    /// The disk has no room for a copy of the database.
+    NoRoom {
+        /// Where the copy was to be made.
+        directory: PathBuf,
+        /// How many bytes it may need.
+        needed: u64,
+        /// How many are free.
+        available: u64,
+    },
     /// A commit failed before, so that it is not known what the file holds.
     OutcomeUnknown,
     /// The storage engine found its own pages damaged.
@@ -230,6 +239,11 @@ impl fmt::Display for Error {
             Self::TooManyScopes => f.write_str("the database holds 2^24 - 2 scopes, and can hold no more"),
             Self::TooManyDocuments => f.write_str(
                 "the database has stored 2^40 documents in its time, and can number no more: build it anew",
+            ),
+            Self::NoRoom { directory, needed, available } => write!(
+                f,
+                "{}: a copy may need {needed} bytes, and {available} are free: nothing was done; make room first",
+                directory.display()
             ),
             Self::OutcomeUnknown => f.write_str(
                 "an earlier commit failed, and whether its changes are stored is not known: close the database and \

@@ -2,6 +2,7 @@
 
 mod bench;
 mod check;
+mod copy;
 mod create;
 mod delete;
 mod distance;
@@ -52,6 +53,10 @@ enum Command {
     Stats(stats::Arguments),
     /// Check every invariant of a database
     Check(check::Arguments),
+    /// Put a dense copy in the place of a database
+    Compact(copy::Compact),
+    /// Make a dense copy of a database
+    Backup(copy::Backup),
     /// Print the fingerprints of texts
     Fingerprint(fingerprint::Arguments),
     /// Print in how many bits two fingerprints differ
@@ -98,6 +103,8 @@ pub(crate) fn run(cli: &Cli) -> Run {
         Command::Delete(arguments) => delete::run(arguments, &mut output),
         Command::Stats(arguments) => stats::run(arguments, &mut output),
         Command::Check(arguments) => check::run(arguments, &mut output),
+        Command::Compact(arguments) => copy::compact(arguments, &mut output),
+        Command::Backup(arguments) => copy::backup(arguments, &mut output),
         Command::Fingerprint(arguments) => fingerprint::run(arguments, &mut output),
         Command::Distance(arguments) => Ok(distance::run(arguments, &mut output)),
         Command::Bench(arguments) => bench::run(arguments, &mut output),
@@ -118,7 +125,9 @@ impl Command {
             | Self::Get(get::Arguments { database, .. })
             | Self::Delete(delete::Arguments { database, .. })
             | Self::Stats(stats::Arguments { database })
-            | Self::Check(check::Arguments { database }) => Some(&database.database),
+            | Self::Check(check::Arguments { database })
+            | Self::Compact(copy::Compact { database })
+            | Self::Backup(copy::Backup { database, .. }) => Some(&database.database),
             Self::Fingerprint(_) | Self::Distance(_) | Self::Bench(_) => None,
         }
     }
@@ -137,6 +146,7 @@ impl Command {
                 | Error::Busy { .. }
                 | Error::NotSimdb { .. }
                 | Error::NeedsRecovery { .. }
+                | Error::NoRoom { .. }
                 | Error::Input { .. }
         );
         match self.database() {

@@ -299,6 +299,25 @@ impl Database {
         WriteTxn::new(self.store.clone())
     }
 
+    /// Puts a dense copy in the place of the file: all rows in one level, full blocks, nothing deleted. It is made beside
+    /// the file, read back and synced before it takes its name, so that a crash at any moment leaves the one or the other.
+    ///
+    /// Nobody can write meanwhile; snapshots can be taken and go on. `progress` is called now and then with rows copied
+    /// and rows in all.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoRoom`], before anything is done; [`Error::ReadOnly`]; [`Error::Damaged`], [`Error::Io`] and
+    /// [`Error::Storage`], which leave the file as it was.
+    ///
+    /// # Cost
+    ///
+    /// Reads the whole file, and writes what is live. The space of the old file is free when the last snapshot of it is
+    /// gone.
+    pub fn compact(&self, mut progress: impl FnMut(u64, u64)) -> Result<()> {
+        self.store.compact(&mut progress)
+    }
+
     /// Waits until the merges that are due are done. They go on by themselves; this is for measurements.
     ///
     /// # Errors

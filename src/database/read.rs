@@ -1,6 +1,7 @@
 //! Snapshot: what was committed at one moment. Get, query, iterate, statistics.
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -76,6 +77,18 @@ impl Snapshot {
             .map(|queries| query::answer_all(&self.reader, queries))
             .collect::<Result<Vec<_>>>()?;
         Ok(answers.into_iter().flatten().collect())
+    }
+
+    /// Makes a dense copy of this snapshot at `path`, where nothing may stand yet: a database of its own, whole or not
+    /// there at all. Others can go on writing meanwhile. `progress` is called now and then with rows copied and rows in all.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists) and [`Error::NoRoom`](crate::Error::NoRoom), before anything
+    /// is done; [`Error::Damaged`](crate::Error::Damaged), [`Error::Io`](crate::Error::Io) and
+    /// [`Error::Storage`](crate::Error::Storage).
+    pub fn backup(&self, path: impl AsRef<Path>, mut progress: impl FnMut(u64, u64)) -> Result<()> {
+        self.reader.backup(path.as_ref(), self.store.sizes(), &mut progress)
     }
 
     /// Goes through all documents in the order they were written.

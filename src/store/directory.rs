@@ -155,6 +155,22 @@ fn cut<R: Row>(entries: Vec<Entry<R>>, most: usize) -> Vec<Vec<Entry<R>>> {
     chunks
 }
 
+/// A level of these entries, and its chunks as they are stored.
+pub(super) fn cut_into_chunks<R: Row>(
+    place: u16,
+    entries: Vec<Entry<R>>,
+    most: usize,
+) -> (Level<R>, Vec<(ChunkKey, Vec<u8>)>) {
+    let mut written = Vec::new();
+    let chunk = |part| {
+        let (chunk, key, bytes) = Chunk::new(place, part);
+        written.push((key, bytes));
+        Arc::new(chunk)
+    };
+    let chunks = cut(entries, most).into_iter().map(chunk).collect();
+    (Level::new(chunks), written)
+}
+
 /// The place of a block in its level; ordered as the blocks are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
@@ -276,13 +292,9 @@ impl<R: Row> Level<R> {
             }
         }
         all.append(&mut entries);
+        let (new, written) = cut_into_chunks(place, all, most);
         let mut chunks = self.chunks[..first.min(self.chunks.len())].to_vec();
-        let mut written = Vec::new();
-        for part in cut(all, most) {
-            let (chunk, key, bytes) = Chunk::new(place, part);
-            chunks.push(Arc::new(chunk));
-            written.push((key, bytes));
-        }
+        chunks.extend(new.chunks);
         let old = first.min(self.chunks.len())..end;
         let removed = self.chunks[old].iter().map(|chunk| (place, chunk.high().number())).collect();
         chunks.extend_from_slice(&self.chunks[end..]);

@@ -62,6 +62,11 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
+    /// How many documents there are.
+    pub(crate) fn documents(&self) -> u64 {
+        self.documents
+    }
+
     /// Whether a document may have this number.
     pub(crate) fn has_numbered(&self, number: DocumentNumber) -> bool {
         number.0 < self.next_document

@@ -14,6 +14,7 @@ mod bits;
 mod block;
 mod blocks;
 mod codec;
+mod copy;
 mod directory;
 mod documents;
 mod engine;
@@ -39,11 +40,13 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, TryLockError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use redb::DatabaseError;
 
 use blocks::BlockCache;
+use copy::Copied;
+pub(crate) use copy::CopyProgress;
 use engine::{Engine, engine_error, open_error};
 use guard::{Guarded, guarded};
 pub(crate) use meta::{FORMAT_VERSION, Settings};
@@ -52,6 +55,7 @@ pub(crate) use read::{Read, Reader, View};
 pub(crate) use recording::{Event, Image, Recording};
 use state::Edit;
 use worker::{MergeFailure, Worker};
+use write::Turn;
 pub(crate) use write::Writer;
 
 use crate::error::{Error, Result};
@@ -137,10 +141,8 @@ pub(crate) struct Store {
 /// What the handles of a file share.
 struct Shared {
     path: PathBuf,
-    /// For the size of the file, which may have been renamed since.
-    file: File,
-    /// Behind a lock because checking pages needs the engine for itself.
-    engine: RwLock<Guarded<Engine>>,
+    /// The file; compaction puts another in its place.
+    open: Mutex<Arc<OpenFile>>,
     settings: Arc<Settings>,
     sizes: Sizes,
     cache: Arc<BlockCache>,
@@ -160,6 +162,13 @@ struct Shared {
     progress: Mutex<Progress>,
     /// A commit failed, so that what the file holds is not known.
     failed: AtomicBool,
+}
+
+/// A file and the engine that works on it.
+struct OpenFile {
+    engine: Guarded<Engine>,
+    /// For the size of the file, which may have been renamed since.
+    file: File,
 }
 
 /// What the merging thread and the transactions tell each other.
@@ -189,14 +198,7 @@ impl Store {
         if path.symlink_metadata().is_ok() {
             return Err(Error::AlreadyExists { path: path.to_owned() });
         }
-        let directory = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        if !directory.is_dir() {
-            let source = io::Error::new(io::ErrorKind::NotFound, "no such directory");
-            return Err(Error::Io { path: directory.to_owned(), source });
-        }
+        let directory = directory_of(path)?;
         let temporary = temporary_file(directory).map_err(failed)?;
         let file = temporary.as_file().try_clone().map_err(failed)?;
         let engine = temporary.as_file().try_clone().map_err(failed)?;
@@ -224,34 +226,38 @@ impl Store {
         if !metadata.is_file() {
             return Err(Error::NotSimdb { path: path.to_owned() });
         }
-        let file = File::open(path).map_err(failed)?;
         let mut builder = redb::Builder::new();
         builder.set_cache_size(engine_cache_bytes(cache_bytes));
-        let engine = guarded(|| {
-            let engine = match access {
-                Access::ReadWrite => builder.open(path).map(Engine::ReadWrite),
-                Access::ReadOnly => builder.open_read_only(path).map(Engine::ReadOnly),
-            };
-            engine.map_err(|error| open_error(path, error))
-        })?;
-        Self::new(path, file, engine, cache_bytes, sizes)
+        loop {
+            let file = File::open(path).map_err(failed)?;
+            let engine = guarded(|| {
+                let engine = match access {
+                    Access::ReadWrite => builder.open(path).map(Engine::ReadWrite),
+                    Access::ReadOnly => builder.open_read_only(path).map(Engine::ReadOnly),
+                };
+                engine.map_err(|error| open_error(path, error))
+            })?;
+            // A compaction may have put another file in its place before this one was locked.
+            if is_same_file(&file.metadata().map_err(failed)?, &fs::metadata(path).map_err(failed)?) {
+                return Self::new(path, file, engine, cache_bytes, sizes);
+            }
+        }
     }
 
     /// Reads what the file says of itself, and starts to merge.
     fn new(path: &Path, file: File, engine: Engine, cache_bytes: usize, sizes: Sizes) -> Result<Self> {
         let writes = matches!(engine, Engine::ReadWrite(_));
-        let engine = Guarded::new(engine);
+        let open = Arc::new(OpenFile { engine: Guarded::new(engine), file });
         let cache = Arc::new(blocks::cache((cache_bytes - engine_cache_bytes(cache_bytes)) as u64));
         let (settings, view) = guarded(|| {
-            let txn = engine.begin_read()?;
+            let txn = open.engine.begin_read()?;
             let settings = Arc::new(load::settings(&txn, path)?);
             let state = load::state(&txn, &settings.plan)?;
-            Ok((settings.clone(), View::new(&txn, Arc::new(state), settings, cache.clone())?))
+            Ok((settings.clone(), View::new(&open, &txn, state, settings, cache.clone())?))
         })?;
         let shared = Arc::new(Shared {
             path: path.to_owned(),
-            file,
-            engine: RwLock::new(engine),
+            open: Mutex::new(open),
             settings,
             sizes,
             cache,
@@ -292,7 +298,7 @@ impl Store {
     /// The size of the file, and what else the system knows of it.
     pub(crate) fn metadata(&self) -> Result<fs::Metadata> {
         let failed = |source| Error::Io { path: self.shared.path.clone(), source };
-        self.shared.file.metadata().map_err(failed)
+        self.shared.open().file.metadata().map_err(failed)
     }
 
     pub(crate) fn settings(&self) -> &Arc<Settings> {
@@ -306,7 +312,7 @@ impl Store {
 
     /// Waits until no other transaction writes, and begins one.
     pub(crate) fn begin_write(&self) -> Result<Writer> {
-        if matches!(**self.shared.engine(), Engine::ReadOnly(_)) {
+        if matches!(*self.shared.open().engine, Engine::ReadOnly(_)) {
             return Err(Error::ReadOnly);
         }
         Writer::new(self.shared.clone())
@@ -316,6 +322,23 @@ impl Store {
     /// commit that is whole, if there is one.
     pub(crate) fn check_pages(&self) -> Result<bool> {
         self.shared.check_pages()
+    }
+
+    /// Puts a dense copy in the place of the file; while it is made, nobody writes. Snapshots go on with the old file,
+    /// whose space is free when the last of them is gone.
+    pub(crate) fn compact(&self, progress: CopyProgress<'_>) -> Result<()> {
+        if matches!(*self.shared.open().engine, Engine::ReadOnly(_)) {
+            return Err(Error::ReadOnly);
+        }
+        let turn = Turn::wait(self.shared.clone());
+        let _merging = lock(&turn.0.merging);
+        turn.0.ensure_certain()?;
+        turn.0.compact(progress)
+    }
+
+    /// How runs, blocks and merges are made.
+    pub(crate) fn sizes(&self) -> &Sizes {
+        &self.shared.sizes
     }
 
     /// Waits until no merge is due. For tests and measurements.
@@ -338,10 +361,10 @@ impl Shared {
         let value = change(&view, &mut edit)?;
         drop(view);
         let published = guarded(|| {
-            let engine = self.engine();
-            engine.apply(&edit)?;
-            let txn = engine.begin_read()?;
-            View::new(&txn, Arc::new(edit.state), self.settings.clone(), self.cache.clone())
+            let open = self.open();
+            open.engine.apply(&edit)?;
+            let txn = open.engine.begin_read()?;
+            View::new(&open, &txn, edit.state, self.settings.clone(), self.cache.clone())
         });
         match published {
             Ok(view) => *lock(&self.current) = Some(Arc::new(view)),
@@ -357,6 +380,24 @@ impl Shared {
         Ok(value)
     }
 
+    /// Makes the copy, and swaps file and handle; the caller sees to it that nobody commits.
+    fn compact(&self, progress: CopyProgress<'_>) -> Result<()> {
+        let failed = |source: io::Error| Error::Io { path: self.path.clone(), source };
+        // The file itself, should the path be a link.
+        let target = fs::canonicalize(&self.path).map_err(failed)?;
+        let view = self.view()?;
+        let Copied { temporary, engine, file } = copy::copy(&view, &target, &self.sizes, progress)?;
+        file.set_permissions(fs::metadata(&target).map_err(failed)?.permissions()).map_err(failed)?;
+        let open = Arc::new(OpenFile { engine: Guarded::new(engine), file });
+        let copied = copy::copy_view(&open, &view)?;
+        copy::verify(&copied, &view)?;
+        copy::persist(temporary, &target, true)?;
+        // From here on the path leads to the copy, so everybody has to.
+        *lock(&self.open) = open;
+        *lock(&self.current) = Some(Arc::new(copied));
+        sync_directory(directory_of(&target)?).map_err(failed)
+    }
+
     fn check_pages(&self) -> Result<bool> {
         let _merging = lock(&self.merging);
         let _gate = lock(&self.gate);
@@ -370,31 +411,29 @@ impl Shared {
             }
         };
         drop(view);
-        let mut engine = match self.engine.try_write() {
-            Ok(engine) => engine,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Err(Error::InUse),
-        };
-        let checked = guarded(|| match &mut **engine {
-            Engine::ReadWrite(engine) => engine.check_integrity().map_err(|error| match error {
-                DatabaseError::TransactionInProgress => Error::InUse,
-                error => engine_error(error),
-            }),
-            Engine::ReadOnly(_) => Err(Error::ReadOnly),
+        let mut open = lock(&self.open);
+        // Older views of snapshots hold it too.
+        let checked = Arc::get_mut(&mut open).ok_or(Error::InUse).and_then(|open| {
+            guarded(|| match &mut *open.engine {
+                Engine::ReadWrite(engine) => engine.check_integrity().map_err(|error| match error {
+                    DatabaseError::TransactionInProgress => Error::InUse,
+                    error => engine_error(error),
+                }),
+                Engine::ReadOnly(_) => Err(Error::ReadOnly),
+            })
         });
         // The engine may have gone back to an older commit, so everything is read again.
         let view = guarded(|| {
-            let txn = engine.begin_read()?;
-            let state = Arc::new(load::state(&txn, &self.settings.plan)?);
-            View::new(&txn, state, self.settings.clone(), self.cache.clone())
+            let txn = open.engine.begin_read()?;
+            let state = load::state(&txn, &self.settings.plan)?;
+            View::new(&open, &txn, state, self.settings.clone(), self.cache.clone())
         });
         *current = Some(Arc::new(view?));
         checked
     }
 
-    fn engine(&self) -> RwLockReadGuard<'_, Guarded<Engine>> {
-        // A panic under the lock can only come from the engine, which guards its own state.
-        self.engine.read().unwrap_or_else(PoisonError::into_inner)
+    fn open(&self) -> Arc<OpenFile> {
+        lock(&self.open).clone()
     }
 
     /// Refuses to go on after a commit of which the outcome is not known.
@@ -408,9 +447,36 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Whether both are one file; where the system does not tell, a file that is open cannot be replaced.
+fn is_same_file(a: &fs::Metadata, b: &fs::Metadata) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        (a.dev(), a.ino()) == (b.dev(), b.ino())
+    }
+    #[cfg(not(unix))]
+    {
+        _ = (a, b);
+        true
+    }
+}
+
 /// The part of the cache that the engine keeps its pages in: it reads each block once, we keep it decoded.
 fn engine_cache_bytes(cache_bytes: usize) -> usize {
     (cache_bytes / 4).min(64 << 20)
+}
+
+/// The directory in which a file is to be made.
+fn directory_of(path: &Path) -> Result<&Path> {
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    if directory.is_dir() {
+        return Ok(directory);
+    }
+    let source = io::Error::new(io::ErrorKind::NotFound, "no such directory");
+    Err(Error::Io { path: directory.to_owned(), source })
 }
 
 /// A file of our own beside the one to be, readable by whom the user's umask says.

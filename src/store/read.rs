@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::sync::Arc;
 
 use redb::{ReadOnlyTable, ReadTransaction, ReadableTable};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::blocks::{BlockCache, Blocks, CachedRow};
+use super::copy::{self, Copied, CopyProgress};
 use super::directory::Place;
 use super::documents::DocumentBlock;
 use super::engine::{BLOCKS, SCOPES, engine_error};
@@ -16,7 +18,7 @@ use super::log::{Overlays, key_row, posting_row};
 use super::meta::{Counters, Settings};
 use super::sorted_set::SetReader;
 use super::state::State;
-use super::{DocumentNumber, ScopeNumber, record};
+use super::{DocumentNumber, OpenFile, ScopeNumber, Sizes, directory_of, record, sync_directory};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -25,8 +27,10 @@ use crate::plan::{Candidate, Permuted, Probe};
 /// What is committed at one moment.
 pub(crate) struct View {
     tables: Guarded<Tables>,
-    state: Arc<State>,
+    state: State,
     settings: Arc<Settings>,
+    /// After the tables, so that their transaction ends before the engine.
+    _open: Arc<OpenFile>,
 }
 
 /// Tables of the engine at one commit; they keep its transaction open.
@@ -37,19 +41,40 @@ struct Tables {
 
 impl View {
     pub(super) fn new(
+        open: &Arc<OpenFile>,
         txn: &ReadTransaction,
-        state: Arc<State>,
+        state: State,
         settings: Arc<Settings>,
         cache: Arc<BlockCache>,
     ) -> Result<Self> {
         let table = txn.open_table(BLOCKS).map_err(engine_error)?;
         let scopes = txn.open_table(SCOPES).map_err(engine_error)?;
         let tables = Tables { blocks: Blocks { table, cache }, scopes };
-        Ok(Self { tables: Guarded::new(tables), state, settings })
+        Ok(Self { tables: Guarded::new(tables), state, settings, _open: open.clone() })
     }
 
     pub(super) fn state(&self) -> &State {
         &self.state
+    }
+
+    /// The block of documents with numbers from `from` on, which of them are dead, and where to go on; `None` after the
+    /// last.
+    pub(super) fn live_documents(&self, from: u64) -> Result<Option<(Arc<DocumentBlock>, Vec<u64>, u64)>> {
+        let documents = &self.state.documents;
+        let Some(entry) = documents.entry(documents.find(from)) else { return Ok(None) };
+        let block = self.blocks().documents_once(entry)?;
+        let dead = SetReader { set: self.state.sets.dead(), overlay: None, blocks: self.blocks() };
+        Ok(Some((block, dead.rows(&(from..=entry.high))?, entry.high + 1)))
+    }
+
+    /// The rows of the table of scopes.
+    pub(super) fn scope_rows(&self) -> Result<Vec<(String, Vec<u8>)>> {
+        let rows = self.tables.scopes.iter().map_err(engine_error)?;
+        rows.map(|row| {
+            let (name, bytes) = row.map_err(engine_error)?;
+            Ok((name.value().to_owned(), bytes.value().to_vec()))
+        })
+        .collect()
     }
 
     pub(super) fn settings(&self) -> &Arc<Settings> {
@@ -340,6 +365,20 @@ fn count_rows<R: CachedRow>(reader: &SetReader<'_, R>) -> Result<RowCounts> {
     })?;
     counts.counted = u64::try_from(reader.count(&(R::MIN..=R::MAX))?).unwrap_or(0);
     Ok(counts)
+}
+
+impl Reader {
+    /// Makes a dense copy at `path`, where nothing may stand yet.
+    pub(crate) fn backup(&self, path: &Path, sizes: &Sizes, progress: CopyProgress<'_>) -> Result<()> {
+        if path.symlink_metadata().is_ok() {
+            return Err(Error::AlreadyExists { path: path.to_owned() });
+        }
+        let Copied { temporary, engine, file } = copy::copy(&self.0, path, sizes, progress)?;
+        let open = Arc::new(OpenFile { engine: Guarded::new(engine), file });
+        copy::verify(&copy::copy_view(&open, &self.0)?, &self.0)?;
+        copy::persist(temporary, path, false)?;
+        sync_directory(directory_of(path)?).map_err(|source| Error::Io { path: path.to_owned(), source })
+    }
 }
 
 impl fmt::Debug for Reader {

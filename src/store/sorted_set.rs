@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::block::{Block, Row};
 use super::blocks::{Blocks, CachedRow};
 use super::directory::{Entry, Level, Place};
-use super::run::{Overlay, Rules, Run, part, push_run};
+use super::run::{Overlay, Rules, Run, merge, part, push_run};
 use crate::error::Result;
 
 /// What one sorted set holds at one moment.
@@ -127,9 +127,42 @@ impl<R: CachedRow> SetReader<'_, R> {
     /// Calls `each` with every row that is in the set, in order.
     pub(super) fn each(&self, mut each: impl FnMut(R)) -> Result<()> {
         for range in self.parts() {
-            self.last(&range, usize::MAX)?.into_iter().rev().for_each(&mut each);
+            self.rows(&range)?.into_iter().for_each(&mut each);
         }
         Ok(())
+    }
+
+    /// The rows of a range that are in the set, in order. Blocks that are read for it are not cached.
+    pub(super) fn rows(&self, range: &RangeInclusive<R>) -> Result<Vec<R>> {
+        let (puts, marks) = self.unsorted();
+        let sorted = |rows: &[R]| {
+            let mut rows: Vec<R> = rows.iter().copied().filter(|row| range.contains(row)).collect();
+            rows.sort_unstable();
+            rows.dedup();
+            rows
+        };
+        let mut newer = (sorted(puts), sorted(marks));
+        let life = self.set.rules.life;
+        for run in self.runs() {
+            let older = (part(run.puts(), range), part(run.marks(), range));
+            newer = merge((&newer.0, &newer.1), older, life);
+        }
+        for slot in &self.set.levels {
+            let level = &slot.level;
+            let (mut puts, mut marks) = (Vec::new(), Vec::new());
+            let mut place = level.find(*range.start());
+            while let Some(entry) = level.entry(place) {
+                let block = self.blocks.rows_once(self.set.name, entry)?;
+                puts.extend_from_slice(part(&block.puts, range));
+                marks.extend_from_slice(part(&block.marks, range));
+                if entry.high >= *range.end() {
+                    break;
+                }
+                place = level.after(place);
+            }
+            newer = merge((&newer.0, &newer.1), (&puts, &marks), life);
+        }
+        Ok(newer.0)
     }
 
     /// How many rows of a range are in the set, if rows live [`once`](super::run::Life::Once): puts less marks, whatever the length of

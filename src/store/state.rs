@@ -114,6 +114,26 @@ impl Sets {
         self.wide.iter().any(|set| set.frozen.is_some()) || self.narrow.iter().any(|set| set.frozen.is_some())
     }
 
+    /// How many rows a set has, put or marked.
+    pub(super) fn rows(&self, number: SetNumber) -> u64 {
+        let (puts, marks) = match number {
+            SetNumber::Wide(set) => self.wide[set].rows(),
+            SetNumber::Narrow(set) => self.narrow[set].rows(),
+        };
+        puts + marks
+    }
+
+    /// How many blocks the sets have, as if the rows in memory were packed too.
+    pub(super) fn blocks(&self, block_bytes: usize) -> u64 {
+        fn blocks<R: Row>(set: &SortedSet<R>, block_bytes: usize) -> u64 {
+            let memory: usize = set.recent.iter().chain(&set.frozen).map(super::run::Run::len).sum();
+            let levels: usize = set.levels.iter().map(|slot| slot.level.blocks()).sum();
+            (levels + memory * R::BYTES / block_bytes + 1) as u64
+        }
+        let wide = self.wide.iter().map(|set| blocks(set, block_bytes));
+        wide.chain(self.narrow.iter().map(|set| blocks(set, block_bytes))).sum()
+    }
+
     /// The greatest number of levels of a set, and how many marks all sets have.
     pub(super) fn levels_and_marks(&self) -> (u32, u64) {
         let wide = self.wide.iter().map(|set| (set.levels.len() as u32, set.rows().1));
@@ -189,6 +209,15 @@ impl Edit {
         }
     }
 
+    /// Gives a new block its number.
+    pub(super) fn add_block<R: Row>(&mut self, block: Packed<R>) -> Entry<R> {
+        let Packed { bytes, digest, high, puts, marks, filter } = block;
+        let id = self.state.next_block;
+        self.state.next_block += 1;
+        self.blocks.push((id, bytes));
+        Entry { high, id, digest, puts, marks, filter }
+    }
+
     /// The level with new blocks in the place of others.
     pub(super) fn replace<R: Row>(
         &mut self,
@@ -201,12 +230,7 @@ impl Edit {
         let removed = level.entries(old.start).zip(places(level, &old)).map(|(entry, _)| entry.id);
         self.removed_blocks.extend(removed);
         let mut entries = Vec::with_capacity(new.len());
-        for block in new {
-            let Packed { bytes, digest, high, puts, marks, filter } = block;
-            entries.push(Entry { high, id: self.state.next_block, digest, puts, marks, filter });
-            self.blocks.push((self.state.next_block, bytes));
-            self.state.next_block += 1;
-        }
+        entries.extend(new.into_iter().map(|block| self.add_block(block)));
         let splice = level.splice(place, old, entries, chunk_entries);
         self.removed_chunks.extend(splice.removed);
         self.chunks.extend(splice.written);

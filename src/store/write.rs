@@ -40,10 +40,10 @@ enum TxnState {
 }
 
 /// The right to write, given back when it is dropped.
-struct Turn(Arc<Shared>);
+pub(super) struct Turn(pub(super) Arc<Shared>);
 
 impl Turn {
-    fn wait(shared: Arc<Shared>) -> Self {
+    pub(super) fn wait(shared: Arc<Shared>) -> Self {
         let mut writing = lock(&shared.writing);
         while *writing {
             writing = shared.written.wait(writing).unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -1,6 +1,7 @@
 //! The tests of simdb from outside: library and command-line program.
 
 mod cli;
+mod copy;
 mod damage;
 mod data;
 mod exactness;

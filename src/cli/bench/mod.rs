@@ -41,7 +41,7 @@ pub(super) struct Arguments {
 
     /// What to measure, in this order
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PHASES",
-          default_values_t = [Phase::Insert, Phase::Commit, Phase::Query, Phase::Batch, Phase::Delete, Phase::Reopen])]
+          default_values_t = [Phase::Insert, Phase::Commit, Phase::Query, Phase::Batch, Phase::Delete, Phase::Compact, Phase::Query, Phase::Reopen])]
     phases: Vec<Phase>,
 
     /// The memory for what is read of the file (bytes)
@@ -78,6 +78,10 @@ enum Phase {
     Batch,
     /// Delete a tenth of the documents, in durable commits
     Delete,
+    /// Wait until all merges that are due are done
+    Settle,
+    /// Put a dense copy in the place of the database
+    Compact,
     /// Close the database and open it again
     Reopen,
 }
@@ -142,6 +146,12 @@ impl Bench<'_> {
             Phase::Query => self.query(row)?,
             Phase::Batch => self.batch(row)?,
             Phase::Delete => self.delete(row)?,
+            Phase::Settle => self.database.settle()?,
+            Phase::Compact => {
+                let begun = Instant::now();
+                self.database.compact(|_, _| {})?;
+                row.insert("seconds".to_owned(), rounded(begun.elapsed().as_secs_f64()));
+            }
             Phase::Reopen => {
                 let Self { arguments, collection, database, inserted, deleted } = self;
                 let begun = Instant::now();

@@ -1,0 +1,161 @@
+//! Compaction and backup: dense, exact, and whole or not there at all.
+
+use std::fs;
+use std::process::Stdio;
+use std::time::Duration;
+
+use simdb::{Database, Document, Error, Fingerprint, OpenOptions, Query};
+
+use crate::support::{Folder, TestResult, assert_sound, document, insert_all, listed, run, simdb, tiny};
+
+fn spread(i: u64) -> Document {
+    document(i.to_string(), i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).with_scope(if i % 3 == 1 {
+        "en"
+    } else {
+        ""
+    })
+}
+
+/// Half of the documents that are inserted are deleted again.
+fn half_deleted(database: &Database, documents: u64) -> simdb::Result<()> {
+    for first in (0..documents).step_by(100) {
+        insert_all(database, (first..first + 100).map(spread))?;
+    }
+    let mut txn = database.begin_write()?;
+    for i in (0..documents).step_by(2) {
+        txn.delete(i.to_string())?;
+    }
+    txn.commit()
+}
+
+fn all(database: &Database) -> simdb::Result<Vec<Document>> {
+    database.snapshot()?.documents().collect()
+}
+
+#[test]
+fn compaction_keeps_every_document_and_gives_back_the_space() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.database("d.simdb")?;
+    half_deleted(&database, 20_000)?;
+    let snapshot = database.snapshot()?;
+    let (before, documents) = (snapshot.stats()?, all(&database)?);
+    let mut told = (0, 0);
+    database.compact(|done, all| told = (done, all))?;
+    assert!(told.0 > 10_000 && told.0 <= told.1, "{told:?}");
+    assert_eq!(all(&database)?, documents);
+    let after = database.snapshot()?.stats()?;
+    assert!(after.allocated_bytes < before.allocated_bytes, "{after:?}, before {before:?}");
+    assert_eq!((after.documents, after.fingerprints, after.marks, after.levels), (10_000, 10_000, 0, 1));
+    // A snapshot from before goes on with the old file.
+    assert_eq!(snapshot.documents().collect::<simdb::Result<Vec<_>>>()?, documents);
+    assert_eq!(snapshot.get("1")?, Some(spread(1)));
+    drop(snapshot);
+    assert_sound(&database)?;
+    // And so do the transactions that follow, with numbers that go on.
+    insert_all(&database, [spread(0)])?;
+    let found = database.snapshot()?.query(&Query::new(Fingerprint::from_bits(0)).max_distance(0))?;
+    assert_eq!(listed(&found), [("0".to_owned(), 0)]);
+    database.compact(|_, _| {})?;
+    drop(database);
+    let database = Database::open(folder.path("d.simdb"), &OpenOptions::new())?;
+    assert_eq!(database.snapshot()?.stats()?.documents, 10_001);
+    assert_sound(&database)?;
+    assert_eq!(fs::read_dir(folder.path("."))?.count(), 1, "nothing else is left in the directory");
+    Ok(())
+}
+
+#[test]
+fn compaction_of_the_smallest_databases() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.tiny_database("d.simdb")?;
+    database.compact(|_, _| {})?;
+    assert_sound(&database)?;
+    insert_all(&database, [Document::new("too short", None)])?;
+    database.compact(|_, _| {})?;
+    assert_eq!(database.snapshot()?.stats()?.documents, 1);
+    let mut txn = database.begin_write()?;
+    txn.delete("too short")?;
+    txn.commit()?;
+    database.compact(|_, _| {})?;
+    assert_eq!(database.snapshot()?.stats()?.documents, 0);
+    assert_sound(&database)?;
+    Ok(())
+}
+
+#[test]
+fn compaction_goes_through_every_size_of_level() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.tiny_database("d.simdb")?;
+    for documents in [7, 100, 900] {
+        half_deleted(&database, documents / 100 * 100 + 100)?;
+        let documents = all(&database)?;
+        database.compact(|_, _| {})?;
+        assert_eq!(all(&database)?, documents);
+        assert_sound(&database)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_backup_is_the_snapshot_and_overwrites_nothing() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.tiny_database("d.simdb")?;
+    half_deleted(&database, 300)?;
+    let snapshot = database.snapshot()?;
+    let documents = all(&database)?;
+    insert_all(&database, [spread(9_999)])?;
+    snapshot.backup(folder.path("b.simdb"), |_, _| {})?;
+    let again = snapshot.backup(folder.path("b.simdb"), |_, _| {});
+    assert!(matches!(again, Err(Error::AlreadyExists { .. })), "{again:?}");
+    let copy = Database::open(folder.path("b.simdb"), &tiny())?;
+    assert_eq!(all(&copy)?, documents);
+    assert_sound(&copy)?;
+    insert_all(&copy, [spread(0)])?;
+    assert_sound(&copy)?;
+    let nowhere = snapshot.backup(folder.path("no such/b.simdb"), |_, _| {});
+    assert!(matches!(nowhere, Err(Error::Io { .. })), "{nowhere:?}");
+    Ok(())
+}
+
+#[test]
+fn the_verbs_print_sizes_and_refuse_what_is_there() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.database("d.simdb")?;
+    half_deleted(&database, 1_000)?;
+    drop(database);
+    let compacted = run!("compact", folder.path("d.simdb"), "--json").expect(0).object()?;
+    assert!(compacted["allocated_bytes"].as_u64() <= compacted["allocated_bytes_before"].as_u64());
+    let backup =
+        run!("backup", folder.path("d.simdb"), folder.path("b.simdb"), "--json").expect(0).object()?;
+    assert_eq!(backup["documents"], 500);
+    run!("check", folder.path("b.simdb")).expect(0);
+    run!("backup", folder.path("d.simdb"), folder.path("b.simdb")).expect(2).says("already exists");
+    run!("compact", folder.path("none.simdb")).expect(2).says("no such database");
+    Ok(())
+}
+
+#[test]
+fn a_killed_compaction_leaves_the_old_file_or_the_new_one() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.database("d.simdb")?;
+    half_deleted(&database, 30_000)?;
+    let documents = all(&database)?;
+    drop(database);
+    for round in 0..12 {
+        let mut child = simdb()
+            .arg("compact")
+            .arg(folder.path("d.simdb"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        std::thread::sleep(Duration::from_millis(round * 7));
+        child.kill()?;
+        child.wait()?;
+        let database = Database::open(folder.path("d.simdb"), &OpenOptions::new())?;
+        assert_eq!(all(&database)?, documents, "round {round}");
+        if round % 4 == 3 {
+            assert_sound(&database)?;
+        }
+    }
+    Ok(())
+}
