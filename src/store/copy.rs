@@ -132,9 +132,9 @@ impl Bulk<'_> {
         let mut entries = Vec::new();
         let mut live = DocumentBlock::default();
         let mut next = 0;
-        while let Some((block, dead, after)) = view.live_documents(next)? {
-            next = after;
-            for record in block.records().filter(|record| dead.binary_search(&record.number).is_err()) {
+        while let Some(stored) = view.stored_documents(next)? {
+            next = stored.next;
+            for record in stored.live() {
                 live.push_record(&record);
                 self.done += 1;
             }
@@ -192,7 +192,7 @@ pub(super) fn verify(copied: &View, original: &View) -> Result<()> {
     for number in new.sets.numbers() {
         match number {
             SetNumber::Wide(_) => {
-                read_all(u128::set(&new.sets, number).levels.first(), "keys", copied.blocks())?
+                read_all(u128::set(&new.sets, number).levels.first(), "keys", copied.blocks())?;
             }
             SetNumber::Narrow(_) => {
                 read_all(u64::set(&new.sets, number).levels.first(), "permuted", copied.blocks())?;

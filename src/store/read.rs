@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::blocks::{BlockCache, Blocks, CachedRow};
 use super::copy::{self, Copied, CopyProgress};
 use super::directory::Place;
-use super::documents::DocumentBlock;
+use super::documents::{DocumentBlock, Record};
 use super::engine::{BLOCKS, SCOPES, engine_error};
 use super::guard::{Guarded, guarded};
 use super::log::{Overlays, key_row, posting_row};
@@ -57,14 +57,13 @@ impl View {
         &self.state
     }
 
-    /// The block of documents with numbers from `from` on, which of them are dead, and where to go on; `None` after the
-    /// last.
-    pub(super) fn live_documents(&self, from: u64) -> Result<Option<(Arc<DocumentBlock>, Vec<u64>, u64)>> {
+    /// The block of documents with numbers from `from` on; `None` after the last.
+    pub(super) fn stored_documents(&self, from: u64) -> Result<Option<StoredDocuments>> {
         let documents = &self.state.documents;
         let Some(entry) = documents.entry(documents.find(from)) else { return Ok(None) };
         let block = self.blocks().documents_once(entry)?;
         let dead = SetReader { set: self.state.sets.dead(), overlay: None, blocks: self.blocks() };
-        Ok(Some((block, dead.rows(&(from..=entry.high))?, entry.high + 1)))
+        Ok(Some(StoredDocuments { block, dead: dead.rows(&(from..=entry.high))?, next: entry.high + 1 }))
     }
 
     /// The rows of the table of scopes.
@@ -83,6 +82,20 @@ impl View {
 
     pub(super) fn blocks(&self) -> &Blocks {
         &self.tables.blocks
+    }
+}
+
+/// A block of documents, and which of them are dead.
+pub(super) struct StoredDocuments {
+    block: Arc<DocumentBlock>,
+    dead: Vec<u64>,
+    /// The number behind the block.
+    pub(super) next: u64,
+}
+
+impl StoredDocuments {
+    pub(super) fn live(&self) -> impl Iterator<Item = Record<'_>> {
+        self.block.records().filter(|record| self.dead.binary_search(&record.number).is_err())
     }
 }
 

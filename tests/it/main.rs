@@ -8,6 +8,7 @@ mod exactness;
 mod files;
 mod input;
 mod kill;
+mod levels;
 mod library;
 mod model;
 mod support;

@@ -1,0 +1,231 @@
+//! What a history leaves in the levels: every order of put, deletion and put again, replacement, hot fingerprints.
+
+use std::time::{Duration, Instant};
+
+use simdb::{CreateOptions, Database, Fingerprint, OpenOptions, Policy, Query, Scheme};
+
+use crate::support::{Folder, TestResult, assert_sound, document, insert_all, listed, tiny};
+
+/// How deep a row is pushed before the next thing happens to it.
+#[derive(Clone, Copy)]
+enum Depth {
+    /// It stays in memory and in the log.
+    Recent,
+    /// It is merged into the first level.
+    First,
+    /// So many others follow that it comes to the last level.
+    Last,
+}
+
+impl Depth {
+    fn push(self, database: &Database, filler: &mut u64) -> simdb::Result<()> {
+        let documents = match self {
+            Self::Recent => 0,
+            Self::First => 9,
+            Self::Last => 500,
+        };
+        let spread = |i: u64| document(format!("filler {i}"), i.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        insert_all(database, (*filler..*filler + documents).map(spread))?;
+        *filler += documents;
+        if documents > 0 { database.settle() } else { Ok(()) }
+    }
+}
+
+/// Puts a document, deletes it and puts it again, each pushed to a depth, and asks for it each time.
+fn put_delete_put(first: Depth, second: Depth, third: Depth) -> TestResult {
+    let folder = Folder::new()?;
+    let mut database = folder.tiny_database("d.simdb")?;
+    let mut filler = 1;
+    // An even fingerprint, which no filler has.
+    let bits = 0x0123_4567_89ab_cdee;
+    let found = |database: &Database| -> simdb::Result<_> {
+        let matches =
+            database.snapshot()?.query(&Query::new(Fingerprint::from_bits(bits)).max_distance(0))?;
+        Ok(listed(&matches))
+    };
+    // Some levels are there already.
+    Depth::Last.push(&database, &mut filler)?;
+    insert_all(&database, [document("a", bits)])?;
+    first.push(&database, &mut filler)?;
+    assert_eq!(found(&database)?, [("a".to_owned(), 0)]);
+    let mut txn = database.begin_write()?;
+    txn.delete("a")?;
+    txn.commit()?;
+    second.push(&database, &mut filler)?;
+    assert_eq!(found(&database)?, []);
+    insert_all(&database, [document("b", bits)])?;
+    for _ in 0..2 {
+        third.push(&database, &mut filler)?;
+        assert_eq!(found(&database)?, [("b".to_owned(), 0)]);
+        let path = database.path().to_owned();
+        drop(database);
+        database = Database::open(path, &tiny())?;
+        assert_eq!(found(&database)?, [("b".to_owned(), 0)]);
+    }
+    assert_sound(&database)?;
+    Ok(())
+}
+
+macro_rules! orders {
+    ($($name:ident: $first:ident $second:ident $third:ident,)*) => {
+        $(#[test]
+        fn $name() -> TestResult {
+            put_delete_put(Depth::$first, Depth::$second, Depth::$third)
+        })*
+    };
+}
+
+orders! {
+    put_recent_deleted_recent_put_recent_is_found: Recent Recent Recent,
+    put_recent_deleted_recent_put_first_is_found: Recent Recent First,
+    put_recent_deleted_recent_put_last_is_found: Recent Recent Last,
+    put_recent_deleted_first_put_recent_is_found: Recent First Recent,
+    put_recent_deleted_first_put_first_is_found: Recent First First,
+    put_recent_deleted_first_put_last_is_found: Recent First Last,
+    put_recent_deleted_last_put_recent_is_found: Recent Last Recent,
+    put_recent_deleted_last_put_first_is_found: Recent Last First,
+    put_recent_deleted_last_put_last_is_found: Recent Last Last,
+    put_first_deleted_recent_put_recent_is_found: First Recent Recent,
+    put_first_deleted_recent_put_first_is_found: First Recent First,
+    put_first_deleted_recent_put_last_is_found: First Recent Last,
+    put_first_deleted_first_put_recent_is_found: First First Recent,
+    put_first_deleted_first_put_first_is_found: First First First,
+    put_first_deleted_first_put_last_is_found: First First Last,
+    put_first_deleted_last_put_recent_is_found: First Last Recent,
+    put_first_deleted_last_put_first_is_found: First Last First,
+    put_first_deleted_last_put_last_is_found: First Last Last,
+    put_last_deleted_recent_put_recent_is_found: Last Recent Recent,
+    put_last_deleted_recent_put_first_is_found: Last Recent First,
+    put_last_deleted_recent_put_last_is_found: Last Recent Last,
+    put_last_deleted_first_put_recent_is_found: Last First Recent,
+    put_last_deleted_first_put_first_is_found: Last First First,
+    put_last_deleted_first_put_last_is_found: Last First Last,
+    put_last_deleted_last_put_recent_is_found: Last Last Recent,
+    put_last_deleted_last_put_first_is_found: Last Last First,
+    put_last_deleted_last_put_last_is_found: Last Last Last,
+}
+
+/// Stores documents of a generation: the same keys each time, other fingerprints.
+fn generation(database: &Database, documents: u64, generation: u64) -> simdb::Result<()> {
+    let bits = |i: u64| (i + generation * documents + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    for first in (0..documents).step_by(500) {
+        insert_all(database, (first..first + 500).map(|i| document(i.to_le_bytes(), bits(i))))?;
+    }
+    database.settle()
+}
+
+/// The shortest of some times that many queries take.
+fn query_time(database: &Database) -> simdb::Result<Duration> {
+    let snapshot = database.snapshot()?;
+    let mut times = Vec::new();
+    for _ in 0..7 {
+        let begun = Instant::now();
+        for i in 0..2_000u64 {
+            snapshot
+                .query(&Query::new(Fingerprint::from_bits(i.wrapping_mul(0xd6e8_feb8_6659_fd93))).limit(0))?;
+        }
+        times.push(begun.elapsed());
+    }
+    Ok(times.into_iter().min().unwrap_or_default())
+}
+
+#[test]
+fn documents_replaced_ten_times_over_take_little_more_than_fresh_ones() -> TestResult {
+    const DOCUMENTS: u64 = 50_000;
+    let folder = Folder::new()?;
+    let create = |name: &str| {
+        let options = CreateOptions::new().scheme(Scheme::External).recent_documents(5_000);
+        Database::create(folder.path(name), &options)
+    };
+    let fresh = create("fresh.simdb")?;
+    generation(&fresh, DOCUMENTS, 0)?;
+    let replaced = create("replaced.simdb")?;
+    for round in 0..=10 {
+        generation(&replaced, DOCUMENTS, round)?;
+    }
+    assert_sound(&replaced)?;
+    let stored = |database: &Database| database.snapshot()?.stats().map(|stats| stats.allocated_bytes);
+    let (small, large) = (stored(&fresh)?, stored(&replaced)?);
+    assert!(large * 2 <= small * 3, "{large} bytes, fresh {small}");
+    let (fast, slow) = (query_time(&fresh)?, query_time(&replaced)?);
+    // Tests run beside each other, so this is a coarse bound; docs/benchmarks.md has the measured ratio.
+    assert!(slow <= fast * 3, "{slow:?}, fresh {fast:?}");
+    Ok(())
+}
+
+#[test]
+fn a_hot_fingerprint_costs_what_others_cost() -> TestResult {
+    const HOT: u64 = 60_000;
+    let folder = Folder::new()?;
+    let options = CreateOptions::new().scheme(Scheme::External).recent_documents(5_000);
+    let database = Database::create(folder.path("d.simdb"), &options)?;
+    let hot = 0xffff_0000_ffff_0000;
+    let cold = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    for first in (0..HOT).step_by(1_000) {
+        insert_all(&database, (first..first + 1_000).map(|i| document(format!("hot {i}"), hot)))?;
+        insert_all(&database, (first..first + 1_000).map(|i| document(format!("cold {i}"), cold(i))))?;
+    }
+    database.settle()?;
+    // The shortest time of many, so that other tests disturb little.
+    let time = |mut work: Box<dyn FnMut(u64) -> simdb::Result<()> + '_>| -> simdb::Result<Duration> {
+        let mut times = Vec::new();
+        for i in 0..300 {
+            let begun = Instant::now();
+            work(i)?;
+            times.push(begun.elapsed());
+        }
+        times.sort_unstable();
+        Ok(times[times.len() / 4])
+    };
+    let snapshot = database.snapshot()?;
+    let total = |bits: u64, expected: u64| -> simdb::Result<()> {
+        let found = snapshot.query(&Query::new(Fingerprint::from_bits(bits)).max_distance(0).limit(3))?;
+        assert_eq!(found.total(), expected);
+        Ok(())
+    };
+    let queries = (time(Box::new(|_| total(hot, HOT)))?, time(Box::new(|i| total(cold(i + 7), 1)))?);
+    let txn = std::cell::RefCell::new(database.begin_write()?);
+    let insert = |key: String, bits: u64| -> simdb::Result<()> {
+        txn.borrow_mut()
+            .insert_if_new(&document(key, bits), &Policy::link().max_distance(0).limit(1))
+            .map(drop)
+    };
+    let inserts = (
+        time(Box::new(|i| insert(format!("new hot {i}"), hot)))?,
+        time(Box::new(|i| insert(format!("new cold {i}"), cold(i + 900))))?,
+    );
+    let delete = |key: String| -> simdb::Result<()> { txn.borrow_mut().delete(key).map(drop) };
+    let deletes = (
+        time(Box::new(|i| delete(format!("hot {}", i * 7))))?,
+        time(Box::new(|i| delete(format!("cold {}", i * 7))))?,
+    );
+    txn.into_inner().commit()?;
+    drop(snapshot);
+    // Coarse, as tests have to be; docs/benchmarks.md has the measured ratios.
+    for (what, (hot, cold)) in [("query", queries), ("insert", inserts), ("delete", deletes)] {
+        assert!(hot <= cold * 3 + Duration::from_micros(20), "{what}: hot {hot:?}, cold {cold:?}");
+    }
+    assert_sound(&database)?;
+    Ok(())
+}
+
+#[test]
+fn a_reopened_database_goes_on_merging_where_it_was() -> TestResult {
+    let folder = Folder::new()?;
+    drop(folder.tiny_database("d.simdb")?);
+    for round in 0..30u64 {
+        // Other sizes each time: levels of the one are read with those of the other.
+        let options = OpenOptions::new().recent_documents(1 + round as usize * 5);
+        let options = if round % 3 == 0 { options } else { options.tiny_blocks() };
+        let database = Database::open(folder.path("d.simdb"), &options)?;
+        let bits = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        insert_all(&database, (round * 40..round * 40 + 40).map(|i| document(i.to_string(), bits(i))))?;
+        for i in 0..(round + 1) * 40 {
+            let found =
+                database.snapshot()?.query(&Query::new(Fingerprint::from_bits(bits(i))).max_distance(0))?;
+            assert_eq!(listed(&found), [(i.to_string(), 0)]);
+        }
+    }
+    assert_sound(&Database::open(folder.path("d.simdb"), &tiny())?)?;
+    Ok(())
+}
