@@ -132,6 +132,11 @@ pub enum Error {
     },
     /// An operation of this transaction failed before, so that nothing of it can be committed.
     Aborted,
+    /// Two documents have the same key where all have to be different.
+    KeyRepeated {
+        /// The key, as text.
+        key: String,
+    },
     /// The database holds as many scopes as it can.
     TooManyScopes,
     /// The database has given as many document numbers as it can.
@@ -236,6 +241,9 @@ impl fmt::Display for Error {
             Self::Aborted => f.write_str(
                 "an operation of this transaction failed before, and nothing of it was stored: begin a new one",
             ),
+            Self::KeyRepeated { key } => {
+                write!(f, "two documents have the key {key:?}; a database is built from different keys: nothing was built")
+            }
             Self::TooManyScopes => f.write_str("the database holds 2^24 - 2 scopes, and can hold no more"),
             Self::TooManyDocuments => f.write_str(
                 "the database has stored 2^40 documents in its time, and can number no more: build it anew",

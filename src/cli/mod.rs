@@ -6,6 +6,7 @@ mod copy;
 mod create;
 mod delete;
 mod distance;
+mod dump;
 mod fingerprint;
 mod get;
 mod ingest;
@@ -57,6 +58,10 @@ enum Command {
     Compact(copy::Compact),
     /// Make a dense copy of a database
     Backup(copy::Backup),
+    /// Print a whole database as JSON Lines
+    Dump(dump::Dump),
+    /// Build a database from what `dump` has printed
+    Load(dump::Load),
     /// Print the fingerprints of texts
     Fingerprint(fingerprint::Arguments),
     /// Print in how many bits two fingerprints differ
@@ -105,6 +110,8 @@ pub(crate) fn run(cli: &Cli) -> Run {
         Command::Check(arguments) => check::run(arguments, &mut output),
         Command::Compact(arguments) => copy::compact(arguments, &mut output),
         Command::Backup(arguments) => copy::backup(arguments, &mut output),
+        Command::Dump(arguments) => dump::dump(arguments, &mut output),
+        Command::Load(arguments) => dump::load(arguments, &mut output),
         Command::Fingerprint(arguments) => fingerprint::run(arguments, &mut output),
         Command::Distance(arguments) => Ok(distance::run(arguments, &mut output)),
         Command::Bench(arguments) => bench::run(arguments, &mut output),
@@ -127,7 +134,9 @@ impl Command {
             | Self::Stats(stats::Arguments { database })
             | Self::Check(check::Arguments { database })
             | Self::Compact(copy::Compact { database })
-            | Self::Backup(copy::Backup { database, .. }) => Some(&database.database),
+            | Self::Backup(copy::Backup { database, .. })
+            | Self::Dump(dump::Dump { database })
+            | Self::Load(dump::Load { database, .. }) => Some(&database.database),
             Self::Fingerprint(_) | Self::Distance(_) | Self::Bench(_) => None,
         }
     }

@@ -1,57 +1,34 @@
 //! A dense copy of what is committed: one level per set, full blocks, nothing deleted. Compaction puts it in the place of
 //! the file, a backup beside it.
 
-use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use tempfile::NamedTempFile;
 
-use super::block::{Packed, pack_rows};
 use super::blocks::Blocks;
-use super::directory::{Entry, Level, cut_into_chunks};
-use super::documents::{DocumentBlock, pack_documents};
-use super::engine::{self, Engine, open_error};
+use super::bulk::{Bulk, DocumentsWriter, NewFile, SetWriter};
+use super::engine::Engine;
 use super::guard::guarded;
 use super::read::View;
 use super::sorted_set::{SetReader, Slot};
-use super::state::{DOCUMENTS_PLACE, Edit, SetNumber, SetRow, State};
-use super::{Sizes, directory_of, temporary_file};
+use super::state::{SetNumber, SetRow, State};
+use super::{Sizes, directory_of};
 use crate::error::{Error, Result};
-
-/// So many bytes of blocks are written in one transaction of the engine.
-const BYTES_PER_TRANSACTION: usize = 64 << 20;
-/// So many rows or documents are packed at a time.
-const ROWS_AT_A_TIME: usize = 1 << 16;
 
 /// What is told of how far a copy has come: rows done, and rows in all.
 pub(crate) type CopyProgress<'a> = &'a mut dyn FnMut(u64, u64);
 
-/// A dense copy under a temporary name, whole and synced.
-pub(super) struct Copied {
-    pub(super) temporary: NamedTempFile,
-    pub(super) engine: Engine,
-    pub(super) file: File,
-}
-
-/// Makes a dense copy in the directory of `target`, and reads it back.
-pub(super) fn copy(view: &View, target: &Path, sizes: &Sizes, progress: CopyProgress<'_>) -> Result<Copied> {
-    let failed = |source: io::Error| Error::Io { path: target.to_owned(), source };
+/// Makes a dense copy in the directory of `target`, whole and synced, under a temporary name.
+pub(super) fn copy(view: &View, target: &Path, sizes: &Sizes, progress: CopyProgress<'_>) -> Result<NewFile> {
     let directory = directory_of(target)?;
     ensure_room(view, directory, sizes)?;
-    let temporary = temporary_file(directory).map_err(failed)?;
-    let file = temporary.as_file().try_clone().map_err(failed)?;
-    let engine = temporary.as_file().try_clone().map_err(failed)?;
     guarded(|| {
-        let mut builder = redb::Builder::new();
-        let engine = builder.set_cache_size(BYTES_PER_TRANSACTION).create_file(engine);
-        let engine = engine.map_err(|error| open_error(target, error))?;
-        engine::write_first(&engine, view.settings())?;
-        let engine = Engine::ReadWrite(engine);
-        write_copy(view, &engine, sizes, progress)?;
-        file.sync_all().map_err(failed)?;
-        Ok(Copied { temporary, engine, file })
+        let new = NewFile::create(directory, view.settings(), super::engine_cache_bytes(usize::MAX))?;
+        write_copy(view, &new.engine, sizes, progress)?;
+        new.file.sync_all().map_err(|source| Error::Io { path: target.to_owned(), source })?;
+        Ok(new)
     })
 }
 
@@ -75,115 +52,48 @@ fn write_copy(view: &View, engine: &Engine, sizes: &Sizes, progress: CopyProgres
     // Numbers of blocks are those of no block of the old file, which the cache may still hold.
     state.next_block = old.next_block;
     let all = old.sets.numbers().map(|number| old.sets.rows(number)).sum::<u64>() + old.documents.rows().0;
-    let mut bulk = Bulk { engine, sizes, edit: Edit::new(state), waiting: 0, done: 0, all, progress };
+    let mut done = 0;
+    let mut told = |rows: usize| {
+        done += rows as u64;
+        progress(done, all);
+    };
+    let mut bulk = Bulk::new(engine, sizes, state);
     for number in old.sets.numbers() {
         match number {
-            SetNumber::Wide(_) => bulk.copy_set::<u128>(view, number)?,
+            SetNumber::Wide(_) => copy_set::<u128>(view, number, &mut bulk, &mut told)?,
             // In the copy nothing is dead.
             SetNumber::Narrow(0) => {}
-            SetNumber::Narrow(_) => bulk.copy_set::<u64>(view, number)?,
+            SetNumber::Narrow(_) => copy_set::<u64>(view, number, &mut bulk, &mut told)?,
         }
     }
-    bulk.copy_documents(view)?;
+    let mut writer = DocumentsWriter::default();
+    let mut next = 0;
+    while let Some(stored) = view.stored_documents(next)? {
+        next = stored.next;
+        stored.live().for_each(|record| writer.documents.push_record(&record));
+        told(stored.live().count());
+        writer.settle(&mut bulk)?;
+    }
+    writer.finish(&mut bulk)?;
     bulk.edit.scopes = view.scope_rows()?;
     bulk.flush()
 }
 
-/// A new file that is filled from its beginning to its end.
-struct Bulk<'a> {
-    engine: &'a Engine,
-    sizes: &'a Sizes,
-    edit: Edit,
-    /// How many bytes of blocks the edit has.
-    waiting: usize,
-    done: u64,
-    all: u64,
-    progress: CopyProgress<'a>,
-}
-
-impl Bulk<'_> {
-    fn copy_set<R: SetRow>(&mut self, view: &View, number: SetNumber) -> Result<()> {
-        let set = R::set(&view.state().sets, number);
-        let reader = SetReader { set, overlay: None, blocks: view.blocks() };
-        let (mut rows, mut entries) = (Vec::new(), Vec::new());
-        for range in reader.parts() {
-            let before = rows.len();
-            rows.extend(reader.rows(&range)?);
-            self.done += (rows.len() - before) as u64;
-            if rows.len() < ROWS_AT_A_TIME {
-                continue;
-            }
-            let mut packed = pack_rows(&rows, &[], self.sizes.block_bytes, set.rules.filtered);
-            // The last block may not be full yet.
-            let last = packed.pop().map_or(0, |block| usize::from(block.puts));
-            rows.drain(..rows.len() - last);
-            self.add(packed, &mut entries)?;
-        }
-        self.add(pack_rows(&rows, &[], self.sizes.block_bytes, set.rules.filtered), &mut entries)?;
-        let level = self.level(number.place(0), entries);
-        let levels = &mut R::set_mut(&mut self.edit.state.sets, number).levels;
-        if level.blocks() > 0 {
-            levels.push(Slot { number: 0, next: R::MIN, level });
-        }
-        Ok(())
+fn copy_set<R: SetRow>(
+    view: &View,
+    number: SetNumber,
+    bulk: &mut Bulk<'_>,
+    told: &mut impl FnMut(usize),
+) -> Result<()> {
+    let set = R::set(&view.state().sets, number);
+    let reader = SetReader { set, overlay: None, blocks: view.blocks() };
+    let mut writer = SetWriter::new(number);
+    for range in reader.parts() {
+        let rows = reader.rows(&range)?;
+        writer.push(bulk, &rows)?;
+        told(rows.len());
     }
-
-    fn copy_documents(&mut self, view: &View) -> Result<()> {
-        let mut entries = Vec::new();
-        let mut live = DocumentBlock::default();
-        let mut next = 0;
-        while let Some(stored) = view.stored_documents(next)? {
-            next = stored.next;
-            for record in stored.live() {
-                live.push_record(&record);
-                self.done += 1;
-            }
-            if live.memory_bytes() < BYTES_PER_TRANSACTION / 16 {
-                continue;
-            }
-            let records: Vec<_> = live.records().collect();
-            let mut packed = pack_documents(&records, self.sizes.block_bytes);
-            let last = packed.pop().map_or(0, |block| usize::from(block.puts));
-            let mut rest = DocumentBlock::default();
-            records[records.len() - last..].iter().for_each(|record| rest.push_record(record));
-            live = rest;
-            self.add(packed, &mut entries)?;
-        }
-        let records: Vec<_> = live.records().collect();
-        self.add(pack_documents(&records, self.sizes.block_bytes), &mut entries)?;
-        self.edit.state.documents = self.level(DOCUMENTS_PLACE, entries);
-        Ok(())
-    }
-
-    /// Writes blocks, and adds their entries to those of their level.
-    fn add<R: SetRow>(&mut self, packed: Vec<Packed<R>>, entries: &mut Vec<Entry<R>>) -> Result<()> {
-        for block in packed {
-            self.waiting += block.bytes.len();
-            entries.push(self.edit.add_block(block));
-            if self.waiting >= BYTES_PER_TRANSACTION {
-                self.flush()?;
-            }
-        }
-        (self.progress)(self.done, self.all);
-        Ok(())
-    }
-
-    /// The level of some entries, whose directory is written with the next flush.
-    fn level<R: SetRow>(&mut self, place: u16, entries: Vec<Entry<R>>) -> Arc<Level<R>> {
-        let (level, chunks) = cut_into_chunks(place, entries, self.sizes.chunk_entries);
-        self.edit.chunks.extend(chunks);
-        Arc::new(level)
-    }
-
-    /// Commits what was added since the last time. The state that goes with it is whole only at the end, when the file
-    /// gets its name.
-    fn flush(&mut self) -> Result<()> {
-        self.engine.apply(&self.edit)?;
-        self.edit.blocks.clear();
-        self.edit.chunks.clear();
-        self.waiting = 0;
-        Ok(())
-    }
+    writer.finish(bulk)
 }
 
 /// Reads every block of a new copy, and compares how many rows there are with what they were copied from.
@@ -232,7 +142,7 @@ pub(super) fn persist(temporary: NamedTempFile, target: &Path, replace: bool) ->
 pub(super) fn copy_view(copied: &Arc<super::OpenFile>, original: &View) -> Result<View> {
     guarded(|| {
         let txn = copied.engine.begin_read()?;
-        let state = super::load::state(&txn, &original.settings().plan)?;
+        let state = super::opening::state(&txn, &original.settings().plan)?;
         let cache = original.blocks().cache.clone();
         View::new(copied, &txn, state, original.settings().clone(), cache)
     })

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::codec::{self, Fields, Kind, Problem};
 use super::{DocumentNumber, ScopeNumber};
+use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::plan::{Permutation, Plan, Table};
 use crate::text::Scheme;
@@ -62,6 +63,40 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
+    /// Gives the next document its number.
+    pub(super) fn next_number(&mut self) -> Result<DocumentNumber> {
+        let number = DocumentNumber(self.next_document);
+        if number > DocumentNumber::MAX {
+            return Err(Error::TooManyDocuments);
+        }
+        self.next_document += 1;
+        Ok(number)
+    }
+
+    /// Gives the next scope its number.
+    pub(super) fn next_scope(&mut self) -> Result<ScopeNumber> {
+        let number = ScopeNumber(self.next_scope);
+        if number == ScopeNumber::ANY {
+            return Err(Error::TooManyScopes);
+        }
+        self.next_scope += 1;
+        Ok(number)
+    }
+
+    /// Counts a document that is stored.
+    pub(super) fn count(&mut self, document: &Document) {
+        self.documents += 1;
+        self.too_short += u64::from(document.fingerprint().is_none());
+    }
+
+    /// Takes a document that is removed out of the count.
+    pub(super) fn uncount(&mut self, document: &Document) {
+        self.documents = self.documents.saturating_sub(1);
+        if document.fingerprint().is_none() {
+            self.too_short = self.too_short.saturating_sub(1);
+        }
+    }
+
     /// How many documents there are.
     pub(crate) fn documents(&self) -> u64 {
         self.documents

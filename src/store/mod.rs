@@ -13,6 +13,8 @@
 mod bits;
 mod block;
 mod blocks;
+mod build;
+mod bulk;
 mod codec;
 mod copy;
 mod directory;
@@ -20,16 +22,18 @@ mod documents;
 mod engine;
 mod filter;
 mod guard;
-mod load;
+
 mod log;
 mod merge;
 mod meta;
+mod opening;
 mod read;
 mod reclaim;
 mod record;
 #[cfg(test)]
 mod recording;
 mod run;
+mod sort;
 mod sorted_set;
 mod state;
 mod worker;
@@ -45,7 +49,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use redb::DatabaseError;
 
 use blocks::BlockCache;
-use copy::Copied;
+use bulk::NewFile;
 pub(crate) use copy::CopyProgress;
 use engine::{Engine, engine_error, open_error};
 use guard::{Guarded, guarded};
@@ -58,6 +62,7 @@ use worker::{MergeFailure, Worker};
 use write::Turn;
 pub(crate) use write::Writer;
 
+use crate::document::Document;
 use crate::error::{Error, Result};
 /// The number of a document. Later documents have greater numbers, and none is used twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -213,6 +218,17 @@ impl Store {
         Self::new(path, file, Engine::ReadWrite(engine), cache_bytes, sizes)
     }
 
+    /// Builds a file at once from valid documents with different keys, as [`create`](Self::create) makes an empty one.
+    pub(crate) fn build(
+        path: &Path,
+        settings: &Settings,
+        documents: impl Iterator<Item = Result<Document>>,
+        memory_bytes: usize,
+        sizes: Sizes,
+    ) -> Result<()> {
+        build::build(path, settings, documents, memory_bytes, &sizes)
+    }
+
     /// Opens an existing file and checks that this release can read it.
     pub(crate) fn open(path: &Path, access: Access, cache_bytes: usize, sizes: Sizes) -> Result<Self> {
         let failed = |source: io::Error| match source.kind() {
@@ -251,8 +267,8 @@ impl Store {
         let cache = Arc::new(blocks::cache((cache_bytes - engine_cache_bytes(cache_bytes)) as u64));
         let (settings, view) = guarded(|| {
             let txn = open.engine.begin_read()?;
-            let settings = Arc::new(load::settings(&txn, path)?);
-            let state = load::state(&txn, &settings.plan)?;
+            let settings = Arc::new(opening::settings(&txn, path)?);
+            let state = opening::state(&txn, &settings.plan)?;
             Ok((settings.clone(), View::new(&open, &txn, state, settings, cache.clone())?))
         })?;
         let shared = Arc::new(Shared {
@@ -386,7 +402,7 @@ impl Shared {
         // The file itself, should the path be a link.
         let target = fs::canonicalize(&self.path).map_err(failed)?;
         let view = self.view()?;
-        let Copied { temporary, engine, file } = copy::copy(&view, &target, &self.sizes, progress)?;
+        let NewFile { temporary, engine, file } = copy::copy(&view, &target, &self.sizes, progress)?;
         file.set_permissions(fs::metadata(&target).map_err(failed)?.permissions()).map_err(failed)?;
         let open = Arc::new(OpenFile { engine: Guarded::new(engine), file });
         let copied = copy::copy_view(&open, &view)?;
@@ -425,7 +441,7 @@ impl Shared {
         // The engine may have gone back to an older commit, so everything is read again.
         let view = guarded(|| {
             let txn = open.engine.begin_read()?;
-            let state = load::state(&txn, &self.settings.plan)?;
+            let state = opening::state(&txn, &self.settings.plan)?;
             View::new(&open, &txn, state, self.settings.clone(), self.cache.clone())
         });
         *current = Some(Arc::new(view?));

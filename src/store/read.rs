@@ -9,7 +9,8 @@ use redb::{ReadOnlyTable, ReadTransaction, ReadableTable};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::blocks::{BlockCache, Blocks, CachedRow};
-use super::copy::{self, Copied, CopyProgress};
+use super::bulk::NewFile;
+use super::copy::{self, CopyProgress};
 use super::directory::Place;
 use super::documents::{DocumentBlock, Record};
 use super::engine::{BLOCKS, SCOPES, engine_error};
@@ -386,7 +387,7 @@ impl Reader {
         if path.symlink_metadata().is_ok() {
             return Err(Error::AlreadyExists { path: path.to_owned() });
         }
-        let Copied { temporary, engine, file } = copy::copy(&self.0, path, sizes, progress)?;
+        let NewFile { temporary, engine, file } = copy::copy(&self.0, path, sizes, progress)?;
         let open = Arc::new(OpenFile { engine: Guarded::new(engine), file });
         copy::verify(&copy::copy_view(&open, &self.0)?, &self.0)?;
         copy::persist(temporary, path, false)?;

@@ -143,13 +143,8 @@ impl Writer {
     }
 
     fn link(&mut self, document: &Document) -> Result<()> {
-        let number = DocumentNumber(self.counters.next_document);
-        if number > DocumentNumber::MAX {
-            return Err(Error::TooManyDocuments);
-        }
-        self.counters.next_document += 1;
-        self.counters.documents += 1;
-        self.counters.too_short += u64::from(document.fingerprint().is_none());
+        let number = self.counters.next_number()?;
+        self.counters.count(document);
         self.written.documents.push(number.0, document);
         let scope = self.scope_number_or_new(document.scope())?;
         self.apply(Operation {
@@ -163,10 +158,7 @@ impl Writer {
     }
 
     fn unlink(&mut self, number: DocumentNumber, document: &Document) -> Result<()> {
-        self.counters.documents = self.counters.documents.saturating_sub(1);
-        if document.fingerprint().is_none() {
-            self.counters.too_short = self.counters.too_short.saturating_sub(1);
-        }
+        self.counters.uncount(document);
         let fingerprint_gone = match document.fingerprint() {
             Some(fingerprint) => self.documents_of(fingerprint)? == 1,
             None => false,
@@ -197,11 +189,7 @@ impl Writer {
         if let Some(number) = self.scope_number(name)? {
             return Ok(number);
         }
-        let number = ScopeNumber(self.counters.next_scope);
-        if number == ScopeNumber::ANY {
-            return Err(Error::TooManyScopes);
-        }
-        self.counters.next_scope += 1;
+        let number = self.counters.next_scope()?;
         self.written.scopes.insert(name.to_owned(), number);
         Ok(number)
     }

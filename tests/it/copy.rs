@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Stdio;
 use std::time::Duration;
 
-use simdb::{Database, Document, Error, Fingerprint, OpenOptions, Query};
+use simdb::{CreateOptions, Database, Document, Error, Fingerprint, OpenOptions, Query, Scheme};
 
 use crate::support::{Folder, TestResult, assert_sound, document, insert_all, listed, run, simdb, tiny};
 
@@ -155,6 +155,86 @@ fn a_killed_compaction_leaves_the_old_file_or_the_new_one() -> TestResult {
         assert_eq!(all(&database)?, documents, "round {round}");
         if round % 4 == 3 {
             assert_sound(&database)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_dump_loads_as_what_it_was() -> TestResult {
+    let folder = Folder::new()?;
+    let database = Database::create(folder.path("d.simdb"), &CreateOptions::new().max_distance(2))?;
+    let full = |i: u64| {
+        let payload = if i % 2 == 0 { b"text\n\"quoted\"".to_vec() } else { vec![0xff, 0, i as u8] };
+        let key = if i % 3 == 0 { vec![0xfe, i as u8] } else { format!("http://a/{i}?\u{e9}").into_bytes() };
+        let fingerprint = (i % 4 != 0).then(|| Fingerprint::from_bits(i.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        let document = Document::new(key, fingerprint).with_seen(i as i64 - 20).with_payload(payload);
+        document.with_scope(if i % 5 == 0 { "en" } else { "" }).with_rank([i as i64, i64::MIN])
+    };
+    insert_all(&database, (0..50).map(full))?;
+    insert_all(&database, [Document::new("bare", None).with_seen(0)])?;
+    let documents = all(&database)?;
+    drop(database);
+    let dumped = run!("dump", folder.path("d.simdb")).expect(0);
+    assert_eq!(dumped.json()?[0]["scheme"], "text-1");
+    folder.file("dump.jsonl", &dumped.out)?;
+    run!("load", folder.path("l.simdb"), folder.path("dump.jsonl")).expect(0);
+    let loaded = Database::open(folder.path("l.simdb"), &OpenOptions::new())?;
+    assert_eq!((loaded.max_distance(), all(&loaded)?), (2, documents));
+    assert_sound(&loaded)?;
+    drop(loaded);
+    assert_eq!(run!("dump", folder.path("l.simdb")).expect(0).json()?[1..], dumped.json()?[1..]);
+    run!("load", folder.path("l.simdb"), folder.path("dump.jsonl")).expect(2).says("already exists");
+    Ok(())
+}
+
+#[test]
+fn what_is_no_dump_is_refused_with_its_line_and_leaves_nothing() -> TestResult {
+    let folder = Folder::new()?;
+    let header = r#"{"simdb_dump":1,"scheme":"external","max_distance":3}"#;
+    let document = r#"{"key":"a","fingerprint":"0000000000000001","seen":0}"#;
+    for (input, line, reason) in [
+        (String::new(), 1, "empty"),
+        (document.to_owned(), 1, "header"),
+        (header.replace(":1", ":9"), 1, "version 9"),
+        (format!("{header}\n{document}\nnonsense\n"), 3, "expected"),
+        (format!("{header}\n{{\"seen\":0}}\n"), 2, "no key"),
+        (format!("{header}\n{}\n", document.replace("01\"", "x\"")), 2, "16 hexadecimal digits"),
+        (format!("{header}\n{}\n", document.replace("seen", "sewn")), 2, "unknown field"),
+    ] {
+        let input = folder.file("dump.jsonl", input)?;
+        run!("load", folder.path("l.simdb"), input).expect(2).says(&format!("line {line}: ")).says(reason);
+    }
+    let input = folder.file("dump.jsonl", format!("{header}\n{document}\n{document}\n"))?;
+    run!("load", folder.path("l.simdb"), input).expect(2).says("two documents have the key \"a\"");
+    assert_eq!(fs::read_dir(folder.path("."))?.count(), 1, "nothing but the input is left");
+    Ok(())
+}
+
+#[test]
+fn a_database_built_at_once_is_what_inserting_makes() -> TestResult {
+    let folder = Folder::new()?;
+    let options = CreateOptions::new().scheme(Scheme::External).tiny_blocks();
+    for (documents, memory) in [(0, 1 << 20), (1, 1), (3_000, 1 << 20), (3_000, 10_000)] {
+        let path = folder.path(&format!("{documents}-{memory}.simdb"));
+        let built = Database::build(
+            &path,
+            &options,
+            (0..documents).map(|i| {
+                Ok(spread(i / 2)).map(|it: Document| {
+                    Document::new(i.to_string(), it.fingerprint()).with_seen(0).with_scope(it.scope())
+                })
+            }),
+            memory,
+        )?;
+        assert_sound(&built)?;
+        assert_eq!(built.snapshot()?.stats()?.documents, documents);
+        insert_all(&built, (0..50).map(|i| spread(i * 100)))?;
+        built.settle()?;
+        assert_sound(&built)?;
+        for i in 0..documents / 2 {
+            let bits = spread(i).fingerprint().map_or(0, Fingerprint::bits);
+            assert!(built.snapshot()?.query(&Query::new(Fingerprint::from_bits(bits)))?.total() > 0);
         }
     }
     Ok(())

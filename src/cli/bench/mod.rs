@@ -68,6 +68,8 @@ enum Data {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Phase {
+    /// Build the database from all documents at once; before any other phase
+    Build,
     /// Insert all documents, in durable commits
     Insert,
     /// Insert a thousand more, each in a commit of its own
@@ -141,6 +143,23 @@ fn print(output: &mut Output, row: &Map<String, Value>) {
 impl Bench<'_> {
     fn measure(mut self, phase: Phase, path: &Path, row: &mut Map<String, Value>) -> Result<Self, Failure> {
         match phase {
+            Phase::Build => {
+                let Self { arguments, collection, database, .. } = self;
+                drop(database);
+                std::fs::remove_file(path)?;
+                let documents = (0..arguments.documents).map(|number| {
+                    let document = Document::new(key(number), collection.fingerprint(number));
+                    Ok(document.with_seen(1_700_000_000))
+                });
+                let options = CreateOptions::new().scheme(Scheme::External).cache_bytes(arguments.cache);
+                let begun = Instant::now();
+                let database = Database::build(path, &options, documents, arguments.cache)?;
+                let seconds = begun.elapsed().as_secs_f64();
+                row.insert("seconds".to_owned(), rounded(seconds));
+                row.insert("per_second".to_owned(), rounded(arguments.documents as f64 / seconds));
+                self =
+                    Self { arguments, collection, database, inserted: arguments.documents, deleted: false };
+            }
             Phase::Insert => self.insert(self.arguments.documents, self.arguments.batch, row)?,
             Phase::Commit => self.insert(1000, 1, row)?,
             Phase::Query => self.query(row)?,

@@ -1,0 +1,181 @@
+//! `simdb dump` and `simdb load`: a database as JSON Lines, and back.
+//!
+//! The first line is a header; every further line is a document with all that is stored of it.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use flate2::bufread::MultiGzDecoder;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use simdb::{CreateOptions, Database, Document, Error, Fingerprint, Scheme};
+
+use super::output::{Output, document_fields};
+use super::{Answer, DatabaseArgument, Failure, Run, open_to_read};
+
+/// The version of the dump, apart from that of the file.
+const DUMP_VERSION: u32 = 1;
+
+#[derive(clap::Args)]
+pub(super) struct Dump {
+    #[command(flatten)]
+    pub(super) database: DatabaseArgument,
+}
+
+#[derive(clap::Args)]
+pub(super) struct Load {
+    /// The database file; nothing may stand there yet
+    #[command(flatten)]
+    pub(super) database: DatabaseArgument,
+
+    /// What `simdb dump` has printed, also compressed with gzip; `-` is standard input
+    #[arg(value_name = "INPUT", default_value = "-")]
+    input: PathBuf,
+
+    /// The memory to sort with; what does not fit goes to temporary files beside the database, 80 bytes a document (bytes)
+    #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
+    memory: usize,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    simdb_dump: u32,
+    scheme: String,
+    max_distance: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    key: Option<String>,
+    key_base64: Option<String>,
+    fingerprint: Option<String>,
+    #[serde(default, rename = "too_short")]
+    _too_short: bool,
+    seen: i64,
+    #[serde(default)]
+    rank: Vec<i64>,
+    #[serde(default)]
+    scope: String,
+    payload: Option<String>,
+    payload_base64: Option<String>,
+}
+
+/// Prints a header and every document, as they were written, as JSON whether it was asked for or not.
+pub(super) fn dump(arguments: &Dump, output: &mut Output) -> Run {
+    let database = open_to_read(&arguments.database.database)?;
+    let snapshot = database.snapshot()?;
+    let stats = snapshot.stats()?;
+    let header = json!({
+        "simdb_dump": DUMP_VERSION,
+        "scheme": stats.scheme.name(),
+        "plan": stats.plan,
+        "max_distance": stats.max_distance,
+        "created": stats.created,
+        "documents": stats.documents,
+    });
+    output.print(|| header.clone(), || header.to_string());
+    for document in snapshot.documents() {
+        let object = Value::Object(document_fields(&document?));
+        output.print(|| object.clone(), || object.to_string());
+        if output.is_full() {
+            output.flush()?;
+        }
+        if output.is_closed() {
+            break;
+        }
+    }
+    Ok(Answer::Yes)
+}
+
+/// Builds a database from what `dump` has printed. The order of the documents is kept.
+pub(super) fn load(arguments: &Load, output: &mut Output) -> Run {
+    let mut lines = Lines::open(&arguments.input)?;
+    let header =
+        lines.next().ok_or_else(|| lines.failed("it is empty, and a dump begins with a header"))??;
+    let header: Header = serde_json::from_str(&header)
+        .map_err(|error| lines.failed(&format!("it does not begin with the header of a dump: {error}")))?;
+    if header.simdb_dump != DUMP_VERSION {
+        let found = header.simdb_dump;
+        return Err(lines
+            .failed(&format!("it is a dump of version {found}, and this release reads 1"))
+            .into());
+    }
+    let scheme: Scheme = header.scheme.parse()?;
+    let options = CreateOptions::new().scheme(scheme).max_distance(header.max_distance);
+    let documents = std::iter::from_fn(|| {
+        let line = lines.next()?;
+        Some(line.and_then(|line| document(&line).map_err(|reason| lines.failed(&reason))))
+    });
+    let database = Database::build(&arguments.database.database, &options, documents, arguments.memory)?;
+    let stats = database.snapshot()?.stats()?;
+    output.print(
+        || super::stats::object(&stats),
+        || format!("{}: {} documents", arguments.database.database.display(), stats.documents),
+    );
+    Ok(Answer::Yes)
+}
+
+/// The document of a line, or what is wrong with it.
+fn document(line: &str) -> Result<Document, String> {
+    let line: Line = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    let key = bytes(line.key, line.key_base64, "key")?.ok_or("it has no key")?;
+    let fingerprint = line.fingerprint.map(|text| text.parse::<Fingerprint>()).transpose();
+    let fingerprint = fingerprint.map_err(|error| error.to_string())?;
+    let payload = bytes(line.payload, line.payload_base64, "payload")?.unwrap_or_default();
+    let document = Document::new(key, fingerprint).with_seen(line.seen).with_rank(line.rank);
+    Ok(document.with_scope(line.scope).with_payload(payload))
+}
+
+fn bytes(text: Option<String>, base64: Option<String>, name: &str) -> Result<Option<Vec<u8>>, String> {
+    match (text, base64) {
+        (Some(_), Some(_)) => Err(format!("it has both {name} and {name}_base64")),
+        (Some(text), None) => Ok(Some(text.into_bytes())),
+        (None, Some(encoded)) => {
+            BASE64.decode(encoded).map(Some).map_err(|error| format!("{name}_base64: {error}"))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+/// The lines of an input, counted.
+struct Lines {
+    name: String,
+    input: Box<dyn BufRead>,
+    line: u64,
+}
+
+impl Lines {
+    fn open(path: &Path) -> Result<Self, Failure> {
+        let name = path.display().to_string();
+        let mut input: Box<dyn BufRead> = if path.as_os_str() == "-" {
+            Box::new(BufReader::with_capacity(1 << 20, io::stdin()))
+        } else {
+            let file = File::open(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+            Box::new(BufReader::with_capacity(1 << 20, file))
+        };
+        let begins = input.fill_buf().map_err(|source| Error::Io { path: path.to_owned(), source })?;
+        if begins.starts_with(&[0x1f, 0x8b]) {
+            input = Box::new(BufReader::with_capacity(1 << 20, MultiGzDecoder::new(input)));
+        }
+        Ok(Self { name, input, line: 0 })
+    }
+
+    /// The next line, or `None` at the end.
+    fn next(&mut self) -> Option<Result<String, Error>> {
+        self.line += 1;
+        let mut line = String::new();
+        match self.input.read_line(&mut line) {
+            Ok(0) => None,
+            Ok(_) => Some(Ok(line)),
+            Err(error) => Some(Err(self.failed(&error.to_string()))),
+        }
+    }
+
+    fn failed(&self, reason: &str) -> Error {
+        Error::Input { source_name: self.name.clone(), line: Some(self.line), reason: reason.to_owned() }
+    }
+}

@@ -1,0 +1,165 @@
+//! Filling a new file from its beginning to its end: sorted rows and documents into one level each.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use tempfile::NamedTempFile;
+
+use super::block::{Packed, pack_rows};
+use super::directory::{Entry, cut_into_chunks};
+use super::documents::{DocumentBlock, Record, pack_documents};
+use super::engine::{self, Engine, open_error};
+use super::meta::Settings;
+use super::sorted_set::Slot;
+use super::state::{DOCUMENTS_PLACE, Edit, SetNumber, SetRow, State};
+use super::{Sizes, temporary_file};
+use crate::error::{Error, Result};
+
+/// So many bytes of blocks are written in one transaction of the engine.
+const BYTES_PER_TRANSACTION: usize = 64 << 20;
+/// So many rows are packed at a time.
+const ROWS_AT_A_TIME: usize = 1 << 16;
+/// So many bytes of documents are packed at a time.
+const DOCUMENT_BYTES_AT_A_TIME: usize = 4 << 20;
+
+/// A new file under a temporary name, with the engine that works on it.
+pub(super) struct NewFile {
+    pub(super) temporary: NamedTempFile,
+    pub(super) engine: Engine,
+    pub(super) file: File,
+}
+
+impl NewFile {
+    /// An empty database in `directory`.
+    pub(super) fn create(directory: &Path, settings: &Settings, cache_bytes: usize) -> Result<Self> {
+        let failed = |source: io::Error| Error::Io { path: directory.to_owned(), source };
+        let temporary = temporary_file(directory).map_err(failed)?;
+        let file = temporary.as_file().try_clone().map_err(failed)?;
+        let engine = temporary.as_file().try_clone().map_err(failed)?;
+        let mut builder = redb::Builder::new();
+        let engine = builder.set_cache_size(cache_bytes).create_file(engine);
+        let engine = engine.map_err(|error| open_error(directory, error))?;
+        engine::write_first(&engine, settings)?;
+        Ok(Self { temporary, engine: Engine::ReadWrite(engine), file })
+    }
+}
+
+/// Writes blocks to a new file, many in one transaction.
+pub(super) struct Bulk<'a> {
+    engine: &'a Engine,
+    pub(super) sizes: &'a Sizes,
+    /// What the next transaction writes. Its state is whole only at the end, when the file gets its name.
+    pub(super) edit: Edit,
+    /// How many bytes of blocks wait in it.
+    waiting: usize,
+}
+
+impl<'a> Bulk<'a> {
+    pub(super) fn new(engine: &'a Engine, sizes: &'a Sizes, state: State) -> Self {
+        Self { engine, sizes, edit: Edit::new(state), waiting: 0 }
+    }
+
+    /// Writes what waits.
+    pub(super) fn flush(&mut self) -> Result<()> {
+        self.engine.apply(&self.edit)?;
+        self.edit.blocks.clear();
+        self.edit.chunks.clear();
+        self.waiting = 0;
+        Ok(())
+    }
+
+    /// Writes blocks, and adds their entries to those of their level.
+    fn add<R: SetRow>(&mut self, packed: Vec<Packed<R>>, entries: &mut Vec<Entry<R>>) -> Result<()> {
+        for block in packed {
+            self.waiting += block.bytes.len();
+            entries.push(self.edit.add_block(block));
+            if self.waiting >= BYTES_PER_TRANSACTION {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The one level of a sorted set in a new file.
+pub(super) struct SetWriter<R> {
+    number: SetNumber,
+    rows: Vec<R>,
+    entries: Vec<Entry<R>>,
+}
+
+impl<R: SetRow> SetWriter<R> {
+    pub(super) fn new(number: SetNumber) -> Self {
+        Self { number, rows: Vec::new(), entries: Vec::new() }
+    }
+
+    /// Adds rows that follow those before.
+    pub(super) fn push(&mut self, bulk: &mut Bulk<'_>, rows: &[R]) -> Result<()> {
+        self.rows.extend_from_slice(rows);
+        if self.rows.len() < ROWS_AT_A_TIME {
+            return Ok(());
+        }
+        let mut packed = self.pack(bulk);
+        // The last block may not be full yet.
+        let last = packed.pop().map_or(0, |block| usize::from(block.puts));
+        bulk.add(packed, &mut self.entries)?;
+        self.rows.drain(..self.rows.len() - last);
+        Ok(())
+    }
+
+    fn pack(&self, bulk: &Bulk<'_>) -> Vec<Packed<R>> {
+        let filtered = R::set(&bulk.edit.state.sets, self.number).rules.filtered;
+        pack_rows(&self.rows, &[], bulk.sizes.block_bytes, filtered)
+    }
+
+    /// Writes the rest and the directory.
+    pub(super) fn finish(mut self, bulk: &mut Bulk<'_>) -> Result<()> {
+        let packed = self.pack(bulk);
+        bulk.add(packed, &mut self.entries)?;
+        let chunk_entries = bulk.sizes.chunk_entries;
+        let (level, chunks) = cut_into_chunks(self.number.place(0), self.entries, chunk_entries);
+        bulk.edit.chunks.extend(chunks);
+        if level.blocks() > 0 {
+            let slot = Slot { number: 0, next: R::MIN, level: Arc::new(level) };
+            R::set_mut(&mut bulk.edit.state.sets, self.number).levels.push(slot);
+        }
+        Ok(())
+    }
+}
+
+/// The documents of a new file.
+#[derive(Default)]
+pub(super) struct DocumentsWriter {
+    pub(super) documents: DocumentBlock,
+    entries: Vec<Entry<u64>>,
+}
+
+impl DocumentsWriter {
+    /// Writes what was added to `documents`, if it is enough for some blocks.
+    pub(super) fn settle(&mut self, bulk: &mut Bulk<'_>) -> Result<()> {
+        if self.documents.memory_bytes() < DOCUMENT_BYTES_AT_A_TIME {
+            return Ok(());
+        }
+        let records: Vec<Record<'_>> = self.documents.records().collect();
+        let mut packed = pack_documents(&records, bulk.sizes.block_bytes);
+        // The last block may not be full yet.
+        let last = packed.pop().map_or(0, |block| usize::from(block.puts));
+        let mut rest = DocumentBlock::default();
+        records[records.len() - last..].iter().for_each(|record| rest.push_record(record));
+        bulk.add(packed, &mut self.entries)?;
+        self.documents = rest;
+        Ok(())
+    }
+
+    /// Writes the rest and the directory.
+    pub(super) fn finish(mut self, bulk: &mut Bulk<'_>) -> Result<()> {
+        let records: Vec<Record<'_>> = self.documents.records().collect();
+        bulk.add(pack_documents(&records, bulk.sizes.block_bytes), &mut self.entries)?;
+        let (level, chunks) = cut_into_chunks(DOCUMENTS_PLACE, self.entries, bulk.sizes.chunk_entries);
+        bulk.edit.chunks.extend(chunks);
+        bulk.edit.state.documents = Arc::new(level);
+        Ok(())
+    }
+}
