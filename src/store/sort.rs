@@ -71,20 +71,20 @@ impl<R: Row> Sorter<R> {
         self.spill()?;
         self.rows = Vec::new();
         let ranges = self.spilled.div_ceil(ROWS_PER_RANGE);
-        // The first row of each run that is not taken yet.
-        let mut heads = vec![None; self.runs.len()];
-        for place in 0..self.runs.len() {
-            heads[place] = self.next(place)?;
-        }
+        let directory = self.directory;
+        let failed = |source| Error::Io { path: directory.clone(), source };
+        let runs: Result<Vec<Run<R>>> =
+            self.runs.into_iter().map(|file| Run::new(file).map_err(failed)).collect();
+        let mut runs = runs?;
         let mut part = Vec::new();
         for range in 1..=ranges {
             // Rows of one lead are always in one range.
             let last = if range == ranges { u64::MAX } else { (u64::MAX / ranges) * range };
             part.clear();
-            for place in 0..self.runs.len() {
-                while let Some(row) = heads[place].filter(|row: &R| row.lead() <= last) {
+            for run in &mut runs {
+                while let Some(row) = run.head.filter(|row| row.lead() <= last) {
                     part.push(row);
-                    heads[place] = self.next(place)?;
+                    run.step().map_err(failed)?;
                 }
             }
             // Runs after one another, which a stable sort finds and merges.
@@ -94,15 +94,29 @@ impl<R: Row> Sorter<R> {
         }
         Ok(())
     }
+}
 
-    /// The next row of a run, or `None` at its end.
-    fn next(&mut self, place: usize) -> Result<Option<R>> {
+/// Sorted rows in a file, and the first that is not taken yet.
+struct Run<R> {
+    file: BufReader<File>,
+    head: Option<R>,
+}
+
+impl<R: Row> Run<R> {
+    fn new(file: BufReader<File>) -> io::Result<Self> {
+        let mut run = Self { file, head: None };
+        run.step()?;
+        Ok(run)
+    }
+
+    fn step(&mut self) -> io::Result<()> {
         let mut number = [0; 16];
-        match self.runs[place].read_exact(&mut number[..R::BYTES]) {
-            Ok(()) => Ok(Some(R::from_number(u128::from_le_bytes(number)))),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-            Err(error) => Err(self.failed(error)),
-        }
+        self.head = match self.file.read_exact(&mut number[..R::BYTES]) {
+            Ok(()) => Some(R::from_number(u128::from_le_bytes(number))),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => None,
+            Err(error) => return Err(error),
+        };
+        Ok(())
     }
 }
 
