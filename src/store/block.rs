@@ -371,6 +371,12 @@ mod tests {
     }
 
     #[test]
+    fn the_worked_example_of_the_format_description_is_what_is_written() {
+        let blocks = pack_rows(&[0x10u64, 0x13, 0xff], &[0x11], 4080, false);
+        assert_eq!(blocks[0].bytes, crate::store::codec::worked_example("block of rows"));
+    }
+
+    #[test]
     fn what_is_cut_short_or_of_another_kind_is_refused() {
         let bytes = &pack_rows(&[1u64, 2, 900], &[3], 4080, false)[0].bytes;
         for length in 0..bytes.len() {

@@ -105,6 +105,17 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// The bytes of an example in docs/format.md: lines of up to 16 bytes in hexadecimal, then `;` and what they are.
+#[cfg(test)]
+pub(super) fn worked_example(name: &str) -> Vec<u8> {
+    let description = include_str!("../../docs/format.md");
+    let example =
+        description.split(&format!("<!-- example: {name} -->")).nth(1).expect("the example is there");
+    let code = example.split("```").nth(1).expect("an example is a code block");
+    let bytes = code.lines().skip(1).flat_map(|line| line.split(';').next().unwrap_or("").split_whitespace());
+    bytes.map(|byte| u8::from_str_radix(byte, 16).expect("bytes are in hexadecimal")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

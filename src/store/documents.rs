@@ -403,6 +403,17 @@ mod tests {
     }
 
     #[test]
+    fn the_worked_example_of_the_format_description_is_what_is_written() {
+        let written =
+            block(&[(1, document("http://a/", Some(0x0123_4567_89ab_cdef), 1_700_000_000).with_scope("en"))]);
+        let records: Vec<_> = written.records().collect();
+        let mut bytes = vec![KIND, VERSION, PLAIN];
+        encode_plain(&records, &mut bytes);
+        assert_eq!(bytes, codec::worked_example("block of documents"));
+        assert_eq!(DocumentBlock::decode(&bytes).map(|block| block.len()), Ok(1));
+    }
+
+    #[test]
     fn what_is_cut_short_is_refused() {
         let written = block(&[(1, document("a", Some(7), 0)), (2, document("b", None, 9).with_scope("en"))]);
         let records: Vec<_> = written.records().collect();

@@ -174,6 +174,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_worked_example_of_the_format_description_is_what_is_written() {
+        let operation = Operation {
+            change: Change::Put,
+            number: DocumentNumber(1),
+            key_hash: 0x1122_3344_5566_7788,
+            fingerprint: Some(Fingerprint::from_bits(0x0123_4567_89ab_cdef)),
+            scope: ScopeNumber(1),
+        };
+        let pages = encode(1, &[operation]);
+        assert_eq!(pages[0].1, codec::worked_example("page of the log"));
+        let row = |row: u128| {
+            format!("{:016x} {:06x} {:010x}", row >> 64, row >> 40 & 0xff_ffff, row & 0xff_ffff_ffff)
+        };
+        let description = include_str!("../../docs/format.md");
+        let fingerprint = Fingerprint::from_bits(0x0123_4567_89ab_cdef);
+        assert!(description.contains(&row(key_row(operation.key_hash, operation.number))));
+        for scope in operation.scope.listing() {
+            assert!(description.contains(&row(posting_row(fingerprint, scope, operation.number))));
+        }
+    }
+
+    #[test]
     fn operations_read_back_from_their_own_page_only() -> Result<(), Problem> {
         let changes = [
             Change::Put,

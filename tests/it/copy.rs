@@ -165,11 +165,16 @@ fn a_dump_loads_as_what_it_was() -> TestResult {
     let folder = Folder::new()?;
     let database = Database::create(folder.path("d.simdb"), &CreateOptions::new().max_distance(2))?;
     let full = |i: u64| {
-        let payload = if i % 2 == 0 { b"text\n\"quoted\"".to_vec() } else { vec![0xff, 0, i as u8] };
-        let key = if i % 3 == 0 { vec![0xfe, i as u8] } else { format!("http://a/{i}?\u{e9}").into_bytes() };
-        let fingerprint = (i % 4 != 0).then(|| Fingerprint::from_bits(i.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        let payload = if i.is_multiple_of(2) { b"text\n\"quoted\"".to_vec() } else { vec![0xff, 0, i as u8] };
+        let key = if i.is_multiple_of(3) {
+            vec![0xfe, i as u8]
+        } else {
+            format!("http://a/{i}?\u{e9}").into_bytes()
+        };
+        let fingerprint =
+            (!i.is_multiple_of(4)).then(|| Fingerprint::from_bits(i.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
         let document = Document::new(key, fingerprint).with_seen(i as i64 - 20).with_payload(payload);
-        document.with_scope(if i % 5 == 0 { "en" } else { "" }).with_rank([i as i64, i64::MIN])
+        document.with_scope(if i.is_multiple_of(5) { "en" } else { "" }).with_rank([i as i64, i64::MIN])
     };
     insert_all(&database, (0..50).map(full))?;
     insert_all(&database, [Document::new("bare", None).with_seen(0)])?;
