@@ -42,6 +42,7 @@ pub(super) struct Chunk<R> {
     before: Vec<(u32, u32)>,
     /// The checksum of the chunk as stored.
     checksum: u64,
+    memory_bytes: usize,
 }
 
 /// Where a chunk is stored: set and level in one number, then its last row.
@@ -103,7 +104,10 @@ impl<R: Row> Chunk<R> {
             sum = (sum.0 + u32::from(entry.puts), sum.1 + u32::from(entry.marks));
             before.push(sum);
         }
-        Self { entries, before, checksum }
+        let filters: usize = entries.iter().map(|entry| entry.filter.bytes()).sum();
+        let memory_bytes =
+            entries.capacity() * (size_of::<Entry<R>>() + size_of::<(u32, u32)>()) + filters + 128;
+        Self { entries, before, checksum, memory_bytes }
     }
 
     /// The last row of its last block.
@@ -188,6 +192,8 @@ pub(super) struct Level<R> {
     before: Vec<(u64, u64)>,
     /// How many blocks there are.
     blocks: usize,
+    /// How much memory the chunks take.
+    memory_bytes: usize,
 }
 
 impl<R: Row> Level<R> {
@@ -202,7 +208,8 @@ impl<R: Row> Level<R> {
         }
         let highs = chunks.iter().map(|chunk| chunk.high()).collect();
         let blocks = chunks.iter().map(|chunk| chunk.entries.len()).sum();
-        Self { chunks, highs, before, blocks }
+        let memory_bytes = chunks.iter().map(|chunk| chunk.memory_bytes).sum();
+        Self { chunks, highs, before, blocks, memory_bytes }
     }
 
     /// The checksums of all chunks, added up.
@@ -212,6 +219,11 @@ impl<R: Row> Level<R> {
 
     pub(super) fn blocks(&self) -> usize {
         self.blocks
+    }
+
+    /// How much memory the directory takes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.memory_bytes
     }
 
     /// How many rows it puts and how many it marks.

@@ -57,7 +57,7 @@ pub(crate) use meta::{FORMAT_VERSION, Settings};
 pub(crate) use read::{Read, Reader, View};
 #[cfg(test)]
 pub(crate) use recording::{Event, Image, Recording};
-use state::Edit;
+use state::{Edit, State};
 use worker::{MergeFailure, Worker};
 use write::Turn;
 pub(crate) use write::Writer;
@@ -151,6 +151,8 @@ struct Shared {
     settings: Arc<Settings>,
     sizes: Sizes,
     cache: Arc<BlockCache>,
+    /// For decoded blocks and directories together.
+    cache_bytes: usize,
     /// The last commit; `None` only while pages are checked.
     current: Mutex<Option<Arc<View>>>,
     /// Held by whoever commits, from reading the last state to publishing the next.
@@ -277,6 +279,7 @@ impl Store {
             settings,
             sizes,
             cache,
+            cache_bytes: cache_bytes - engine_cache_bytes(cache_bytes),
             current: Mutex::new(Some(Arc::new(view))),
             gate: Mutex::new(()),
             merging: Mutex::new(()),
@@ -287,6 +290,7 @@ impl Store {
             progress: Mutex::new(Progress::default()),
             failed: AtomicBool::new(false),
         });
+        shared.share_cache(shared.view()?.state());
         let worker = writes.then(|| Worker::start(shared.clone()));
         Ok(Self { shared, _worker: worker })
     }
@@ -383,7 +387,10 @@ impl Shared {
             View::new(&open, &txn, edit.state, self.settings.clone(), self.cache.clone())
         });
         match published {
-            Ok(view) => *lock(&self.current) = Some(Arc::new(view)),
+            Ok(view) => {
+                self.share_cache(view.state());
+                *lock(&self.current) = Some(Arc::new(view));
+            }
             Err(error) => {
                 // Whether the engine has made it durable is not known, nor what it does next.
                 self.failed.store(true, Ordering::Release);
@@ -446,6 +453,15 @@ impl Shared {
         });
         *current = Some(Arc::new(view?));
         checked
+    }
+
+    /// Leaves to decoded blocks what the directories do not take.
+    fn share_cache(&self, state: &State) {
+        // Without any cache, whoever needs a block twice reads it twice; an eighth is not much more.
+        let left = self.cache_bytes.saturating_sub(state.directory_bytes()).max(self.cache_bytes / 8) as u64;
+        if left.abs_diff(self.cache.capacity()) > left / 64 {
+            self.cache.set_capacity(left);
+        }
     }
 
     fn open(&self) -> Arc<OpenFile> {

@@ -89,6 +89,14 @@ impl Sets {
         (0..2).map(SetNumber::Wide).chain((0..self.narrow.len()).map(SetNumber::Narrow))
     }
 
+    /// How much memory the directories take.
+    fn directory_bytes(&self) -> usize {
+        fn bytes<R: Row>(set: &SortedSet<R>) -> usize {
+            set.levels.iter().map(|slot| slot.level.memory_bytes()).sum()
+        }
+        self.wide.iter().map(bytes).sum::<usize>() + self.narrow.iter().map(bytes).sum::<usize>()
+    }
+
     /// Adds what a transaction wrote.
     pub(super) fn push(&mut self, runs: Runs) {
         self.wide.iter_mut().zip(runs.wide).for_each(|(set, run)| set.push(run));
@@ -284,7 +292,12 @@ impl State {
         }
     }
 
-    /// The last number of a document that was given.
+    /// How much memory the directories take.
+    pub(super) fn directory_bytes(&self) -> usize {
+        self.sets.directory_bytes() + self.documents.memory_bytes()
+    }
+
+    /// The number of the next document.
     pub(super) fn next_document(&self) -> DocumentNumber {
         DocumentNumber(self.counters.next_document)
     }

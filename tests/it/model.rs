@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use simdb::{Change, Database, Document, Fingerprint, Matches, OnMatch, Policy, Query};
+use simdb::{Change, Database, Document, Fingerprint, Matches, OnMatch, Policy, Query, Snapshot};
 
 use crate::support::{Folder, assert_sound, listed, tiny};
 
@@ -15,6 +15,11 @@ enum Operation {
     Commit,
     Drop,
     Reopen,
+    /// Lets all merges that are due be done.
+    Settle,
+    Compact,
+    /// Takes a snapshot, which is compared with what it was at the end.
+    Keep,
     Query(u64, Asked),
 }
 
@@ -84,6 +89,9 @@ fn operations() -> impl Strategy<Value = Operation> {
         2 => Just(Operation::Commit),
         1 => Just(Operation::Drop),
         1 => Just(Operation::Reopen),
+        1 => Just(Operation::Settle),
+        1 => Just(Operation::Compact),
+        1 => Just(Operation::Keep),
         4 => (bits(), asked()).prop_map(|(bits, asked)| Operation::Query(bits, asked)),
     ]
 }
@@ -158,6 +166,7 @@ fn agree(sequence: &[Operation]) -> Result<(), Box<dyn std::error::Error>> {
     let mut committed = Model::default();
     let mut model = Model::default();
     let mut txn = None;
+    let mut kept = Vec::new();
     for operation in sequence {
         if matches!(operation, Operation::Insert(_) | Operation::InsertIfNew(..) | Operation::Delete(_))
             && txn.is_none()
@@ -199,10 +208,21 @@ fn agree(sequence: &[Operation]) -> Result<(), Box<dyn std::error::Error>> {
             (Operation::Reopen, _) => {
                 txn = None;
                 model = committed.clone();
+                compare_kept(&mut kept)?;
                 let path = database.path().to_owned();
                 drop(database);
                 database = Database::open(path, &tiny())?;
             }
+            (Operation::Settle, _) => database.settle()?,
+            (Operation::Compact, _) => {
+                // It waits for the transaction to end.
+                if let Some(txn) = txn.take() {
+                    txn.commit()?;
+                }
+                committed = model.clone();
+                database.compact(|_, _| {})?;
+            }
+            (Operation::Keep, _) => kept.push((database.snapshot()?, committed.clone())),
             (Operation::Query(bits, asked), _) => {
                 let fingerprint = Fingerprint::from_bits(*bits);
                 let near = committed.near(fingerprint, asked.max_distance, |document| asked.keeps(document));
@@ -219,17 +239,28 @@ fn agree(sequence: &[Operation]) -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     drop(txn);
-    let stored: BTreeMap<_, _> = database
-        .snapshot()?
-        .documents()
-        .map(|document| document.map(|it| (it.key().to_vec(), it)))
-        .collect::<simdb::Result<_>>()?;
-    let expected: BTreeMap<_, _> = committed.documents.into_iter().map(|(key, (_, it))| (key, it)).collect();
-    assert_eq!(stored, expected);
-    for document in expected.values() {
-        assert_eq!(database.snapshot()?.get(document.key())?.as_ref(), Some(document));
-    }
+    kept.push((database.snapshot()?, committed));
+    compare_kept(&mut kept)?;
     assert_sound(&database)?;
+    Ok(())
+}
+
+/// Compares snapshots with what was committed when they were taken.
+fn compare_kept(kept: &mut Vec<(Snapshot, Model)>) -> Result<(), Box<dyn std::error::Error>> {
+    for (snapshot, model) in kept.drain(..) {
+        let documents = snapshot.documents().map(|document| document.map(|it| (it.key().to_vec(), it)));
+        let stored: BTreeMap<_, _> = documents.collect::<simdb::Result<_>>()?;
+        let documents = model.documents.iter();
+        let expected: BTreeMap<_, _> =
+            documents.map(|(key, (_, document))| (key.clone(), document.clone())).collect();
+        assert_eq!(stored, expected);
+        for document in expected.values() {
+            assert_eq!(snapshot.get(document.key())?.as_ref(), Some(document));
+        }
+        let near = model.near(Fingerprint::from_bits(0), 64, |_| true);
+        let query = Query::new(Fingerprint::from_bits(0)).max_distance(64).limit(usize::MAX);
+        assert_eq!(listed(&snapshot.query(&query)?), keys(&near, usize::MAX));
+    }
     Ok(())
 }
 
@@ -238,7 +269,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
     #[test]
     fn every_sequence_of_operations_agrees_with_a_linear_scan(
-        sequence in prop::collection::vec(operations(), 1..80),
+        sequence in prop::collection::vec(operations(), 1..120),
     ) {
         if let Err(error) = agree(&sequence) {
             return Err(TestCaseError::fail(error.to_string()));
