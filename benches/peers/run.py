@@ -216,11 +216,19 @@ def times_cell(times):
     return f"{number(times['median'])} ({number(times['least'])} to {number(times['greatest'])})"
 
 
+def states(report):
+    """A report, and one more for each further state the peer was measured in."""
+    compacted = report.get("compacted")
+    if not compacted:
+        return [report]
+    return [report, {**report, "peer": f"{report['peer']}, compacted", "steady": compacted, "inserts_per_second": None}]
+
+
 def row(report):
     if "failed" in report:
         return [report["peer"], f"failed: {report['failed']}", *["—"] * 6]
     state = report["steady"]
-    rate = number(report["inserts_per_second"])
+    rate = "—" if report["inserts_per_second"] is None else number(report["inserts_per_second"])
     if not report["complete"]:
         rate += f", stopped at {report['fingerprints']:,} after {number(report['build_seconds'])} s"
     queries = state["query_us"] or {}
@@ -247,7 +255,8 @@ def tables(reports):
         "peer", "inserts/s", "query k = 3, us", "query k = 7, us", "memory MB, steady, peak", "file MB, length, on disk",
         "reopen s",
     ]
-    text = table(columns, [row(report) for report in reports])
+    shown = [shown for report in reports for shown in states(report)]
+    text = table(columns, [row(report) for report in shown])
     before = [report.get("settings", {}).get("process_bytes_before") for report in reports]
     if any(before):
         most = megabytes(max(filter(None, before)))
@@ -256,7 +265,7 @@ def tables(reports):
     if not own:
         return text
     ratios = []
-    for report in reports:
+    for report in shown:
         theirs = figures(report)
         ratios.append([report["peer"], *(ratio(theirs.get(name), own[name]) for name in own)])
     columns = ["peer / simdb", "inserts/s", "query k = 3", "query k = 7", "memory", "on disk", "reopen"]

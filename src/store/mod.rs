@@ -153,7 +153,7 @@ struct Shared {
     cache: Arc<BlockCache>,
     /// For decoded blocks and directories together.
     cache_bytes: usize,
-    /// The last commit; `None` only while pages are checked.
+    /// The last commit; `None` while pages are checked, and after that if it cannot be read.
     current: Mutex<Option<Arc<View>>>,
     /// Held by whoever commits, from reading the last state to publishing the next.
     gate: Mutex<()>,
@@ -370,7 +370,22 @@ impl Store {
 impl Shared {
     /// What is committed now.
     fn view(&self) -> Result<Arc<View>> {
-        lock(&self.current).clone().ok_or(Error::InUse)
+        let mut current = lock(&self.current);
+        if let Some(view) = &*current {
+            return Ok(view.clone());
+        }
+        let view = Arc::new(self.load(&self.open())?);
+        *current = Some(view.clone());
+        Ok(view)
+    }
+
+    /// Reads what the file holds.
+    fn load(&self, open: &Arc<OpenFile>) -> Result<View> {
+        guarded(|| {
+            let txn = open.engine.begin_read()?;
+            let state = opening::state(&txn, &self.settings.plan)?;
+            View::new(open, &txn, state, self.settings.clone(), self.cache.clone())
+        })
     }
 
     /// Commits what `change` makes of an edit of the last state, and publishes it.
@@ -425,15 +440,10 @@ impl Shared {
         let _merging = lock(&self.merging);
         let _gate = lock(&self.gate);
         let mut current = lock(&self.current);
-        let view = current.take().ok_or(Error::InUse)?;
-        let view = match Arc::try_unwrap(view) {
-            Ok(view) => view,
-            Err(shared) => {
-                *current = Some(shared);
-                return Err(Error::InUse);
-            }
-        };
-        drop(view);
+        if let Some(Err(shared)) = current.take().map(Arc::try_unwrap) {
+            *current = Some(shared);
+            return Err(Error::InUse);
+        }
         let mut open = lock(&self.open);
         // Older views of snapshots hold it too.
         let checked = Arc::get_mut(&mut open).ok_or(Error::InUse).and_then(|open| {
@@ -445,13 +455,9 @@ impl Shared {
                 Engine::ReadOnly(_) => Err(Error::ReadOnly),
             })
         });
-        // The engine may have gone back to an older commit, so everything is read again.
-        let view = guarded(|| {
-            let txn = open.engine.begin_read()?;
-            let state = opening::state(&txn, &self.settings.plan)?;
-            View::new(&open, &txn, state, self.settings.clone(), self.cache.clone())
-        });
-        *current = Some(Arc::new(view?));
+        // The engine may have gone back to an older commit, so everything is read again. What cannot be read is told to
+        // whoever asks for it.
+        *current = self.load(&open).ok().map(Arc::new);
         checked
     }
 

@@ -202,6 +202,10 @@ pub(crate) trait Read: Sync {
     /// The document of a key, with its number.
     fn find(&self, key: &[u8]) -> Result<Option<(DocumentNumber, Document)>> {
         let hash = self.hash_of(key);
+        // Most keys that are looked for are new.
+        if !keys(self).may_have(hash) {
+            return Ok(None);
+        }
         let range = key_row(hash, DocumentNumber::MIN)..=key_row(hash, DocumentNumber::MAX);
         for row in keys(self).last(&range, usize::MAX)? {
             let document = self.linked_document(number_of(row))?;

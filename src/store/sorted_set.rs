@@ -201,6 +201,17 @@ impl<R: CachedRow> SetReader<'_, R> {
         Ok(sum)
     }
 
+    /// Whether there may be rows with these leading bits; what has no filter may always have them.
+    pub(super) fn may_have(&self, lead: u64) -> bool {
+        let (puts, marks) = self.unsorted();
+        let row = R::join(lead, [0; 2]);
+        let level_may =
+            |level: &Level<R>| level.entry(level.find(row)).is_some_and(|it| it.filter.passes(lead));
+        puts.iter().chain(marks).any(|row| row.lead() == lead)
+            || self.runs().any(|run| run.passes(lead))
+            || self.set.levels.iter().any(|slot| level_may(&slot.level))
+    }
+
     /// The last rows of a range that are in the set, the last first: at most `limit`.
     pub(super) fn last(&self, range: &RangeInclusive<R>, limit: usize) -> Result<Vec<R>> {
         let sorted = |rows: &[R]| {

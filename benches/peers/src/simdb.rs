@@ -10,8 +10,8 @@ use crate::measure::{self, Inserted, Peer, Result, Task};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// How much memory the pages of the file may take
-    #[arg(long, default_value_t = 256 << 20)]
+    /// How much memory what is read of the file may take: enough for all of it, as with the peers in memory
+    #[arg(long, default_value_t = 8 << 30)]
     cache_bytes: usize,
 }
 
@@ -37,6 +37,11 @@ pub(crate) fn run(options: &Options, task: &Task) -> Result<Value> {
     let settings = json!({ "cache_bytes": options.cache_bytes });
     let mut report = measure::report("simdb", measure::version_of("simdb"), settings, inserted);
     report.insert("steady".into(), state(options, task, inserted, database, &path)?);
+    if inserted.complete {
+        let database = Database::open(&path, &OpenOptions::new().cache_bytes(options.cache_bytes))?;
+        database.compact(|_, _| {})?;
+        report.insert("compacted".into(), state(options, task, inserted, database, &path)?);
+    }
     Ok(Value::Object(report))
 }
 
