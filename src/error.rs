@@ -150,8 +150,11 @@ pub enum Error {
         /// How many are free.
         available: u64,
     },
-    /// A commit failed before, so that it is not known what the file holds.
-    OutcomeUnknown,
+    /// An earlier commit, perhaps one that merges, could not be written, so that the handle takes no further ones.
+    OutcomeUnknown {
+        /// Why it could not be written.
+        reason: String,
+    },
     /// The storage engine found its own pages damaged.
     Corrupted(Box<dyn std::error::Error + Send + Sync>),
     /// The storage engine failed.
@@ -253,9 +256,10 @@ impl fmt::Display for Error {
                 "{}: a copy may need {needed} bytes, and {available} are free: nothing was done; make room first",
                 directory.display()
             ),
-            Self::OutcomeUnknown => f.write_str(
-                "an earlier commit failed, and whether its changes are stored is not known: close the database and \
-                 open it again to find out",
+            Self::OutcomeUnknown { reason } => write!(
+                f,
+                "writing failed before ({reason}), and nothing was written since: remove the cause, then open the \
+                 database again; what was committed is there"
             ),
             Self::Corrupted(_) => f.write_str("the database file is damaged; restore a copy, or build it anew"),
             Self::Storage(_) => f.write_str("cannot read or write the database file"),

@@ -213,7 +213,9 @@ impl WriteTxn {
     ///
     /// [`Error::Aborted`](crate::Error::Aborted) if an operation failed before;
     /// [`Error::Storage`](crate::Error::Storage) if the file cannot be written. After the latter it is not known
-    /// whether the changes are stored: close the database and open it again to find out.
+    /// whether the changes are stored: the handle takes no further ones
+    /// ([`Error::OutcomeUnknown`](crate::Error::OutcomeUnknown), also where a merge could not be written, and then nothing of
+    /// this transaction is stored). Close the database and open it again to find out.
     pub fn commit(self) -> Result<()> {
         self.writer.commit()
     }

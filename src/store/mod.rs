@@ -43,7 +43,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use redb::DatabaseError;
@@ -167,8 +167,8 @@ struct Shared {
     /// Signalled when the state has changed; what merges wait for, and transactions that are ahead of them.
     changed: Condvar,
     progress: Mutex<Progress>,
-    /// A commit failed, so that what the file holds is not known.
-    failed: AtomicBool,
+    /// Why a commit failed, so that what the file holds is not known.
+    failed: Mutex<Option<String>>,
 }
 
 /// A file and the engine that works on it.
@@ -288,7 +288,7 @@ impl Store {
             written: Condvar::new(),
             changed: Condvar::new(),
             progress: Mutex::new(Progress::default()),
-            failed: AtomicBool::new(false),
+            failed: Mutex::new(None),
         });
         shared.share_cache(shared.view()?.state());
         let worker = writes.then(|| Worker::start(shared.clone()));
@@ -391,6 +391,7 @@ impl Shared {
     /// Commits what `change` makes of an edit of the last state, and publishes it.
     fn commit<T>(&self, change: impl FnOnce(&View, &mut Edit) -> Result<T>) -> Result<T> {
         let gate = lock(&self.gate);
+        self.ensure_certain()?;
         let view = self.view()?;
         let mut edit = Edit::new(view.state().clone());
         let value = change(&view, &mut edit)?;
@@ -408,7 +409,7 @@ impl Shared {
             }
             Err(error) => {
                 // Whether the engine has made it durable is not known, nor what it does next.
-                self.failed.store(true, Ordering::Release);
+                *lock(&self.failed) = Some(innermost(&error));
                 return Err(error);
             }
         }
@@ -439,6 +440,7 @@ impl Shared {
     fn check_pages(&self) -> Result<bool> {
         let _merging = lock(&self.merging);
         let _gate = lock(&self.gate);
+        self.ensure_certain()?;
         let mut current = lock(&self.current);
         if let Some(Err(shared)) = current.take().map(Arc::try_unwrap) {
             *current = Some(shared);
@@ -476,8 +478,20 @@ impl Shared {
 
     /// Refuses to go on after a commit of which the outcome is not known.
     fn ensure_certain(&self) -> Result<()> {
-        if self.failed.load(Ordering::Acquire) { Err(Error::OutcomeUnknown) } else { Ok(()) }
+        match &*lock(&self.failed) {
+            Some(reason) => Err(Error::OutcomeUnknown { reason: reason.clone() }),
+            None => Ok(()),
+        }
     }
+}
+
+/// The cause of an error that has no further cause.
+fn innermost(error: &Error) -> String {
+    let mut error: &dyn std::error::Error = error;
+    while let Some(cause) = error.source() {
+        error = cause;
+    }
+    error.to_string()
 }
 
 /// What is behind our locks is replaced whole, so a panic elsewhere leaves it right.

@@ -93,7 +93,7 @@ impl Shared {
                 Err(error) => {
                     lock(&self.progress).failure = Some(MergeFailure::new(&error));
                     self.changed.notify_all();
-                    if self.failed.load(Ordering::Acquire) {
+                    if self.ensure_certain().is_err() {
                         return;
                     }
                     thread::sleep(PAUSE_AFTER_FAILURE);

@@ -82,3 +82,33 @@ fn a_killed_ingestion_leaves_whole_batches_and_goes_on_when_repeated() -> TestRe
     run!("check", &path).expect(0);
     Ok(())
 }
+
+/// The limit on the size of a file stands in for a full disk: both fail the write.
+#[cfg(unix)]
+#[test]
+fn a_full_disk_is_named_and_nothing_acknowledged_is_lost() -> TestResult {
+    let folder = Folder::new()?;
+    let lines: String =
+        (0..400_000u64).map(|i| format!("{i}\t{:016x}\n", i.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
+    let input = folder.file("in.tsv", lines)?;
+    let path = folder.path("d.simdb");
+    // In blocks of 512 or 1,024 bytes, as the shell has it. The signal is ignored, so that the write is an error.
+    let script = "trap '' XFSZ; ulimit -f 20000; exec \"$0\" ingest \"$1\" \"$2\" --input-format fingerprints --max-distance 0 --batch 1000";
+    let output = std::process::Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_simdb")])
+        .args([&path, &input])
+        .output()?;
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("File too large"), "{told}");
+    let stored: u64 = told
+        .split_once(" documents were stored before this")
+        .and_then(|(before, _)| before.rsplit(' ').next()?.parse().ok())
+        .ok_or_else(|| format!("it is not told how many documents are stored: {told}"))?;
+    let database = Database::open(&path, &OpenOptions::new())?;
+    let held = database.snapshot()?.stats()?.documents;
+    // A commit that failed may be there all the same, whole.
+    assert!(held == stored || held == stored + 1_000, "{held} documents are held, {stored} were told");
+    assert_sound(&database)?;
+    Ok(())
+}
