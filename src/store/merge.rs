@@ -22,6 +22,11 @@ use crate::error::Result;
 /// How many times larger than a level the one below it is to be.
 const GROWTH: u64 = 5;
 
+/// A step reads at most such a part of a small file's blocks, so that what it writes before the old blocks can be given
+/// back does not make the file much longer.
+const STEP_PART: u64 = 32;
+const LEAST_STEP_BLOCKS: u64 = 16;
+
 /// A merge that is due.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Task {
@@ -88,6 +93,8 @@ struct Replacement<R> {
 
 /// Reads what a task asks for, as much as a step may take, and merges it.
 pub(super) fn prepare<R: SetRow>(sets: &Sets, blocks: &Blocks, task: Task, sizes: &Sizes) -> Result<Step<R>> {
+    let most = (sets.blocks(sizes.block_bytes) / STEP_PART).max(LEAST_STEP_BLOCKS);
+    let sizes = &Sizes { step_blocks: sizes.step_blocks.min(most as usize), ..*sizes };
     let set = R::set(sets, task.set);
     let empty = Arc::new(Level::new(Vec::new()));
     let (upper, target) = match task.source {

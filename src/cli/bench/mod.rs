@@ -2,6 +2,7 @@
 
 mod collection;
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -80,6 +81,8 @@ enum Phase {
     Batch,
     /// Delete a tenth of the documents, in durable commits
     Delete,
+    /// Put another document in the place of each, with another fingerprint, in durable commits
+    Replace,
     /// Wait until all merges that are due are done
     Settle,
     /// Put a dense copy in the place of the database
@@ -96,6 +99,8 @@ struct Bench<'a> {
     /// The documents are those below this number; of these, after the deletion, every tenth is gone.
     inserted: u64,
     deleted: bool,
+    /// How many times all documents were replaced.
+    replaced: u64,
 }
 
 /// Every document whose number leaves this remainder by ten is deleted.
@@ -104,17 +109,14 @@ const DELETED: u64 = 3;
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
     let folder = tempfile::Builder::new().prefix("simdb-bench-").tempdir_in(&arguments.directory)?;
     let path = folder.path().join("bench.simdb");
-    let spread = match arguments.data {
-        Data::Uniform => Spread::Uniform,
-        Data::Skewed => Spread::Skewed,
-    };
     let options = CreateOptions::new().scheme(Scheme::External).cache_bytes(arguments.cache);
     let mut bench = Bench {
         arguments,
-        collection: Collection::new(spread, arguments.near_duplicates, arguments.seed),
+        collection: arguments.collection(0),
         database: Database::create(&path, &options)?,
         inserted: 0,
         deleted: false,
+        replaced: 0,
     };
     for &phase in &arguments.phases {
         let name = phase.to_possible_value().map_or_else(String::new, |it| it.get_name().to_owned());
@@ -140,6 +142,17 @@ fn print(output: &mut Output, row: &Map<String, Value>) {
     output.print(|| Value::Object(row.clone()), line);
 }
 
+impl Arguments {
+    /// The documents after so many replacements.
+    fn collection(&self, replaced: u64) -> Collection {
+        let spread = match self.data {
+            Data::Uniform => Spread::Uniform,
+            Data::Skewed => Spread::Skewed,
+        };
+        Collection::new(spread, self.near_duplicates, self.seed.wrapping_add(replaced << 32))
+    }
+}
+
 impl Bench<'_> {
     fn measure(mut self, phase: Phase, path: &Path, row: &mut Map<String, Value>) -> Result<Self, Failure> {
         match phase {
@@ -157,11 +170,12 @@ impl Bench<'_> {
                 let seconds = begun.elapsed().as_secs_f64();
                 row.insert("seconds".to_owned(), rounded(seconds));
                 row.insert("per_second".to_owned(), rounded(arguments.documents as f64 / seconds));
-                self =
-                    Self { arguments, collection, database, inserted: arguments.documents, deleted: false };
+                let inserted = arguments.documents;
+                self = Self { arguments, collection, database, inserted, deleted: false, replaced: 0 };
             }
             Phase::Insert => self.insert(self.arguments.documents, self.arguments.batch, row)?,
             Phase::Commit => self.insert(1000, 1, row)?,
+            Phase::Replace => self.replace(row)?,
             Phase::Query => self.query(row)?,
             Phase::Batch => self.batch(row)?,
             Phase::Delete => self.delete(row)?,
@@ -172,14 +186,14 @@ impl Bench<'_> {
                 row.insert("seconds".to_owned(), rounded(begun.elapsed().as_secs_f64()));
             }
             Phase::Reopen => {
-                let Self { arguments, collection, database, inserted, deleted } = self;
+                let Self { arguments, collection, database, inserted, deleted, replaced } = self;
                 let begun = Instant::now();
                 drop(database);
                 row.insert("close_seconds".to_owned(), rounded(begun.elapsed().as_secs_f64()));
                 let begun = Instant::now();
                 let database = Database::open(path, &OpenOptions::new().cache_bytes(arguments.cache))?;
                 row.insert("open_seconds".to_owned(), rounded(begun.elapsed().as_secs_f64()));
-                self = Self { arguments, collection, database, inserted, deleted };
+                self = Self { arguments, collection, database, inserted, deleted, replaced };
             }
         }
         Ok(self)
@@ -187,26 +201,45 @@ impl Bench<'_> {
 
     fn insert(&mut self, documents: u64, batch: u64, row: &mut Map<String, Value>) -> Result<(), Failure> {
         let end = self.inserted + documents;
+        self.put(self.inserted..end, batch, row)?;
+        self.inserted = end;
+        self.assert_stored()
+    }
+
+    fn replace(&mut self, row: &mut Map<String, Value>) -> Result<(), Failure> {
+        self.replaced += 1;
+        self.collection = self.arguments.collection(self.replaced);
+        self.put(0..self.inserted, self.arguments.batch, row)?;
+        self.deleted = false;
+        self.assert_stored()
+    }
+
+    /// Inserts documents, so many a commit; those that are there already are replaced.
+    fn put(&self, numbers: Range<u64>, batch: u64, row: &mut Map<String, Value>) -> Result<(), Failure> {
+        let documents = numbers.end - numbers.start;
         let mut commits = Vec::new();
         let begun = Instant::now();
         let mut told = begun;
-        while self.inserted < end {
+        let mut next = numbers.start;
+        while next < numbers.end {
             let mut txn = self.database.begin_write()?;
-            let next = end.min(self.inserted + batch);
-            for number in self.inserted..next {
+            let end = numbers.end.min(next + batch);
+            for number in next..end {
                 let document = Document::new(key(number), self.collection.fingerprint(number));
-                if txn.insert(&document.with_seen(1_700_000_000))?.is_some() {
-                    return Err(format!("the key of document {number} was there already").into());
+                let replaced = txn.insert(&document.with_seen(1_700_000_000))?;
+                if replaced.is_some() != self.is_live(number) {
+                    return Err(format!("the key of document {number} was there, or was not").into());
                 }
             }
             let committing = Instant::now();
             txn.commit()?;
             commits.push(committing.elapsed());
-            self.inserted = next;
+            next = end;
             if told.elapsed() > Duration::from_secs(10) {
                 told = Instant::now();
-                let rate = self.inserted as f64 / begun.elapsed().as_secs_f64();
-                complain(&format!("{} documents inserted, {rate:.0} per second", self.inserted));
+                let put = next - numbers.start;
+                let rate = put as f64 / begun.elapsed().as_secs_f64();
+                complain(&format!("{put} documents inserted, {rate:.0} per second"));
             }
         }
         let seconds = begun.elapsed().as_secs_f64();
@@ -214,6 +247,10 @@ impl Bench<'_> {
         row.insert("seconds".to_owned(), rounded(seconds));
         row.insert("per_second".to_owned(), rounded(documents as f64 / seconds));
         add_times(row, "commit", commits, 1e3, "ms");
+        Ok(())
+    }
+
+    fn assert_stored(&self) -> Result<(), Failure> {
         let stored = self.database.snapshot()?.stats()?.documents;
         if stored == self.live() { Ok(()) } else { Err(format!("{stored} documents are stored").into()) }
     }
@@ -320,8 +357,7 @@ impl Bench<'_> {
         row.insert("documents".to_owned(), numbers.len().into());
         row.insert("per_second".to_owned(), rounded(numbers.len() as f64 / seconds));
         add_times(row, "commit", commits, 1e3, "ms");
-        let stored = self.database.snapshot()?.stats()?.documents;
-        if stored == self.live() { Ok(()) } else { Err(format!("{stored} documents are stored").into()) }
+        self.assert_stored()
     }
 
     fn add_sizes(&self, row: &mut Map<String, Value>) -> Result<(), Failure> {
