@@ -3,14 +3,15 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
 use tempfile::NamedTempFile;
 
 use super::block::{Packed, pack_rows};
-use super::directory::{Entry, cut_into_chunks};
+use super::directory::Entry;
 use super::documents::{DocumentBlock, Record, pack_documents};
 use super::engine::{self, Engine, open_error};
+use super::filter::Filter;
+use super::level::Level;
 use super::meta::Settings;
 use super::sorted_set::Slot;
 use super::state::{DOCUMENTS_PLACE, Edit, SetNumber, SetRow, State};
@@ -71,7 +72,11 @@ impl<'a> Bulk<'a> {
     }
 
     /// Writes blocks, and adds their entries to those of their level.
-    fn add<R: SetRow>(&mut self, packed: Vec<Packed<R>>, entries: &mut Vec<Entry<R>>) -> Result<()> {
+    fn add<R: SetRow>(
+        &mut self,
+        packed: Vec<Packed<R>>,
+        entries: &mut Vec<(Entry<R>, Filter)>,
+    ) -> Result<()> {
         for block in packed {
             self.waiting += block.bytes.len();
             entries.push(self.edit.add_block(block));
@@ -87,7 +92,7 @@ impl<'a> Bulk<'a> {
 pub(super) struct SetWriter<R> {
     number: SetNumber,
     rows: Vec<R>,
-    entries: Vec<Entry<R>>,
+    entries: Vec<(Entry<R>, Filter)>,
 }
 
 impl<R: SetRow> SetWriter<R> {
@@ -119,10 +124,9 @@ impl<R: SetRow> SetWriter<R> {
         let packed = self.pack(bulk);
         bulk.add(packed, &mut self.entries)?;
         let chunk_entries = bulk.sizes.chunk_entries;
-        let (level, chunks) = cut_into_chunks(self.number.place(0), self.entries, chunk_entries);
-        bulk.edit.chunks.extend(chunks);
+        let level = bulk.edit.take(Level::of_blocks(self.number.place(0), &self.entries, chunk_entries));
         if level.blocks() > 0 {
-            let slot = Slot { number: 0, next: R::MIN, level: Arc::new(level) };
+            let slot = Slot { number: 0, next: R::MIN, level };
             R::set_mut(&mut bulk.edit.state.sets, self.number).levels.push(slot);
         }
         Ok(())
@@ -133,7 +137,7 @@ impl<R: SetRow> SetWriter<R> {
 #[derive(Default)]
 pub(super) struct DocumentsWriter {
     pub(super) documents: DocumentBlock,
-    entries: Vec<Entry<u64>>,
+    entries: Vec<(Entry<u64>, Filter)>,
 }
 
 impl DocumentsWriter {
@@ -157,9 +161,8 @@ impl DocumentsWriter {
     pub(super) fn finish(mut self, bulk: &mut Bulk<'_>) -> Result<()> {
         let records: Vec<Record<'_>> = self.documents.records().collect();
         bulk.add(pack_documents(&records, bulk.sizes.block_bytes), &mut self.entries)?;
-        let (level, chunks) = cut_into_chunks(DOCUMENTS_PLACE, self.entries, bulk.sizes.chunk_entries);
-        bulk.edit.chunks.extend(chunks);
-        bulk.edit.state.documents = Arc::new(level);
+        let level = Level::of_blocks(DOCUMENTS_PLACE, &self.entries, bulk.sizes.chunk_entries);
+        bulk.edit.state.documents = bulk.edit.take(level);
         Ok(())
     }
 }

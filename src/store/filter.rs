@@ -15,54 +15,64 @@ const BITS_PER_ROW: u32 = 6;
 /// How many bytes a line takes.
 pub(super) const LINE_BYTES: usize = 8 * LINE_WORDS;
 
+/// A line of the processor's cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(align(64))]
+pub(super) struct Line([u64; LINE_WORDS]);
+
 /// A filter over leading bits that are themselves a hash.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Filter(Box<[[u64; LINE_WORDS]]>);
+pub(super) struct Filter(Box<[Line]>);
 
 impl Filter {
     /// A filter of at most `most` lines that the given leading bits pass.
     pub(super) fn new(leads: impl Iterator<Item = u64>, count: usize, most: usize) -> Self {
         let lines = count.div_ceil(ROWS_PER_LINE).min(most);
-        let mut filter = Self(vec![[0; LINE_WORDS]; lines].into_boxed_slice());
+        let mut lines = vec![Line([0; LINE_WORDS]); lines].into_boxed_slice();
         for lead in leads {
-            let line = filter.line(lead);
-            bits(lead).for_each(|bit| filter.0[line][(bit / 64) as usize] |= 1 << (bit % 64));
+            let Line(words) = &mut lines[line_of(lead, lines.len())];
+            bits(lead).for_each(|bit| words[(bit / 64) as usize] |= 1 << (bit % 64));
         }
-        filter
+        Self(lines)
+    }
+
+    pub(super) fn lines(&self) -> &[Line] {
+        &self.0
     }
 
     /// Whether there may be a row with these leading bits; without a filter, always.
     pub(super) fn passes(&self, lead: u64) -> bool {
-        let Some(line) = self.0.get(self.line(lead)) else { return true };
-        bits(lead).all(|bit| line[(bit / 64) as usize] & 1 << (bit % 64) != 0)
+        passes(&self.0, lead)
     }
+}
 
-    /// The line of a row, by its last bits: the first are the same for all rows of a block.
-    fn line(&self, lead: u64) -> usize {
-        ((lead & 0xffff_ffff) as usize * self.0.len()) >> 32
-    }
+/// Whether there may be a row with these leading bits, by the lines of a filter; without any, always.
+pub(super) fn passes(lines: &[Line], lead: u64) -> bool {
+    let Some(Line(words)) = lines.get(line_of(lead, lines.len())) else { return true };
+    bits(lead).all(|bit| words[(bit / 64) as usize] & 1 << (bit % 64) != 0)
+}
 
-    pub(super) fn bytes(&self) -> usize {
-        self.0.len() * LINE_BYTES
-    }
-
-    pub(super) fn encode(&self, bytes: &mut Vec<u8>) {
-        bytes.push(self.0.len() as u8);
-        self.0.iter().flatten().for_each(|word| bytes.extend(word.to_le_bytes()));
-    }
-
-    /// The filter of encoded lines.
-    pub(super) fn decode(lines: &[u8]) -> Self {
-        let words = lines.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
-        let words: Vec<u64> = words.collect();
-        Self(words.as_chunks().0.to_vec().into_boxed_slice())
-    }
+/// The line of a row, by its last bits: the first are the same for all rows of a block.
+fn line_of(lead: u64, lines: usize) -> usize {
+    ((lead & 0xffff_ffff) as usize * lines) >> 32
 }
 
 /// Which bits of its line a row sets.
 fn bits(lead: u64) -> impl Iterator<Item = u64> {
     let mixed = lead.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (1..=BITS_PER_ROW).map(move |i| (mixed >> (64 - 9 * i)) % LINE_BITS)
+}
+
+/// Appends how many lines there are, and the lines.
+pub(super) fn encode(lines: &[Line], bytes: &mut Vec<u8>) {
+    bytes.push(lines.len() as u8);
+    lines.iter().flat_map(|Line(words)| words).for_each(|word| bytes.extend(word.to_le_bytes()));
+}
+
+/// The lines that [`encode`] appended behind their number.
+pub(super) fn decode(bytes: &[u8]) -> impl Iterator<Item = Line> {
+    let words = bytes.as_chunks().0.chunks_exact(LINE_WORDS);
+    words.map(|words| Line(std::array::from_fn(|i| u64::from_le_bytes(words[i]))))
 }
 
 #[cfg(test)]
@@ -76,9 +86,9 @@ mod tests {
         };
         let filter = Filter::new((0..400).map(lead), 400, 99);
         let mut bytes = Vec::new();
-        filter.encode(&mut bytes);
-        assert_eq!(bytes.len(), 1 + filter.bytes());
-        assert_eq!(Filter::decode(&bytes[1..]), filter);
+        encode(filter.lines(), &mut bytes);
+        assert_eq!(bytes.len(), 1 + filter.lines().len() * LINE_BYTES);
+        assert!(decode(&bytes[1..]).eq(filter.lines().iter().copied()));
         assert!((0..400).all(|i| filter.passes(lead(i))));
         let passing = (400..100_400).filter(|&i| filter.passes(lead(i))).count();
         assert!(passing < 1_500, "{passing} of 100000");

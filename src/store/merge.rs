@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::Sizes;
 use super::block::{Packed, Row, pack_rows};
 use super::blocks::Blocks;
-use super::directory::{Level, Place};
+use super::level::{Level, Place};
 use super::run::{Run, merge, part};
 use super::sorted_set::SortedSet;
 use super::state::{Edit, SetNumber, SetRow, Sets, State, new_slot};
@@ -96,7 +96,7 @@ pub(super) fn prepare<R: SetRow>(sets: &Sets, blocks: &Blocks, task: Task, sizes
     let most = (sets.blocks(sizes.block_bytes) / STEP_PART).max(LEAST_STEP_BLOCKS);
     let sizes = &Sizes { step_blocks: sizes.step_blocks.min(most as usize), ..*sizes };
     let set = R::set(sets, task.set);
-    let empty = Arc::new(Level::new(Vec::new()));
+    let empty = Arc::new(Level::empty());
     let (upper, target) = match task.source {
         Source::Frozen if needs_level(set, sizes) => (None, &empty),
         Source::Frozen => (None, &set.levels[0].level),
@@ -126,7 +126,7 @@ pub(super) fn prepare<R: SetRow>(sets: &Sets, blocks: &Blocks, task: Task, sizes
 
 /// The last row that a step from `low` on may take, so that it reads only so many blocks of a level.
 fn level_end<R: Row>(level: &Level<R>, low: R, sizes: &Sizes) -> R {
-    level.entries(level.find(low)).nth(sizes.step_blocks - 1).map_or(R::MAX, |entry| entry.high)
+    level.entry(level.find(low) + sizes.step_blocks - 1).map_or(R::MAX, |entry| entry.high)
 }
 
 /// The last row that a step may take of a run, by the same measure.
@@ -138,8 +138,7 @@ fn run_end<R: Row>(run: &Run<R>, sizes: &Sizes) -> R {
 
 /// The places of the blocks that may have rows in a range.
 fn places<R: Row>(level: &Level<R>, range: &RangeInclusive<R>) -> Range<Place> {
-    let last = level.find(*range.end());
-    level.find(*range.start())..if level.entry(last).is_some() { level.after(last) } else { last }
+    level.find(*range.start())..level.blocks().min(level.find(*range.end()) + 1)
 }
 
 /// The rows of some blocks, one after the other.
@@ -152,14 +151,10 @@ fn read<R: SetRow>(
     let (from, to) = (level.rows_before(old.start), level.rows_before(old.end));
     let mut puts = Vec::with_capacity((to.0 - from.0) as usize);
     let mut marks = Vec::with_capacity((to.1 - from.1) as usize);
-    let mut place = old.start;
-    while place < old.end
-        && let Some(entry) = level.entry(place)
-    {
+    for entry in level.entries(old.clone()) {
         let block = blocks.rows_once(set.name, entry)?;
         puts.extend_from_slice(&block.puts);
         marks.extend_from_slice(&block.marks);
-        place = level.after(place);
     }
     Ok((puts, marks))
 }

@@ -22,7 +22,7 @@ mod documents;
 mod engine;
 mod filter;
 mod guard;
-
+mod level;
 mod log;
 mod merge;
 mod meta;

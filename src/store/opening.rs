@@ -6,8 +6,9 @@ use std::sync::Arc;
 use redb::ReadTransaction;
 
 use super::block::Row;
-use super::directory::{Chunk, ChunkKey, Level};
+use super::directory::{Chunk, ChunkKey};
 use super::engine::{DIRECTORY, LOG, META, engine_error};
+use super::level::Level;
 use super::log::{self, Overlays};
 use super::meta::{self, Settings};
 use super::sorted_set::{Slot, SortedSet};

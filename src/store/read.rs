@@ -11,7 +11,6 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::blocks::{BlockCache, Blocks, CachedRow};
 use super::bulk::NewFile;
 use super::copy::{self, CopyProgress};
-use super::directory::Place;
 use super::documents::{DocumentBlock, Record};
 use super::engine::{BLOCKS, SCOPES, engine_error};
 use super::guard::{Guarded, guarded};
@@ -309,8 +308,7 @@ impl Reader {
         from: DocumentNumber,
     ) -> Result<Option<(Vec<(DocumentNumber, Result<Document>)>, DocumentNumber)>> {
         let documents = &self.0.state.documents;
-        let place: Place = documents.find(from.0);
-        let Some(entry) = documents.entry(place) else { return Ok(None) };
+        let Some(entry) = documents.entry(documents.find(from.0)) else { return Ok(None) };
         let next = DocumentNumber(entry.high).next();
         let block = match self.0.blocks().documents_once(entry) {
             Ok(block) => block,

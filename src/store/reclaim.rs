@@ -8,8 +8,8 @@ use std::ops::Range;
 use super::Sizes;
 use super::block::{Packed, pack_rows};
 use super::blocks::Blocks;
-use super::directory::Place;
 use super::documents::{DocumentBlock, pack_documents};
+use super::level::Place;
 use super::run::part;
 use super::state::{DOCUMENTS_PLACE, Edit, SetNumber, SetRow, State};
 use crate::error::Result;
@@ -72,11 +72,12 @@ fn look(
 ) -> Result<(Option<Reclaimed>, Option<u64>)> {
     let documents = &state.documents;
     // The last block still grows.
-    let Some(tail) = documents.previous(documents.find(u64::MAX)) else { return Ok((None, None)) };
-    let mut place = documents.find(from);
-    let mut low = documents.previous(place).and_then(|it| documents.entry(it)).map_or(0, |it| it.high + 1);
+    let Some(tail) = documents.blocks().checked_sub(1) else { return Ok((None, None)) };
+    let first = documents.find(from);
+    let before = first.checked_sub(1).and_then(|place| documents.entry(place));
+    let mut low = before.map_or(0, |entry| entry.high + 1);
     let mut found: Option<(Range<Place>, u64, u64)> = None;
-    for _ in 0..sizes.step_blocks {
+    for place in first..first + sizes.step_blocks {
         let Some(entry) = documents.entry(place).filter(|_| place < tail) else {
             return Ok((rewrite(state, blocks, found, sizes)?, None));
         };
@@ -84,15 +85,14 @@ fn look(
         let worth = dead * 3 > usize::from(entry.puts);
         match &mut found {
             Some((places, _, high)) if worth => {
-                places.end = documents.after(place);
+                places.end = place + 1;
                 *high = entry.high;
             }
             Some(_) => break,
-            None if worth => found = Some((place..documents.after(place), low, entry.high)),
+            None if worth => found = Some((place..place + 1, low, entry.high)),
             None => {}
         }
         low = entry.high + 1;
-        place = documents.after(place);
     }
     Ok((rewrite(state, blocks, found, sizes)?, Some(low)))
 }
@@ -102,13 +102,11 @@ fn dead_in(state: &State, blocks: &Blocks, low: u64, high: u64) -> Result<Vec<u6
     let set = state.sets.dead();
     let Some(slot) = set.levels.last() else { return Ok(Vec::new()) };
     let mut rows = Vec::new();
-    let mut place = slot.level.find(low);
-    while let Some(entry) = slot.level.entry(place) {
+    for entry in slot.level.entries(slot.level.find(low)..usize::MAX) {
         rows.extend_from_slice(part(&blocks.rows(set.name, entry)?.puts, &(low..=high)));
         if entry.high >= high {
             break;
         }
-        place = slot.level.after(place);
     }
     Ok(rows)
 }
@@ -122,15 +120,11 @@ fn rewrite(
     let Some((places, low, high)) = found else { return Ok(None) };
     let dead = dead_in(state, blocks, low, high)?;
     let mut live = DocumentBlock::default();
-    let mut place = places.start;
-    while place < places.end
-        && let Some(entry) = state.documents.entry(place)
-    {
+    for entry in state.documents.entries(places) {
         let block = blocks.documents_once(entry)?;
         for record in block.records().filter(|record| dead.binary_search(&record.number).is_err()) {
             live.push_record(&record);
         }
-        place = state.documents.after(place);
     }
     let records: Vec<_> = live.records().collect();
     let new_documents = pack_documents(&records, sizes.block_bytes);
@@ -154,7 +148,7 @@ fn forget(
     while let Some(entry) = level.entry(place) {
         let block = blocks.rows(set.name, entry)?;
         rest.extend(block.puts.iter().filter(|&&row| row < low || row > high));
-        place = level.after(place);
+        place += 1;
         if entry.high >= high {
             break;
         }
@@ -167,7 +161,7 @@ fn forget(
 pub(super) fn apply(reclaimed: Reclaimed, edit: &mut Edit, sizes: &Sizes) {
     let Reclaimed { documents, new_documents, dead, new_dead } = reclaimed;
     let level = edit.state.documents.clone();
-    let places = level.find(documents.0)..level.after(level.find(documents.1));
+    let places = level.find(documents.0)..level.find(documents.1) + 1;
     edit.state.documents = edit.replace(DOCUMENTS_PLACE, &level, places, new_documents, sizes.chunk_entries);
     let mut set = u64::set(&edit.state.sets, DEAD).clone();
     if let Some(slot) = set.levels.last_mut() {

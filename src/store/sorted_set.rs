@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use super::block::{Block, Row};
 use super::blocks::{Blocks, CachedRow};
-use super::directory::{Entry, Level, Place};
+use super::directory::Entry;
+use super::level::{Level, Place};
 use super::run::{Overlay, Rules, Run, merge, part, push_run};
 use crate::error::Result;
 
@@ -98,13 +99,11 @@ impl<R: CachedRow> SetReader<'_, R> {
         }
         for slot in &self.set.levels {
             let level = &slot.level;
-            let mut place = level.find(*range.start());
-            while let Some(entry) = level.entry(place) {
+            for entry in level.entries(level.find(*range.start())..usize::MAX) {
                 each(part(&self.block(entry)?.puts, range));
                 if entry.high >= *range.end() {
                     break;
                 }
-                place = level.after(place);
             }
         }
         Ok(())
@@ -114,7 +113,7 @@ impl<R: CachedRow> SetReader<'_, R> {
     pub(super) fn parts(&self) -> impl Iterator<Item = RangeInclusive<R>> {
         const BLOCKS: usize = 8;
         let last = self.set.levels.last();
-        let entries = last.into_iter().flat_map(|slot| slot.level.entries(slot.level.find(R::MIN)));
+        let entries = last.into_iter().flat_map(|slot| slot.level.entries(0..usize::MAX));
         let ends = entries.skip(BLOCKS - 1).step_by(BLOCKS).map(|entry| entry.high);
         let mut next = Some(R::MIN);
         ends.chain(std::iter::once(R::MAX)).filter_map(move |end| {
@@ -150,15 +149,13 @@ impl<R: CachedRow> SetReader<'_, R> {
         for slot in &self.set.levels {
             let level = &slot.level;
             let (mut puts, mut marks) = (Vec::new(), Vec::new());
-            let mut place = level.find(*range.start());
-            while let Some(entry) = level.entry(place) {
+            for entry in level.entries(level.find(*range.start())..usize::MAX) {
                 let block = self.blocks.rows_once(self.set.name, entry)?;
                 puts.extend_from_slice(part(&block.puts, range));
                 marks.extend_from_slice(part(&block.marks, range));
                 if entry.high >= *range.end() {
                     break;
                 }
-                place = level.after(place);
             }
             newer = merge((&newer.0, &newer.1), (&puts, &marks), life);
         }
@@ -193,7 +190,7 @@ impl<R: CachedRow> SetReader<'_, R> {
         }
         // The blocks between are counted by the directory.
         let last = level.find(*range.end());
-        let (from, to) = (level.rows_before(level.after(first)), level.rows_before(last));
+        let (from, to) = (level.rows_before(first + 1), level.rows_before(last));
         sum += (to.0 - from.0) as i64 - (to.1 - from.1) as i64;
         if let Some(entry) = level.entry(last) {
             sum += count(self.block(entry)?.as_ref(), range);
@@ -205,11 +202,9 @@ impl<R: CachedRow> SetReader<'_, R> {
     pub(super) fn may_have(&self, lead: u64) -> bool {
         let (puts, marks) = self.unsorted();
         let row = R::join(lead, [0; 2]);
-        let level_may =
-            |level: &Level<R>| level.entry(level.find(row)).is_some_and(|it| it.filter.passes(lead));
         puts.iter().chain(marks).any(|row| row.lead() == lead)
             || self.runs().any(|run| run.passes(lead))
-            || self.set.levels.iter().any(|slot| level_may(&slot.level))
+            || self.set.levels.iter().any(|slot| slot.level.passes(row))
     }
 
     /// The last rows of a range that are in the set, the last first: at most `limit`.
@@ -229,11 +224,7 @@ impl<R: CachedRow> SetReader<'_, R> {
         }
         for slot in &self.set.levels {
             // If rows of one lead are there, the first is in the first block that can have one.
-            let passes = |lead: u64| {
-                let entry = slot.level.entry(slot.level.find(*range.start()));
-                entry.is_some_and(|entry| entry.filter.passes(lead))
-            };
-            if !self.set.rules.filtered || lead.is_none_or(passes) {
+            if !self.set.rules.filtered || lead.is_none() || slot.level.passes(*range.start()) {
                 sources.push(Backward::level(self, &slot.level, range)?);
             }
         }
@@ -325,7 +316,7 @@ impl<'a, R: CachedRow> Backward<'a, R> {
     fn load(&mut self, reader: &SetReader<'_, R>) -> Result<()> {
         let Some((level, place, low)) = self.rest else { return Ok(()) };
         self.rest = None;
-        if let Some(place) = level.previous(place)
+        if let Some(place) = place.checked_sub(1)
             && let Some(entry) = level.entry(place).filter(|entry| entry.high >= low)
         {
             let block = reader.block(entry)?;

@@ -1,12 +1,15 @@
 //! State: what the file holds at one commit, as far as it is kept in memory: sorted sets, directories, counters.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::DocumentNumber;
 use super::block::{Packed, Row};
 use super::blocks::CachedRow;
 use super::codec::{self, Fields, Kind, Problem};
-use super::directory::{ChunkKey, Entry, Level, Place};
+use super::directory::{ChunkKey, Entry};
+use super::filter::Filter;
+use super::level::{Level, Place, Splice};
 use super::log::Runs;
 use super::meta::Counters;
 use super::run::Rules;
@@ -218,12 +221,12 @@ impl Edit {
     }
 
     /// Gives a new block its number.
-    pub(super) fn add_block<R: Row>(&mut self, block: Packed<R>) -> Entry<R> {
+    pub(super) fn add_block<R: Row>(&mut self, block: Packed<R>) -> (Entry<R>, Filter) {
         let Packed { bytes, digest, high, puts, marks, filter } = block;
         let id = self.state.next_block;
         self.state.next_block += 1;
         self.blocks.push((id, bytes));
-        Entry { high, id, digest, puts, marks, filter }
+        (Entry { high, id, digest, puts, marks }, filter)
     }
 
     /// The level with new blocks in the place of others.
@@ -231,26 +234,21 @@ impl Edit {
         &mut self,
         place: u16,
         level: &Level<R>,
-        old: std::ops::Range<Place>,
+        old: Range<Place>,
         new: Vec<Packed<R>>,
         chunk_entries: usize,
     ) -> Arc<Level<R>> {
-        let removed = level.entries(old.start).zip(places(level, &old)).map(|(entry, _)| entry.id);
-        self.removed_blocks.extend(removed);
-        let mut entries = Vec::with_capacity(new.len());
-        entries.extend(new.into_iter().map(|block| self.add_block(block)));
-        let splice = level.splice(place, old, entries, chunk_entries);
+        self.removed_blocks.extend(level.entries(old.clone()).map(|entry| entry.id));
+        let new: Vec<_> = new.into_iter().map(|block| self.add_block(block)).collect();
+        self.take(level.splice(place, old, &new, chunk_entries))
+    }
+
+    /// Makes the change of a directory part of the edit.
+    pub(super) fn take<R>(&mut self, splice: Splice<R>) -> Arc<Level<R>> {
         self.removed_chunks.extend(splice.removed);
         self.chunks.extend(splice.written);
         Arc::new(splice.level)
     }
-}
-
-/// The places of a range.
-fn places<R: Row>(level: &Level<R>, range: &std::ops::Range<Place>) -> impl Iterator<Item = Place> {
-    let end = range.end;
-    std::iter::successors(Some(range.start), move |&place| Some(level.after(place)))
-        .take_while(move |&it| it < end)
 }
 
 /// How a level is to be read, before its directory is.
@@ -284,7 +282,7 @@ impl State {
         Self {
             counters: Counters::NEW,
             sets: Sets::new(plan),
-            documents: Arc::new(Level::new(Vec::new())),
+            documents: Arc::new(Level::empty()),
             next_block: 1,
             first_page: 1,
             next_page: 1,
@@ -367,5 +365,5 @@ fn decode_set(fields: &mut Fields<'_>) -> Result<StoredSet, Problem> {
 pub(super) fn new_slot<R: Row>(set: &SortedSet<R>) -> Slot<R> {
     let taken = |number: &u8| set.levels.iter().any(|slot| slot.number == *number);
     let number = (0..=u8::MAX).find(|number| !taken(number)).expect("a set has a handful of levels");
-    Slot { number, next: R::MIN, level: Arc::new(Level::new(Vec::new())) }
+    Slot { number, next: R::MIN, level: Arc::new(Level::empty()) }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::block::Packed;
-use super::directory::{Entry, Place};
+use super::directory::Entry;
 use super::documents::{DocumentBlock, pack_documents};
 use super::log::{self, Change, Operation, Overlays};
 use super::meta::{Counters, Settings};
@@ -206,11 +206,11 @@ fn pack(
     block_bytes: usize,
 ) -> Result<Appended> {
     let documents = &view.state().documents;
-    let last = documents.previous(documents.find(u64::MAX)).and_then(|place: Place| documents.entry(place));
+    let last = documents.blocks().checked_sub(1).and_then(|place| documents.entry(place));
     let tail = match last {
         Some(entry) => {
             let block = view.blocks().documents(entry)?;
-            (block.stored_bytes() * 16 < block_bytes * FULL_SIXTEENTHS).then(|| (entry.clone(), block))
+            (block.stored_bytes() * 16 < block_bytes * FULL_SIXTEENTHS).then_some((*entry, block))
         }
         None => None,
     };
@@ -223,7 +223,7 @@ fn pack(
     let live = written.records().filter(|record| removed.binary_search(&record.number).is_err());
     let before = tail.iter().flat_map(|(_, block)| block.records());
     let records: Vec<_> = before.chain(live).collect();
-    Ok((pack_documents(&records, block_bytes), tail.as_ref().map(|(entry, _)| entry.clone())))
+    Ok((pack_documents(&records, block_bytes), tail.as_ref().map(|(entry, _)| *entry)))
 }
 
 /// Adds blocks of documents at the end, in the place of the last one if they begin with what it holds.
@@ -234,12 +234,9 @@ fn append_documents(
     chunk_entries: usize,
 ) {
     let level = edit.state.documents.clone();
-    let end = level.find(u64::MAX);
-    let from = match tail {
-        // Only transactions change the last block, and there is one at a time.
-        Some(entry) => level.find(entry.high),
-        None => end,
-    };
+    let end = level.blocks();
+    // Only transactions change the last block, and there is one at a time.
+    let from = tail.map_or(end, |entry| level.find(entry.high));
     edit.state.documents = edit.replace(DOCUMENTS_PLACE, &level, from..end, packed, chunk_entries);
 }
 
