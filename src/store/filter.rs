@@ -49,7 +49,9 @@ impl Filter {
 /// Whether there may be a row with these leading bits, by the lines of a filter; without any, always.
 pub(super) fn passes(lines: &[Line], lead: u64) -> bool {
     let Some(Line(words)) = lines.get(line_of(lead, lines.len())) else { return true };
-    bits(lead).all(|bit| words[(bit / 64) as usize] & 1 << (bit % 64) != 0)
+    // All bits, without a branch for each: only the last is foreseeable, so that the processor goes on to the next filter
+    // while it waits for this line.
+    bits(lead).fold(1, |all, bit| all & words[(bit / 64) as usize] >> (bit % 64)) != 0
 }
 
 /// The line of a row, by its last bits: the first are the same for all rows of a block.

@@ -3,7 +3,8 @@
 //! An operation takes 25 bytes, and a page of the log as many as fit; pages are numbered one after the other.
 
 use super::codec::{self, Fields, Kind, Problem};
-use super::run::{Overlay, Rules, Run};
+use super::overlay::Overlay;
+use super::run::{Rules, Run};
 use super::{DocumentNumber, ScopeNumber};
 use crate::fingerprint::Fingerprint;
 use crate::plan::Plan;

@@ -27,6 +27,7 @@ mod log;
 mod merge;
 mod meta;
 mod opening;
+mod overlay;
 mod read;
 mod reclaim;
 mod record;

@@ -27,6 +27,11 @@ impl Rules {
     pub(super) const REPEATED: Self = Self { life: Life::Repeated, filtered: false };
     pub(super) const ONCE: Self = Self { life: Life::Once, filtered: false };
     pub(super) const ONCE_FILTERED: Self = Self { life: Life::Once, filtered: true };
+
+    /// The same for runs that need no filter.
+    pub(super) fn unfiltered(self) -> Self {
+        Self { filtered: false, ..self }
+    }
 }
 
 /// Sorted rows that are put, and sorted rows that are marked as deleted; no row is in both.
@@ -43,14 +48,21 @@ pub(super) struct Run<R> {
 
 impl<R: Row> Run<R> {
     pub(super) fn new(puts: Vec<R>, marks: Vec<R>, rules: Rules) -> Self {
-        let filter = if rules.filtered {
-            let leads = puts.iter().chain(&marks).map(|row| row.lead());
-            Filter::new(leads, puts.len() + marks.len(), usize::MAX)
-        } else {
-            Filter::default()
-        };
-        let (puts, marks, filter) = (Arc::new(puts), Arc::new(marks), Arc::new(filter));
-        Self { puts, marks, puts_taken: 0, marks_taken: 0, filter }
+        Self::unfiltered(puts, marks).with_filter(rules)
+    }
+
+    pub(super) fn unfiltered(puts: Vec<R>, marks: Vec<R>) -> Self {
+        let (puts, marks) = (Arc::new(puts), Arc::new(marks));
+        Self { puts, marks, puts_taken: 0, marks_taken: 0, filter: Arc::default() }
+    }
+
+    /// The same run with a filter, if its set has them.
+    pub(super) fn with_filter(mut self, rules: Rules) -> Self {
+        if rules.filtered {
+            let leads = self.puts.iter().chain(&*self.marks).map(|row| row.lead());
+            self.filter = Arc::new(Filter::new(leads, self.puts.len() + self.marks.len(), usize::MAX));
+        }
+        self
     }
 
     /// Whether there may be a row with these leading bits.
@@ -156,122 +168,9 @@ pub(super) fn push_run<R: Row>(runs: &mut Vec<Run<R>>, mut run: Run<R>, rules: R
     }
 }
 
-/// Rows that a transaction puts and marks, newest last.
-#[derive(Debug)]
-pub(super) struct Overlay<R> {
-    rules: Rules,
-    runs: Vec<Run<R>>,
-    /// The newest rows, unsorted, perhaps repeated; no row is in both.
-    puts: Vec<R>,
-    marks: Vec<R>,
-}
-
-/// As many unsorted rows are searched one by one about as fast as a run.
-const UNSORTED: usize = 64;
-
-impl<R: Row> Overlay<R> {
-    pub(super) fn new(rules: Rules) -> Self {
-        Self { rules, runs: Vec::new(), puts: Vec::new(), marks: Vec::new() }
-    }
-
-    pub(super) fn put(&mut self, row: R) {
-        self.marks.retain(|&it| it != row);
-        self.puts.push(row);
-        self.settle();
-    }
-
-    pub(super) fn mark(&mut self, row: R) {
-        let before = self.puts.len();
-        self.puts.retain(|&it| it != row);
-        if self.puts.len() == before || self.rules.life == Life::Repeated {
-            self.marks.push(row);
-        }
-        self.settle();
-    }
-
-    fn settle(&mut self) {
-        if self.puts.len() + self.marks.len() >= UNSORTED {
-            self.sort();
-        }
-    }
-
-    fn sort(&mut self) {
-        let sorted = |rows: &mut Vec<R>| {
-            let mut rows = std::mem::take(rows);
-            rows.sort_unstable();
-            rows.dedup();
-            rows
-        };
-        let run = Run::new(sorted(&mut self.puts), sorted(&mut self.marks), self.rules);
-        push_run(&mut self.runs, run, self.rules);
-    }
-
-    /// The sorted runs, the newest last, then the unsorted rows, which are newer.
-    pub(super) fn parts(&self) -> (&[Run<R>], &[R], &[R]) {
-        (&self.runs, &self.puts, &self.marks)
-    }
-
-    /// All as one run.
-    pub(super) fn into_run(mut self) -> Run<R> {
-        self.sort();
-        let mut runs = self.runs.into_iter().rev();
-        let Some(newest) = runs.next() else { return Run::new(Vec::new(), Vec::new(), self.rules) };
-        runs.fold(newest, |newer, older| newer.over(&older, self.rules))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use proptest::prelude::*;
-
     use super::*;
-
-    /// What is left of a sequence of puts (true) and marks, by the rule of each life.
-    fn expected(sequence: &[(u64, bool)], life: Life) -> BTreeMap<u64, bool> {
-        let mut rows = BTreeMap::new();
-        for &(row, put) in sequence {
-            let before = rows.insert(row, put);
-            if life == Life::Once && !put && before == Some(true) {
-                rows.remove(&row);
-            }
-        }
-        rows
-    }
-
-    fn found(run: &Run<u64>) -> BTreeMap<u64, bool> {
-        let puts = run.puts().iter().map(|&row| (row, true));
-        puts.chain(run.marks().iter().map(|&row| (row, false))).collect()
-    }
-
-    proptest! {
-        #[test]
-        fn an_overlay_is_what_its_sequence_leaves(
-            sequence in prop::collection::vec((0..90u64, any::<bool>()), 0..900),
-        ) {
-            let mut overlay = Overlay::new(Rules::REPEATED);
-            for &(row, put) in &sequence {
-                if put { overlay.put(row) } else { overlay.mark(row) }
-            }
-            prop_assert_eq!(found(&overlay.into_run()), expected(&sequence, Life::Repeated));
-        }
-
-        #[test]
-        fn rows_that_live_once_vanish_with_their_mark(
-            deleted in prop::collection::vec(any::<prop::sample::Index>(), 0..300), count in 1..500u64,
-        ) {
-            let mut overlay = Overlay::new(Rules::ONCE_FILTERED);
-            let mut marked: Vec<u64> = deleted.iter().map(|it| it.index(count as usize * 2) as u64).collect();
-            marked.sort_unstable();
-            marked.dedup();
-            (0..count).for_each(|row| overlay.put(row));
-            marked.iter().for_each(|&row| overlay.mark(row));
-            let sequence: Vec<_> =
-                (0..count).map(|row| (row, true)).chain(marked.iter().map(|&row| (row, false))).collect();
-            prop_assert_eq!(found(&overlay.into_run()), expected(&sequence, Life::Once));
-        }
-    }
 
     #[test]
     fn runs_stay_few_and_what_was_taken_is_gone() {

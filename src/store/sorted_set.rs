@@ -11,7 +11,8 @@ use super::block::{Block, Row};
 use super::blocks::{Blocks, CachedRow};
 use super::directory::Entry;
 use super::level::{Level, Place};
-use super::run::{Overlay, Rules, Run, merge, part, push_run};
+use super::overlay::Overlay;
+use super::run::{Rules, Run, merge, part, push_run};
 use crate::error::Result;
 
 /// What one sorted set holds at one moment.
@@ -198,12 +199,12 @@ impl<R: CachedRow> SetReader<'_, R> {
         Ok(sum)
     }
 
-    /// Whether there may be rows with these leading bits; what has no filter may always have them.
+    /// Whether there may be rows with these leading bits, in a set with filters.
     pub(super) fn may_have(&self, lead: u64) -> bool {
-        let (puts, marks) = self.unsorted();
         let row = R::join(lead, [0; 2]);
-        puts.iter().chain(marks).any(|row| row.lead() == lead)
-            || self.runs().any(|run| run.passes(lead))
+        let committed = self.set.recent.iter().chain(&self.set.frozen);
+        self.overlay.is_some_and(|overlay| overlay.may_have(lead))
+            || committed.into_iter().any(|run| run.passes(lead))
             || self.set.levels.iter().any(|slot| slot.level.passes(row))
     }
 

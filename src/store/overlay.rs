@@ -1,0 +1,176 @@
+//! What a transaction puts and marks in one sorted set, before it commits.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::block::Row;
+use super::run::{Life, Rules, Run, push_run};
+
+/// Rows that a transaction puts and marks, newest last. They are sorted as late as they can be: a transaction that only
+/// inserts never looks for most of them.
+#[derive(Debug)]
+pub(super) struct Overlay<R> {
+    rules: Rules,
+    runs: Vec<Run<R>>,
+    /// The newest rows, unsorted, perhaps repeated; no row is in both.
+    puts: Vec<R>,
+    marks: Vec<R>,
+    /// The leading bits of all rows, in sets with filters.
+    leads: HashSet<u64, BuildHasherDefault<AsItIs>>,
+    /// Whether rows were looked for since the last sort.
+    searched: AtomicBool,
+}
+
+/// As many unsorted rows are searched one by one about as fast as a run.
+const FEW_UNSORTED: usize = 64;
+/// So many rows may wait while nobody looks for them; the first who does goes through them.
+const MOST_UNSORTED: usize = 4096;
+
+impl<R: Row> Overlay<R> {
+    pub(super) fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            runs: Vec::new(),
+            puts: Vec::new(),
+            marks: Vec::new(),
+            leads: HashSet::default(),
+            searched: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn put(&mut self, row: R) {
+        self.sort_if_many();
+        self.know(row);
+        self.marks.retain(|&it| it != row);
+        self.puts.push(row);
+    }
+
+    pub(super) fn mark(&mut self, row: R) {
+        // The row is looked for among the puts.
+        self.searched = AtomicBool::new(true);
+        self.sort_if_many();
+        self.know(row);
+        let before = self.puts.len();
+        self.puts.retain(|&it| it != row);
+        if self.puts.len() == before || self.rules.life == Life::Repeated {
+            self.marks.push(row);
+        }
+    }
+
+    fn know(&mut self, row: R) {
+        if self.rules.filtered {
+            self.leads.insert(row.lead());
+        }
+    }
+
+    fn sort_if_many(&mut self) {
+        let most = if *self.searched.get_mut() { FEW_UNSORTED } else { MOST_UNSORTED };
+        if self.puts.len() + self.marks.len() >= most {
+            self.sort();
+        }
+    }
+
+    fn sort(&mut self) {
+        let sorted = |rows: &mut Vec<R>| {
+            let mut rows = std::mem::take(rows);
+            rows.sort_unstable();
+            rows.dedup();
+            rows
+        };
+        let run = Run::unfiltered(sorted(&mut self.puts), sorted(&mut self.marks));
+        push_run(&mut self.runs, run, self.rules.unfiltered());
+        self.searched = AtomicBool::new(false);
+    }
+
+    /// Whether there may be a row with these leading bits.
+    pub(super) fn may_have(&self, lead: u64) -> bool {
+        !self.rules.filtered || self.leads.contains(&lead)
+    }
+
+    /// The sorted runs, the newest last, then the unsorted rows, which are newer.
+    pub(super) fn parts(&self) -> (&[Run<R>], &[R], &[R]) {
+        self.searched.store(true, Ordering::Relaxed);
+        (&self.runs, &self.puts, &self.marks)
+    }
+
+    /// All as one run.
+    pub(super) fn into_run(mut self) -> Run<R> {
+        self.sort();
+        let rules = self.rules.unfiltered();
+        let all = self.runs.into_iter().rev().reduce(|newer, older| newer.over(&older, rules));
+        all.unwrap_or_else(|| Run::unfiltered(Vec::new(), Vec::new())).with_filter(self.rules)
+    }
+}
+
+/// Leading bits of filtered sets are hashes already.
+#[derive(Debug, Default)]
+struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.0 = self.0.rotate_left(8) ^ u64::from(byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What is left of a sequence of puts (true) and marks, by the rule of each life.
+    fn expected(sequence: &[(u64, bool)], life: Life) -> BTreeMap<u64, bool> {
+        let mut rows = BTreeMap::new();
+        for &(row, put) in sequence {
+            let before = rows.insert(row, put);
+            if life == Life::Once && !put && before == Some(true) {
+                rows.remove(&row);
+            }
+        }
+        rows
+    }
+
+    fn found(run: &Run<u64>) -> BTreeMap<u64, bool> {
+        let puts = run.puts().iter().map(|&row| (row, true));
+        puts.chain(run.marks().iter().map(|&row| (row, false))).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn an_overlay_is_what_its_sequence_leaves(
+            sequence in prop::collection::vec((0..90u64, any::<bool>()), 0..900),
+        ) {
+            let mut overlay = Overlay::new(Rules::REPEATED);
+            for &(row, put) in &sequence {
+                if put { overlay.put(row) } else { overlay.mark(row) }
+            }
+            prop_assert_eq!(found(&overlay.into_run()), expected(&sequence, Life::Repeated));
+        }
+
+        #[test]
+        fn rows_that_live_once_vanish_with_their_mark(
+            deleted in prop::collection::vec(any::<prop::sample::Index>(), 0..300), count in 1..500u64,
+        ) {
+            let mut overlay = Overlay::new(Rules::ONCE_FILTERED);
+            let mut marked: Vec<u64> = deleted.iter().map(|it| it.index(count as usize * 2) as u64).collect();
+            marked.sort_unstable();
+            marked.dedup();
+            (0..count).for_each(|row| overlay.put(row));
+            marked.iter().for_each(|&row| overlay.mark(row));
+            let sequence: Vec<_> =
+                (0..count).map(|row| (row, true)).chain(marked.iter().map(|&row| (row, false))).collect();
+            prop_assert_eq!(found(&overlay.into_run()), expected(&sequence, Life::Once));
+        }
+    }
+}
