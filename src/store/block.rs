@@ -30,6 +30,8 @@ pub(super) trait Row: Copy + Ord + fmt::Debug + fmt::LowerHex + Send + Sync + 's
     fn columns(self) -> [u64; 2];
     /// The row of these parts.
     fn join(lead: u64, columns: [u64; 2]) -> Self;
+    /// The row with another value in a column that is 0.
+    fn with_column(self, column: usize, value: u64) -> Self;
     /// The row as a number that orders in the same way.
     fn number(self) -> u128;
     /// The row of a number.
@@ -54,6 +56,10 @@ impl Row for u64 {
 
     fn join(lead: u64, _: [u64; 2]) -> Self {
         lead
+    }
+
+    fn with_column(self, _: usize, _: u64) -> Self {
+        self
     }
 
     fn number(self) -> u128 {
@@ -88,6 +94,10 @@ impl Row for u128 {
         Self::from(lead) << 64 | Self::from(columns[0] << 40 | columns[1])
     }
 
+    fn with_column(self, column: usize, value: u64) -> Self {
+        self | Self::from(if column == 0 { value << 40 } else { value })
+    }
+
     fn number(self) -> u128 {
         self
     }
@@ -101,11 +111,30 @@ impl Row for u128 {
     }
 }
 
-/// The rows of a block: two sorted lists without a common row.
+/// Two sorted lists without a common row, of a block or of a longer part of a sorted set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Block<R> {
+pub(super) struct Lists<R> {
     pub(super) puts: Vec<R>,
+    /// The rows that are marked as deleted.
     pub(super) marks: Vec<R>,
+}
+
+impl<R> Default for Lists<R> {
+    fn default() -> Self {
+        Self { puts: Vec::new(), marks: Vec::new() }
+    }
+}
+
+impl<R: Row> Lists<R> {
+    pub(super) fn len(&self) -> usize {
+        self.puts.len() + self.marks.len()
+    }
+
+    /// Adds rows that follow those before.
+    pub(super) fn extend(&mut self, (puts, marks): (&[R], &[R])) {
+        self.puts.extend_from_slice(puts);
+        self.marks.extend_from_slice(marks);
+    }
 }
 
 /// A block as it is stored, and what its directory says of it.
@@ -174,28 +203,63 @@ impl Measure {
     }
 }
 
-/// Packs sorted rows into blocks of at most `limit` bytes, with filters over their leading bits or without.
-pub(super) fn pack_rows<R: Row>(
-    mut puts: &[R],
-    mut marks: &[R],
+/// Packs sorted rows into blocks of at most `limit` bytes, as they come.
+pub(super) struct Packer<R> {
+    /// What comes is added here.
+    pub(super) waiting: Lists<R>,
     limit: usize,
+    /// Whether blocks have filters over the leading bits of their rows.
     filtered: bool,
-) -> Vec<Packed<R>> {
-    let mut blocks = Vec::new();
-    while !puts.is_empty() || !marks.is_empty() {
-        let (put_rows, mark_rows) = fit(puts, marks, limit);
-        let (block_puts, rest) = puts.split_at(put_rows);
-        puts = rest;
-        let (block_marks, rest) = marks.split_at(mark_rows);
-        marks = rest;
-        let mut block = encode(block_puts, block_marks, limit);
-        if filtered {
-            let leads = block_puts.iter().chain(block_marks).map(|row| row.lead());
-            block.filter = Filter::new(leads, block_puts.len() + block_marks.len(), MAX_BLOCK_LINES);
-        }
-        blocks.push(block);
+    blocks: Vec<Packed<R>>,
+}
+
+impl<R: Row> Packer<R> {
+    pub(super) fn new(limit: usize, filtered: bool) -> Self {
+        Self { waiting: Lists::default(), limit, filtered, blocks: Vec::new() }
     }
-    blocks
+
+    /// Makes blocks of what waits, if it is enough for many; rows that do not fill a block wait on.
+    pub(super) fn settle(&mut self) {
+        // Of the last block, which is not full, the work is done again.
+        const BLOCKS: usize = 32;
+        if self.waiting.len() * R::BYTES >= BLOCKS * self.limit {
+            self.pack(false);
+        }
+    }
+
+    /// Takes the blocks made so far.
+    pub(super) fn take_blocks(&mut self) -> Vec<Packed<R>> {
+        std::mem::take(&mut self.blocks)
+    }
+
+    /// Makes blocks of all that waits, and ends.
+    pub(super) fn finish(mut self) -> Vec<Packed<R>> {
+        self.pack(true);
+        self.blocks
+    }
+
+    fn pack(&mut self, to_the_end: bool) {
+        let (mut puts, mut marks) = (self.waiting.puts.as_slice(), self.waiting.marks.as_slice());
+        while !puts.is_empty() || !marks.is_empty() {
+            let (put_rows, mark_rows) = fit(puts, marks, self.limit);
+            if !to_the_end && (put_rows, mark_rows) == (puts.len(), marks.len()) {
+                break;
+            }
+            let (block_puts, rest) = puts.split_at(put_rows);
+            puts = rest;
+            let (block_marks, rest) = marks.split_at(mark_rows);
+            marks = rest;
+            let mut block = encode(block_puts, block_marks, self.limit);
+            if self.filtered {
+                let leads = block_puts.iter().chain(block_marks).map(|row| row.lead());
+                block.filter = Filter::new(leads, block_puts.len() + block_marks.len(), MAX_BLOCK_LINES);
+            }
+            self.blocks.push(block);
+        }
+        let (puts_left, marks_left) = (puts.len(), marks.len());
+        self.waiting.puts.drain(..self.waiting.puts.len() - puts_left);
+        self.waiting.marks.drain(..self.waiting.marks.len() - marks_left);
+    }
 }
 
 /// How many of each list the next block holds.
@@ -274,43 +338,46 @@ fn decode_packed(fields: &mut Fields<'_>, count: usize, each: impl FnMut(u64)) -
     Ok(())
 }
 
-/// The rows of a block.
-pub(super) fn decode<R: Row>(bytes: &[u8]) -> Result<Block<R>, Problem> {
+/// Adds the rows of a block to others that come before them. What is added by a block that is refused means nothing.
+pub(super) fn decode<R: Row>(bytes: &[u8], rows: &mut Lists<R>) -> Result<(), Problem> {
     let mut fields = Fields(bytes);
     match fields.take()? {
         [KIND, VERSION] => {}
         [KIND, _] => return Err("it has a version this release does not know"),
         _ => return Err("another kind of value was expected"),
     }
-    let puts = decode_list(&mut fields)?;
-    let marks = decode_list(&mut fields)?;
-    fields.finish()?;
-    Ok(Block { puts, marks })
+    decode_list(&mut fields, &mut rows.puts)?;
+    decode_list(&mut fields, &mut rows.marks)?;
+    fields.finish()
 }
 
-fn decode_list<R: Row>(fields: &mut Fields<'_>) -> Result<Vec<R>, Problem> {
+fn decode_list<R: Row>(fields: &mut Fields<'_>, rows: &mut Vec<R>) -> Result<(), Problem> {
     let count = usize::from(u16::from_le_bytes(fields.take()?));
     if count == 0 {
-        return Ok(Vec::new());
+        return Ok(());
     }
     if count > MAX_ROWS {
         return Err("it claims more rows than a block has");
     }
+    let first = rows.len();
+    rows.reserve(count);
     let mut lead = u64::from_le_bytes(fields.take()?);
-    let mut leads = Vec::with_capacity(count);
-    leads.push(lead);
+    rows.push(R::join(lead, [0; 2]));
     // A block whose checksum is right does not wrap; one whose checksum is not is never decoded.
     decode_packed(fields, count - 1, |gap| {
         lead = lead.wrapping_add(gap);
-        leads.push(lead);
+        rows.push(R::join(lead, [0; 2]));
     })?;
-    if R::COLUMNS == 0 {
-        return Ok(leads.into_iter().map(|lead| R::join(lead, [0; 2])).collect());
+    for column in 0..R::COLUMNS {
+        let mut list = rows[first..].iter_mut();
+        let low = u64::from_le_bytes(fields.take()?);
+        decode_packed(fields, count, |offset| {
+            if let Some(row) = list.next() {
+                *row = row.with_column(column, low.wrapping_add(offset));
+            }
+        })?;
     }
-    let first = decode_column(fields, count)?;
-    let second = decode_column(fields, count)?;
-    let columns = first.into_iter().zip(second).map(|(first, second)| [first, second]);
-    Ok(leads.into_iter().zip(columns).map(|(lead, columns)| R::join(lead, columns)).collect())
+    Ok(())
 }
 
 #[cfg(test)]
@@ -319,19 +386,30 @@ mod tests {
 
     use super::*;
 
-    fn read_back<R: Row>(puts: &[R], marks: &[R], limit: usize) -> Vec<Block<R>> {
+    fn pack_rows<R: Row>(puts: &[R], marks: &[R], limit: usize, filtered: bool) -> Vec<Packed<R>> {
+        let mut packer = Packer::new(limit, filtered);
+        packer.waiting.extend((puts, marks));
+        packer.finish()
+    }
+
+    fn decoded<R: Row>(bytes: &[u8]) -> Result<Lists<R>, Problem> {
+        let mut rows = Lists::default();
+        decode(bytes, &mut rows).map(|()| rows)
+    }
+
+    fn read_back<R: Row>(puts: &[R], marks: &[R], limit: usize) -> Vec<Lists<R>> {
         let blocks = pack_rows(puts, marks, limit, true);
         let mut low = None;
         for block in &blocks {
             assert!(block.bytes.len() <= limit, "{} bytes", block.bytes.len());
-            let rows: Block<R> = decode(&block.bytes).expect("a block of ours");
+            let rows: Lists<R> = decoded(&block.bytes).expect("a block of ours");
             assert_eq!((rows.puts.len(), rows.marks.len()), (block.puts.into(), block.marks.into()));
             assert!(rows.puts.iter().chain(&rows.marks).all(|&row| low.is_none_or(|low| row > low)));
             assert_eq!(rows.puts.last().max(rows.marks.last()), Some(&block.high));
             assert!(rows.puts.iter().chain(&rows.marks).all(|row| block.filter.passes(row.lead())));
             low = Some(block.high);
         }
-        blocks.iter().map(|block| decode(&block.bytes).expect("a block of ours")).collect()
+        blocks.iter().map(|block| decoded(&block.bytes).expect("a block of ours")).collect()
     }
 
     fn agree<R: Row>(rows: &std::collections::BTreeMap<R, bool>, limit: usize) {
@@ -352,6 +430,18 @@ mod tests {
             agree(&narrow, limit);
             agree(&wide.into_iter().map(|((a, b, c), put)| (u128::join(a, [b, c]), put)).collect(), limit);
         }
+    }
+
+    #[test]
+    fn rows_that_come_little_by_little_fill_their_blocks() {
+        let rows: Vec<u64> = (0..100_000).map(|i| i * 0x0123_4567_89ab).collect();
+        let mut packer = Packer::new(4080, false);
+        for part in rows.chunks(777) {
+            packer.waiting.extend((part, &[]));
+            packer.settle();
+        }
+        let count = packer.finish().len();
+        assert_eq!(count, pack_rows(&rows, &[], 4080, false).len());
     }
 
     #[test]
@@ -380,9 +470,9 @@ mod tests {
     fn what_is_cut_short_or_of_another_kind_is_refused() {
         let bytes = &pack_rows(&[1u64, 2, 900], &[3], 4080, false)[0].bytes;
         for length in 0..bytes.len() {
-            assert!(decode::<u64>(&bytes[..length]).is_err(), "{length} bytes");
+            assert!(decoded::<u64>(&bytes[..length]).is_err(), "{length} bytes");
         }
-        assert!(decode::<u64>(&[bytes.as_slice(), &[0]].concat()).is_err());
-        assert!(decode::<u64>(&[&[9], &bytes[1..]].concat()).is_err());
+        assert!(decoded::<u64>(&[bytes.as_slice(), &[0]].concat()).is_err());
+        assert!(decoded::<u64>(&[&[9], &bytes[1..]].concat()).is_err());
     }
 }

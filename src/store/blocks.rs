@@ -6,7 +6,7 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use redb::ReadOnlyTable;
 
-use super::block::{self, Block, Row, digest};
+use super::block::{self, Lists, Row, digest};
 use super::codec::Problem;
 use super::directory::Entry;
 use super::documents::DocumentBlock;
@@ -17,23 +17,23 @@ use crate::error::{Error, Result};
 /// A verified and decoded block.
 #[derive(Clone, Debug)]
 pub(super) enum Decoded {
-    Narrow(Arc<Block<u64>>),
-    Wide(Arc<Block<u128>>),
+    Narrow(Arc<Lists<u64>>),
+    Wide(Arc<Lists<u128>>),
     Documents(Arc<DocumentBlock>),
 }
 
 /// Rows of which decoded blocks are cached.
 pub(super) trait CachedRow: Row {
-    fn wrap(block: Arc<Block<Self>>) -> Decoded;
-    fn unwrap(decoded: Decoded) -> Option<Arc<Block<Self>>>;
+    fn wrap(block: Arc<Lists<Self>>) -> Decoded;
+    fn unwrap(decoded: Decoded) -> Option<Arc<Lists<Self>>>;
 }
 
 impl CachedRow for u64 {
-    fn wrap(block: Arc<Block<Self>>) -> Decoded {
+    fn wrap(block: Arc<Lists<Self>>) -> Decoded {
         Decoded::Narrow(block)
     }
 
-    fn unwrap(decoded: Decoded) -> Option<Arc<Block<Self>>> {
+    fn unwrap(decoded: Decoded) -> Option<Arc<Lists<Self>>> {
         match decoded {
             Decoded::Narrow(block) => Some(block),
             _ => None,
@@ -42,11 +42,11 @@ impl CachedRow for u64 {
 }
 
 impl CachedRow for u128 {
-    fn wrap(block: Arc<Block<Self>>) -> Decoded {
+    fn wrap(block: Arc<Lists<Self>>) -> Decoded {
         Decoded::Wide(block)
     }
 
-    fn unwrap(decoded: Decoded) -> Option<Arc<Block<Self>>> {
+    fn unwrap(decoded: Decoded) -> Option<Arc<Lists<Self>>> {
         match decoded {
             Decoded::Wide(block) => Some(block),
             _ => None,
@@ -88,33 +88,41 @@ pub(super) struct Blocks {
 
 impl Blocks {
     /// The rows of a block, kept in the cache.
-    pub(super) fn rows<R: CachedRow>(&self, set: &'static str, entry: &Entry<R>) -> Result<Arc<Block<R>>> {
+    pub(super) fn rows<R: CachedRow>(&self, set: &'static str, entry: &Entry<R>) -> Result<Arc<Lists<R>>> {
         if let Some(block) = self.cache.get(&entry.id).and_then(R::unwrap) {
             return Ok(block);
         }
-        let block = Arc::new(self.read_rows(set, entry)?);
+        let mut block = Lists::default();
+        self.read_rows(set, entry, &mut block)?;
+        let block = Arc::new(block);
         self.cache.insert(entry.id, R::wrap(block.clone()));
         Ok(block)
     }
 
-    /// The rows of a block that is about to be replaced, so that it is not worth caching.
-    pub(super) fn rows_once<R: CachedRow>(
+    /// Adds the rows of a block that is not worth caching to others that come before them.
+    pub(super) fn append_rows<R: CachedRow>(
         &self,
         set: &'static str,
         entry: &Entry<R>,
-    ) -> Result<Arc<Block<R>>> {
+        rows: &mut Lists<R>,
+    ) -> Result<()> {
         match self.cache.peek(&entry.id).and_then(R::unwrap) {
-            Some(block) => Ok(block),
-            None => self.read_rows(set, entry).map(Arc::new),
+            Some(block) => {
+                rows.extend((&block.puts, &block.marks));
+                Ok(())
+            }
+            None => self.read_rows(set, entry, rows),
         }
     }
 
-    fn read_rows<R: Row>(&self, set: &'static str, entry: &Entry<R>) -> Result<Block<R>> {
+    fn read_rows<R: Row>(&self, set: &'static str, entry: &Entry<R>, rows: &mut Lists<R>) -> Result<()> {
         self.read(set, entry, |bytes| {
-            let block: Block<R> = block::decode(bytes)?;
-            let counted = (block.puts.len(), block.marks.len()) == (entry.puts.into(), entry.marks.into());
-            let ends = block.puts.last().max(block.marks.last()) == Some(&entry.high);
-            if counted && ends { Ok(block) } else { Err("it is not the block its directory speaks of") }
+            let before = (rows.puts.len(), rows.marks.len());
+            block::decode(bytes, rows)?;
+            let (puts, marks) = (&rows.puts[before.0..], &rows.marks[before.1..]);
+            let counted = (puts.len(), marks.len()) == (entry.puts.into(), entry.marks.into());
+            let ends = puts.last().max(marks.last()) == Some(&entry.high);
+            if counted && ends { Ok(()) } else { Err("it is not the block its directory speaks of") }
         })
     }
 

@@ -83,7 +83,7 @@ impl<'a> Builder<'a> {
         documents.finish(&mut bulk)?;
         let mut repeated = Vec::new();
         let mut last: Option<u128> = None;
-        let mut writer = SetWriter::new(SetNumber::Wide(0));
+        let mut writer = SetWriter::new(SetNumber::Wide(0), &bulk);
         keys.finish(|rows| {
             for &row in rows {
                 if let Some(last) = last.replace(row).filter(|last| last >> 64 == row >> 64) {
@@ -93,11 +93,11 @@ impl<'a> Builder<'a> {
             writer.push(&mut bulk, rows)
         })?;
         writer.finish(&mut bulk)?;
-        let mut writer = SetWriter::new(SetNumber::Wide(1));
+        let mut writer = SetWriter::new(SetNumber::Wide(1), &bulk);
         postings.finish(|rows| writer.push(&mut bulk, rows))?;
         writer.finish(&mut bulk)?;
         for (table, sorter) in permuted.into_iter().enumerate() {
-            let mut writer = SetWriter::new(SetNumber::Narrow(1 + table));
+            let mut writer = SetWriter::new(SetNumber::Narrow(1 + table), &bulk);
             sorter.finish(|rows| writer.push(&mut bulk, rows))?;
             writer.finish(&mut bulk)?;
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tempfile::NamedTempFile;
 
-use super::block::{Packed, pack_rows};
+use super::block::{Packed, Packer};
 use super::directory::Entry;
 use super::documents::{DocumentBlock, Record, pack_documents};
 use super::engine::{self, Engine, open_error};
@@ -20,8 +20,6 @@ use crate::error::{Error, Result};
 
 /// So many bytes of blocks are written in one transaction of the engine.
 const BYTES_PER_TRANSACTION: usize = 64 << 20;
-/// So many rows are packed at a time.
-const ROWS_AT_A_TIME: usize = 1 << 16;
 /// So many bytes of documents are packed at a time.
 const DOCUMENT_BYTES_AT_A_TIME: usize = 4 << 20;
 
@@ -91,38 +89,27 @@ impl<'a> Bulk<'a> {
 /// The one level of a sorted set in a new file.
 pub(super) struct SetWriter<R> {
     number: SetNumber,
-    rows: Vec<R>,
+    packer: Packer<R>,
     entries: Vec<(Entry<R>, Filter)>,
 }
 
 impl<R: SetRow> SetWriter<R> {
-    pub(super) fn new(number: SetNumber) -> Self {
-        Self { number, rows: Vec::new(), entries: Vec::new() }
+    pub(super) fn new(number: SetNumber, bulk: &Bulk<'_>) -> Self {
+        let rules = R::set(&bulk.edit.state.sets, number).rules;
+        let packer = Packer::new(bulk.sizes.block_bytes, rules.filtered);
+        Self { number, packer, entries: Vec::new() }
     }
 
     /// Adds rows that follow those before.
     pub(super) fn push(&mut self, bulk: &mut Bulk<'_>, rows: &[R]) -> Result<()> {
-        self.rows.extend_from_slice(rows);
-        if self.rows.len() < ROWS_AT_A_TIME {
-            return Ok(());
-        }
-        let mut packed = self.pack(bulk);
-        // The last block may not be full yet.
-        let last = packed.pop().map_or(0, |block| usize::from(block.puts));
-        bulk.add(packed, &mut self.entries)?;
-        self.rows.drain(..self.rows.len() - last);
-        Ok(())
-    }
-
-    fn pack(&self, bulk: &Bulk<'_>) -> Vec<Packed<R>> {
-        let filtered = R::set(&bulk.edit.state.sets, self.number).rules.filtered;
-        pack_rows(&self.rows, &[], bulk.sizes.block_bytes, filtered)
+        self.packer.waiting.extend((rows, &[]));
+        self.packer.settle();
+        bulk.add(self.packer.take_blocks(), &mut self.entries)
     }
 
     /// Writes the rest and the directory.
     pub(super) fn finish(mut self, bulk: &mut Bulk<'_>) -> Result<()> {
-        let packed = self.pack(bulk);
-        bulk.add(packed, &mut self.entries)?;
+        bulk.add(self.packer.finish(), &mut self.entries)?;
         let chunk_entries = bulk.sizes.chunk_entries;
         let level = bulk.edit.take(Level::of_blocks(self.number.place(0), &self.entries, chunk_entries));
         if level.blocks() > 0 {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tempfile::NamedTempFile;
 
+use super::block::Lists;
 use super::blocks::Blocks;
 use super::bulk::{Bulk, DocumentsWriter, NewFile, SetWriter};
 use super::engine::Engine;
@@ -87,7 +88,7 @@ fn copy_set<R: SetRow>(
 ) -> Result<()> {
     let set = R::set(&view.state().sets, number);
     let reader = SetReader { set, overlay: None, blocks: view.blocks() };
-    let mut writer = SetWriter::new(number);
+    let mut writer = SetWriter::new(number, bulk);
     for range in reader.parts() {
         let rows = reader.rows(&range)?;
         writer.push(bulk, &rows)?;
@@ -123,8 +124,11 @@ pub(super) fn verify(copied: &View, original: &View) -> Result<()> {
 
 fn read_all<R: SetRow>(slot: Option<&Slot<R>>, set: &'static str, blocks: &Blocks) -> Result<()> {
     let Some(slot) = slot else { return Ok(()) };
+    let mut rows = Lists::default();
     for entry in slot.level.entries(0..usize::MAX) {
-        blocks.rows_once(set, entry)?;
+        blocks.append_rows(set, entry, &mut rows)?;
+        rows.puts.clear();
+        rows.marks.clear();
     }
     Ok(())
 }

@@ -11,11 +11,11 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use super::Sizes;
-use super::block::{Packed, Row, pack_rows};
+use super::block::{Lists, Packed, Packer, Row};
 use super::blocks::Blocks;
 use super::level::{Level, Place};
-use super::run::{Run, merge, part};
-use super::sorted_set::SortedSet;
+use super::run::{Run, merge_onto, part};
+use super::sorted_set::{Slot, SortedSet};
 use super::state::{Edit, SetNumber, SetRow, Sets, State, new_slot};
 use crate::error::Result;
 
@@ -93,8 +93,7 @@ struct Replacement<R> {
 
 /// Reads what a task asks for, as much as a step may take, and merges it.
 pub(super) fn prepare<R: SetRow>(sets: &Sets, blocks: &Blocks, task: Task, sizes: &Sizes) -> Result<Step<R>> {
-    let most = (sets.blocks(sizes.block_bytes) / STEP_PART).max(LEAST_STEP_BLOCKS);
-    let sizes = &Sizes { step_blocks: sizes.step_blocks.min(most as usize), ..*sizes };
+    let most = step_blocks(sets, sizes);
     let set = R::set(sets, task.set);
     let empty = Arc::new(Level::empty());
     let (upper, target) = match task.source {
@@ -102,36 +101,83 @@ pub(super) fn prepare<R: SetRow>(sets: &Sets, blocks: &Blocks, task: Task, sizes
         Source::Frozen => (None, &set.levels[0].level),
         Source::Level(index) => (Some(&set.levels[index]), &set.levels[index + 1].level),
     };
-    let lowest = set.levels.last().is_none_or(|last| Arc::ptr_eq(&last.level, target));
-    let (range, source, taken) = match upper {
+    let held = sizes.step_blocks.div_ceil(64);
+    let stream = |input| Stream {
+        set: set.name,
+        blocks,
+        input,
+        rows: Lists::default(),
+        taken: (0, 0),
+        held_blocks: held,
+        held_rows: held * sizes.block_bytes / R::BYTES,
+    };
+    let packer = || Packer::new(sizes.block_bytes, set.rules.filtered);
+    let (mut newer, from, end) = match upper {
         None => {
-            let run = set.frozen.clone().unwrap_or_else(|| Run::new(Vec::new(), Vec::new(), set.rules));
-            let first = [run.puts().first(), run.marks().first()].into_iter().flatten().min();
-            let low = first.copied().unwrap_or(R::MAX);
-            let high = run_end(&run, sizes).min(level_end(target, low, sizes));
-            let range = low..=high;
-            let taken = (part(run.puts(), &range).to_vec(), part(run.marks(), &range).to_vec());
-            (range, None, taken)
+            let run = set.frozen.as_ref();
+            let end = run.map_or(R::MAX, |run| run_end(run, most * sizes.block_bytes / R::BYTES));
+            let (puts, marks) = run.map_or((&[][..], &[][..]), |run| (run.puts(), run.marks()));
+            (stream(Input::Run(puts, marks)), R::MIN, end)
         }
-        Some(slot) => {
-            let high = level_end(&slot.level, slot.next, sizes).min(level_end(target, slot.next, sizes));
-            let range = slot.next..=high;
-            let (source, taken) = take(set, &slot.level, blocks, &range, sizes)?;
-            (range, Some(source), taken)
+        Some(Slot { level, next, .. }) => {
+            (stream(Input::level(level, *next..=R::MAX)), *next, level_end(level, *next, most))
         }
     };
-    let target = merge_into(set, target, blocks, &range, &taken, lowest, sizes)?;
-    Ok(Step { task, next: range.end().next(), source, target })
+    // Rows of the source that stay in it: in the first block before the range of this step, in the last behind it.
+    let mut staying = packer();
+    newer.fill()?;
+    staying.waiting.extend(newer.take_below(from));
+    let Some(low) = newer.first() else {
+        // There is nothing from there on, so that the next step begins at the first row again.
+        let nothing = target.blocks()..target.blocks();
+        let target = Replacement { old: nothing, new: Vec::new() };
+        return Ok(Step { task, next: None, source: None, target });
+    };
+    let high = end.min(level_end(target, low, most));
+    newer.input.end_at(high);
+    let source_end = newer.input.places().end;
+    let older = Input::level(target, low..=high);
+    let replaced = older.places();
+    let mut older = stream(older);
+    let lowest = set.levels.last().is_none_or(|last| Arc::ptr_eq(&last.level, target));
+    let mut merged = packer();
+    loop {
+        newer.fill()?;
+        older.fill()?;
+        let known = newer.known().min(older.known());
+        // Of the source, what is behind the range stays.
+        let part = newer.take_through(known.min(high));
+        merge_onto(part, older.take_through(known), set.rules.life, &mut merged.waiting);
+        if lowest {
+            // There is nothing left that they could take away.
+            merged.waiting.marks.clear();
+        }
+        merged.settle();
+        if known == R::MAX {
+            break;
+        }
+    }
+    let source = upper.map(|slot| {
+        staying.waiting.extend(newer.take_through(R::MAX));
+        Replacement { old: slot.level.find(from)..source_end, new: staying.finish() }
+    });
+    let target = Replacement { old: replaced, new: merged.finish() };
+    Ok(Step { task, next: high.next(), source, target })
+}
+
+/// How many blocks of a level a step reads.
+fn step_blocks(sets: &Sets, sizes: &Sizes) -> usize {
+    let most = (sets.blocks(sizes.block_bytes) / STEP_PART).max(LEAST_STEP_BLOCKS);
+    sizes.step_blocks.min(most as usize)
 }
 
 /// The last row that a step from `low` on may take, so that it reads only so many blocks of a level.
-fn level_end<R: Row>(level: &Level<R>, low: R, sizes: &Sizes) -> R {
-    level.entry(level.find(low) + sizes.step_blocks - 1).map_or(R::MAX, |entry| entry.high)
+fn level_end<R: Row>(level: &Level<R>, low: R, most: usize) -> R {
+    level.entry(level.find(low) + most - 1).map_or(R::MAX, |entry| entry.high)
 }
 
-/// The last row that a step may take of a run, by the same measure.
-fn run_end<R: Row>(run: &Run<R>, sizes: &Sizes) -> R {
-    let rows = sizes.step_blocks * sizes.block_bytes / R::BYTES;
+/// The last row that a step may take of a run, so that it takes about so many.
+fn run_end<R: Row>(run: &Run<R>, rows: usize) -> R {
     let end = |rows_of: &[R]| rows_of.get(rows).copied().unwrap_or(R::MAX);
     end(run.puts()).min(end(run.marks()))
 }
@@ -141,64 +187,112 @@ fn places<R: Row>(level: &Level<R>, range: &RangeInclusive<R>) -> Range<Place> {
     level.find(*range.start())..level.blocks().min(level.find(*range.end()) + 1)
 }
 
-/// The rows of some blocks, one after the other.
-fn read<R: SetRow>(
-    set: &SortedSet<R>,
-    level: &Level<R>,
-    blocks: &Blocks,
-    old: &Range<Place>,
-) -> Result<(Vec<R>, Vec<R>)> {
-    let (from, to) = (level.rows_before(old.start), level.rows_before(old.end));
-    let mut puts = Vec::with_capacity((to.0 - from.0) as usize);
-    let mut marks = Vec::with_capacity((to.1 - from.1) as usize);
-    for entry in level.entries(old.clone()) {
-        let block = blocks.rows_once(set.name, entry)?;
-        puts.extend_from_slice(&block.puts);
-        marks.extend_from_slice(&block.marks);
-    }
-    Ok((puts, marks))
+/// Rows in order, of which a few at a time are held, so that they stay in the processor's cache.
+struct Stream<'a, R> {
+    set: &'static str,
+    blocks: &'a Blocks,
+    /// What is still to come.
+    input: Input<'a, R>,
+    /// What is held, of which so many puts and marks are taken.
+    rows: Lists<R>,
+    taken: (usize, usize),
+    /// How much is held at least, if there is as much.
+    held_blocks: usize,
+    held_rows: usize,
 }
 
-type Lists<R> = (Vec<R>, Vec<R>);
-
-/// Takes the rows of a range away from a level.
-fn take<R: SetRow>(
-    set: &SortedSet<R>,
-    level: &Level<R>,
-    blocks: &Blocks,
-    range: &RangeInclusive<R>,
-    sizes: &Sizes,
-) -> Result<(Replacement<R>, Lists<R>)> {
-    let old = places(level, range);
-    let (puts, marks) = read(set, level, blocks, &old)?;
-    let split = |rows: Vec<R>| -> Lists<R> { rows.into_iter().partition(|row| range.contains(row)) };
-    let ((puts, kept_puts), (marks, kept_marks)) = (split(puts), split(marks));
-    let new = pack_rows(&kept_puts, &kept_marks, sizes.block_bytes, set.rules.filtered);
-    Ok((Replacement { old, new }, (puts, marks)))
+enum Input<'a, R> {
+    /// Puts and marks.
+    Run(&'a [R], &'a [R]),
+    /// Some blocks, and the last row of the one before them.
+    Level(&'a Level<R>, Range<Place>),
 }
 
-/// Merges rows of a range over those of a level.
-fn merge_into<R: SetRow>(
-    set: &SortedSet<R>,
-    level: &Level<R>,
-    blocks: &Blocks,
-    range: &RangeInclusive<R>,
-    newer: &Lists<R>,
-    lowest: bool,
-    sizes: &Sizes,
-) -> Result<Replacement<R>> {
-    if newer.0.is_empty() && newer.1.is_empty() {
-        let nothing = level.find(*range.start());
-        return Ok(Replacement { old: nothing..nothing, new: Vec::new() });
+impl<'a, R: Row> Input<'a, R> {
+    fn level(level: &'a Level<R>, range: RangeInclusive<R>) -> Self {
+        Self::Level(level, places(level, &range))
     }
-    let old = places(level, range);
-    let older = read(set, level, blocks, &old)?;
-    let (puts, mut marks) = merge((&newer.0, &newer.1), (&older.0, &older.1), set.rules.life);
-    if lowest {
-        // There is nothing left that they could take away.
-        marks.clear();
+
+    fn places(&self) -> Range<Place> {
+        match self {
+            Self::Run(..) => 0..0,
+            Self::Level(_, places) => places.clone(),
+        }
     }
-    Ok(Replacement { old, new: pack_rows(&puts, &marks, sizes.block_bytes, set.rules.filtered) })
+
+    /// Leaves out what comes after `high`, but for the rest of its block.
+    fn end_at(&mut self, high: R) {
+        match self {
+            Self::Run(puts, marks) => {
+                *puts = part(puts, &(R::MIN..=high));
+                *marks = part(marks, &(R::MIN..=high));
+            }
+            Self::Level(level, places) => places.end = places.end.min(level.find(high) + 1).max(places.start),
+        }
+    }
+}
+
+impl<R: SetRow> Stream<'_, R> {
+    /// Holds some more, as long as there are any.
+    fn fill(&mut self) -> Result<()> {
+        self.rows.puts.drain(..self.taken.0);
+        self.rows.marks.drain(..self.taken.1);
+        self.taken = (0, 0);
+        if self.rows.len() >= self.held_rows {
+            return Ok(());
+        }
+        match &mut self.input {
+            Input::Run(puts, marks) => {
+                let end = |rows: &[R]| rows.get(self.held_rows).copied().unwrap_or(R::MAX);
+                let end = end(puts).min(end(marks));
+                let (more_puts, more_marks) = (part(puts, &(R::MIN..=end)), part(marks, &(R::MIN..=end)));
+                self.rows.extend((more_puts, more_marks));
+                (*puts, *marks) = (&puts[more_puts.len()..], &marks[more_marks.len()..]);
+            }
+            Input::Level(level, places) => {
+                let more = places.start..places.end.min(places.start + self.held_blocks);
+                places.start = more.end;
+                for entry in level.entries(more) {
+                    self.blocks.append_rows(self.set, entry, &mut self.rows)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Up to which row everything is held.
+    fn known(&self) -> R {
+        let more = match &self.input {
+            Input::Run(puts, marks) => !puts.is_empty() || !marks.is_empty(),
+            Input::Level(_, places) => !places.is_empty(),
+        };
+        let last = self.rows.puts.last().max(self.rows.marks.last());
+        if more { last.copied().unwrap_or(R::MIN) } else { R::MAX }
+    }
+
+    /// The first row held.
+    fn first(&self) -> Option<R> {
+        let (puts, marks) = (&self.rows.puts[self.taken.0..], &self.rows.marks[self.taken.1..]);
+        [puts.first(), marks.first()].into_iter().flatten().min().copied()
+    }
+
+    /// Takes the rows before one.
+    fn take_below(&mut self, row: R) -> (&[R], &[R]) {
+        self.take(|it| it < row)
+    }
+
+    /// Takes the rows up to one.
+    fn take_through(&mut self, row: R) -> (&[R], &[R]) {
+        self.take(|it| it <= row)
+    }
+
+    fn take(&mut self, belongs: impl Fn(R) -> bool) -> (&[R], &[R]) {
+        let (puts, marks) = (&self.rows.puts[self.taken.0..], &self.rows.marks[self.taken.1..]);
+        let puts = &puts[..puts.partition_point(|&row| belongs(row))];
+        let marks = &marks[..marks.partition_point(|&row| belongs(row))];
+        self.taken = (self.taken.0 + puts.len(), self.taken.1 + marks.len());
+        (puts, marks)
+    }
 }
 
 /// Whether the frozen run is to go into a new first level, because the one there is has become too large for it.

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::Sizes;
-use super::block::{Packed, pack_rows};
+use super::block::{Packed, Packer};
 use super::blocks::Blocks;
 use super::documents::{DocumentBlock, pack_documents};
 use super::level::Place;
@@ -143,17 +143,17 @@ fn forget(
     let set = state.sets.dead();
     let level = &set.levels[set.levels.len() - 1].level;
     let first = level.find(low);
-    let mut rest = Vec::new();
+    let mut packer = Packer::new(sizes.block_bytes, set.rules.filtered);
     let mut place = first;
     while let Some(entry) = level.entry(place) {
         let block = blocks.rows(set.name, entry)?;
-        rest.extend(block.puts.iter().filter(|&&row| row < low || row > high));
+        packer.waiting.puts.extend(block.puts.iter().filter(|&&row| row < low || row > high));
         place += 1;
         if entry.high >= high {
             break;
         }
     }
-    Ok((first..place, pack_rows(&rest, &[], sizes.block_bytes, set.rules.filtered)))
+    Ok((first..place, packer.finish()))
 }
 
 /// Makes what was prepared part of an edit of the state it was prepared against, or of a later one with the same levels

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::block::Row;
+use super::block::{Lists, Row};
 use super::filter::Filter;
 
 /// What a row can live through.
@@ -95,8 +95,8 @@ impl<R: Row> Run<R> {
 
     /// This run over an older one, as one.
     pub(super) fn over(&self, older: &Self, rules: Rules) -> Self {
-        let (puts, marks) = merge((self.puts(), self.marks()), (older.puts(), older.marks()), rules.life);
-        Self::new(puts, marks, rules)
+        let merged = merge((self.puts(), self.marks()), (older.puts(), older.marks()), rules.life);
+        Self::new(merged.puts, merged.marks, rules)
     }
 }
 
@@ -107,26 +107,37 @@ pub(super) fn part<'a, R: Row>(rows: &'a [R], range: &RangeInclusive<R>) -> &'a 
     &rows[..rows.partition_point(|row| row <= range.end())]
 }
 
-/// Puts and marks of a newer list over those of an older one.
-pub(super) fn merge<R: Row>(newer: (&[R], &[R]), older: (&[R], &[R]), life: Life) -> (Vec<R>, Vec<R>) {
+/// Adds puts and marks of a newer source over those of an older one to rows that come before them.
+pub(super) fn merge_onto<R: Row>(
+    newer: (&[R], &[R]),
+    older: (&[R], &[R]),
+    life: Life,
+    merged: &mut Lists<R>,
+) {
     let kept = difference(older.0, newer.1);
-    let puts = union(newer.0, kept.as_deref().unwrap_or(older.0));
-    let marks = match life {
+    union_onto(newer.0, kept.as_deref().unwrap_or(older.0), &mut merged.puts);
+    match life {
         Life::Repeated => {
             let kept = difference(older.1, newer.0);
-            union(newer.1, kept.as_deref().unwrap_or(older.1))
+            union_onto(newer.1, kept.as_deref().unwrap_or(older.1), &mut merged.marks);
         }
         Life::Once => {
             let kept = difference(newer.1, older.0);
-            union(kept.as_deref().unwrap_or(newer.1), older.1)
+            union_onto(kept.as_deref().unwrap_or(newer.1), older.1, &mut merged.marks);
         }
-    };
-    (puts, marks)
+    }
 }
 
-/// The rows of either list, each once.
-fn union<R: Row>(a: &[R], b: &[R]) -> Vec<R> {
-    let mut all = Vec::with_capacity(a.len() + b.len());
+/// Puts and marks of a newer source over those of an older one.
+pub(super) fn merge<R: Row>(newer: (&[R], &[R]), older: (&[R], &[R]), life: Life) -> Lists<R> {
+    let mut merged = Lists::default();
+    merge_onto(newer, older, life, &mut merged);
+    merged
+}
+
+/// Adds the rows of either list, each once.
+fn union_onto<R: Row>(a: &[R], b: &[R], all: &mut Vec<R>) {
+    all.reserve(a.len() + b.len());
     let (mut i, mut j) = (0, 0);
     while let (Some(&x), Some(&y)) = (a.get(i), b.get(j)) {
         // Without branches, which random rows would make unpredictable.
@@ -136,7 +147,6 @@ fn union<R: Row>(a: &[R], b: &[R]) -> Vec<R> {
     }
     all.extend(&a[i..]);
     all.extend(&b[j..]);
-    all
 }
 
 /// The rows of `a` that are not in `b`, or `None` if that is all of them.

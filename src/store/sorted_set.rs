@@ -7,7 +7,7 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::block::{Block, Row};
+use super::block::{Lists, Row};
 use super::blocks::{Blocks, CachedRow};
 use super::directory::Entry;
 use super::level::{Level, Place};
@@ -85,7 +85,7 @@ impl<R: CachedRow> SetReader<'_, R> {
         })
     }
 
-    fn block(&self, entry: &Entry<R>) -> Result<Arc<Block<R>>> {
+    fn block(&self, entry: &Entry<R>) -> Result<Arc<Lists<R>>> {
         self.blocks.rows(self.set.name, entry)
     }
 
@@ -141,26 +141,25 @@ impl<R: CachedRow> SetReader<'_, R> {
             rows.dedup();
             rows
         };
-        let mut newer = (sorted(puts), sorted(marks));
+        let mut newer = Lists { puts: sorted(puts), marks: sorted(marks) };
         let life = self.set.rules.life;
         for run in self.runs() {
             let older = (part(run.puts(), range), part(run.marks(), range));
-            newer = merge((&newer.0, &newer.1), older, life);
+            newer = merge((&newer.puts, &newer.marks), older, life);
         }
         for slot in &self.set.levels {
             let level = &slot.level;
-            let (mut puts, mut marks) = (Vec::new(), Vec::new());
+            let mut older = Lists::default();
             for entry in level.entries(level.find(*range.start())..usize::MAX) {
-                let block = self.blocks.rows_once(self.set.name, entry)?;
-                puts.extend_from_slice(part(&block.puts, range));
-                marks.extend_from_slice(part(&block.marks, range));
+                self.blocks.append_rows(self.set.name, entry, &mut older)?;
                 if entry.high >= *range.end() {
                     break;
                 }
             }
-            newer = merge((&newer.0, &newer.1), (&puts, &marks), life);
+            let older = (part(&older.puts, range), part(&older.marks, range));
+            newer = merge((&newer.puts, &newer.marks), older, life);
         }
-        Ok(newer.0)
+        Ok(newer.puts)
     }
 
     /// How many rows of a range are in the set, if rows live [`once`](super::run::Life::Once): puts less marks, whatever the length of
@@ -182,7 +181,7 @@ impl<R: CachedRow> SetReader<'_, R> {
         let first = level.find(*range.start());
         let Some(entry) = level.entry(first) else { return Ok(0) };
         let block = self.block(entry)?;
-        let count = |block: &Block<R>, range: &RangeInclusive<R>| {
+        let count = |block: &Lists<R>, range: &RangeInclusive<R>| {
             part(&block.puts, range).len() as i64 - part(&block.marks, range).len() as i64
         };
         let mut sum = count(&block, range);
@@ -260,7 +259,7 @@ struct Backward<'a, R> {
 
 enum Rows<'a, R> {
     Lists(&'a [R], &'a [R]),
-    Block(Arc<Block<R>>),
+    Block(Arc<Lists<R>>),
 }
 
 impl<R> Rows<'_, R> {
