@@ -111,7 +111,7 @@ pub(super) fn verify(copied: &View, original: &View) -> Result<()> {
         }
     }
     let documents = &new.documents;
-    for entry in documents.entries(0..usize::MAX) {
+    for entry in documents.entries(documents.all()) {
         copied.blocks().documents_once(entry)?;
     }
     let counted = (new.documents.rows().0, new.sets.rows(SetNumber::Wide(0)));
@@ -125,7 +125,7 @@ pub(super) fn verify(copied: &View, original: &View) -> Result<()> {
 fn read_all<R: SetRow>(slot: Option<&Slot<R>>, set: &'static str, blocks: &Blocks) -> Result<()> {
     let Some(slot) = slot else { return Ok(()) };
     let mut rows = Lists::default();
-    for entry in slot.level.entries(0..usize::MAX) {
+    for entry in slot.level.entries(slot.level.all()) {
         blocks.append_rows(set, entry, &mut rows)?;
         rows.puts.clear();
         rows.marks.clear();

@@ -5,8 +5,6 @@
 //! a stale or foreign one is found out. A chunk is stored in one row of the table `directory`; the checksums of the
 //! chunks of a level add up to its *sum*, which the meta table keeps, so a missing or stale chunk is found at opening.
 
-use std::sync::Arc;
-
 use super::block::Row;
 use super::codec::{self, Fields, Kind, Problem};
 use super::filter::{self, LINE_BYTES, Line};
@@ -34,7 +32,7 @@ pub(super) struct Chunk<R> {
     /// Where the lines of each filter begin; then where the last ends.
     first_lines: Vec<u16>,
     /// The filters of all blocks, one after the other.
-    lines: Arc<[Line]>,
+    lines: Box<[Line]>,
     /// Rows put and marked by the entries before each, and by all.
     before: Vec<(u32, u32)>,
     /// The checksum of the chunk as stored.
@@ -102,7 +100,7 @@ impl<R: Row> Chunk<R> {
     fn with_sums(
         entries: Vec<Entry<R>>,
         counts: impl Iterator<Item = u16>,
-        lines: Arc<[Line]>,
+        lines: Box<[Line]>,
         checksum: u64,
     ) -> Self {
         let mut before = Vec::with_capacity(entries.len() + 1);
@@ -127,19 +125,12 @@ impl<R: Row> Chunk<R> {
 
     /// The entries with their filters.
     pub(super) fn filtered(&self) -> impl Iterator<Item = Filtered<'_, R>> {
-        self.entries.iter().enumerate().map(|(i, entry)| {
-            let (first, end) = self.lines_of(i);
-            (*entry, &self.lines[usize::from(first)..usize::from(end)])
-        })
+        self.entries.iter().enumerate().map(|(i, entry)| (*entry, self.filter_of(i)))
     }
 
-    /// Which lines the filter of an entry has.
-    pub(super) fn lines_of(&self, entry: usize) -> (u16, u16) {
-        (self.first_lines[entry], self.first_lines[entry + 1])
-    }
-
-    pub(super) fn lines(&self) -> &Arc<[Line]> {
-        &self.lines
+    /// The filter of a block.
+    pub(super) fn filter_of(&self, entry: usize) -> &[Line] {
+        &self.lines[self.first_lines[entry].into()..self.first_lines[entry + 1].into()]
     }
 
     /// The last row of its last block.

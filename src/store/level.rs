@@ -1,42 +1,45 @@
 //! Levels: one sorted run of blocks each, with its directory in memory and an index that finds a block by a row.
+//!
+//! What depends on the number of blocks is in the chunks, which commits share; what depends on the number of chunks is made anew
+//! by each change, so that a commit of one document stays cheap beside a hundred million.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::block::Row;
 use super::directory::{Chunk, ChunkKey, Entry, Filtered, cut};
-use super::filter::{self, Filter, Line};
+use super::filter::{self, Filter};
 
-/// The place of a block in its level: how many blocks come before it.
-pub(super) type Place = usize;
+/// The place of a block in its level; ordered as the blocks are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    chunk: usize,
+    entry: usize,
+}
 
 /// One sorted run of blocks.
 #[derive(Debug)]
 pub(super) struct Level<R> {
-    chunks: Vec<Arc<Chunk<R>>>,
-    /// Rows put and marked in the chunks before each, and in all.
-    before: Vec<(u64, u64)>,
-    /// The filters of each chunk.
-    lines: Vec<Arc<[Line]>>,
-    /// The last row of each block.
-    highs: Vec<R>,
-    /// Where the entry of each block is.
-    spots: Vec<Spot>,
+    chunks: Vec<Top<R>>,
     prefixes: Prefixes,
-    /// How much memory the chunks take.
-    chunk_bytes: usize,
+    /// How many blocks there are.
+    blocks: usize,
+    /// How many rows are put and marked.
+    rows: (u64, u64),
+    memory_bytes: usize,
 }
 
-/// Where the entry of a block is, and its filter among those of the chunk.
-#[derive(Clone, Copy, Debug)]
-struct Spot {
-    chunk: u32,
-    entry: u16,
-    first_line: u16,
-    end_line: u16,
+/// A chunk, with what is needed of it to find a block.
+#[derive(Clone, Debug)]
+struct Top<R> {
+    /// Its last row.
+    high: R,
+    chunk: Arc<Chunk<R>>,
+    /// Rows put and marked in the chunks before.
+    before: (u64, u64),
 }
 
-/// For each value of a few leading bits, how many blocks end before the rows that begin with them.
+/// For each value of a few leading bits, how many chunks end before the rows that begin with them.
 #[derive(Debug)]
 struct Prefixes {
     starts: Vec<u32>,
@@ -44,110 +47,152 @@ struct Prefixes {
 }
 
 impl Prefixes {
-    /// About one block for each value, if rows are evenly spread.
-    fn new<R: Row>(highs: &[R]) -> Self {
-        let bits = highs.len().max(2).ilog2();
+    /// One to two chunks for each value, if rows are evenly spread.
+    fn new<R: Row>(chunks: &[Top<R>]) -> Self {
+        let bits = chunks.len().max(2).ilog2();
         let shift = u64::BITS - bits;
         let mut starts = Vec::with_capacity((1 << bits) + 1);
-        for (place, high) in highs.iter().enumerate() {
-            let prefix = (high.lead() >> shift) as usize;
+        for (i, chunk) in chunks.iter().enumerate() {
+            let prefix = (chunk.high.lead() >> shift) as usize;
             if prefix >= starts.len() {
-                starts.resize(prefix + 1, place as u32);
+                starts.resize(prefix + 1, i as u32);
             }
         }
-        starts.resize((1 << bits) + 1, highs.len() as u32);
+        starts.resize((1 << bits) + 1, chunks.len() as u32);
         Self { starts, shift }
     }
 
-    /// The places among which the first block is that ends at a row or after it, if it is not the one behind them.
-    fn around(&self, lead: u64) -> Range<Place> {
+    /// The chunks among which the first is that ends at a row or after it, if it is not the one behind them.
+    fn around(&self, lead: u64) -> Range<usize> {
         let prefix = (lead >> self.shift) as usize;
         self.starts[prefix] as usize..self.starts[prefix + 1] as usize
     }
 }
 
 impl<R: Row> Level<R> {
-    pub(super) fn new(chunks: Vec<Arc<Chunk<R>>>) -> Self {
-        let highs = chunks.iter().flat_map(|chunk| chunk.entries().iter().map(|entry| entry.high)).collect();
-        let spots = chunks.iter().enumerate().flat_map(|(i, chunk)| spots(i, chunk)).collect();
-        Self::with_index(chunks, highs, spots)
+    pub(super) fn new(chunks: impl IntoIterator<Item = Arc<Chunk<R>>>) -> Self {
+        let (mut before, mut blocks, mut memory_bytes) = ((0, 0), 0, 0);
+        let top = |chunk: Arc<Chunk<R>>| {
+            let top = Top { high: chunk.high(), before, chunk };
+            let rows = top.chunk.rows();
+            before = (before.0 + u64::from(rows.0), before.1 + u64::from(rows.1));
+            blocks += top.chunk.entries().len();
+            memory_bytes += top.chunk.memory_bytes() + size_of::<Top<R>>() + 2 * size_of::<u32>();
+            top
+        };
+        let chunks: Vec<Top<R>> = chunks.into_iter().map(top).collect();
+        Self { prefixes: Prefixes::new(&chunks), chunks, blocks, rows: before, memory_bytes }
     }
 
     pub(super) fn empty() -> Self {
-        Self::new(Vec::new())
+        Self::new([])
     }
 
     /// A level of new blocks, and the chunks of its directory as they are stored.
     pub(super) fn of_blocks(place: u16, blocks: &[(Entry<R>, Filter)], most: usize) -> Splice<R> {
-        Self::empty().splice(place, 0..0, blocks, most)
-    }
-
-    fn with_index(chunks: Vec<Arc<Chunk<R>>>, highs: Vec<R>, spots: Vec<Spot>) -> Self {
-        let mut before = Vec::with_capacity(chunks.len() + 1);
-        let mut sum = (0, 0);
-        before.push(sum);
-        for chunk in &chunks {
-            let rows = chunk.rows();
-            sum = (sum.0 + u64::from(rows.0), sum.1 + u64::from(rows.1));
-            before.push(sum);
-        }
-        let lines = chunks.iter().map(|chunk| chunk.lines().clone()).collect();
-        let chunk_bytes = chunks.iter().map(|chunk| chunk.memory_bytes()).sum();
-        Self { chunks, before, lines, prefixes: Prefixes::new(&highs), highs, spots, chunk_bytes }
+        let level = Self::empty();
+        level.splice(place, level.end()..level.end(), blocks, most)
     }
 
     /// The checksums of all chunks, added up.
     pub(super) fn sum(&self) -> u64 {
-        self.chunks.iter().fold(self.chunks.len() as u64, |sum, chunk| sum.wrapping_add(chunk.checksum()))
+        let sums = self.chunks.iter().map(|top| top.chunk.checksum());
+        sums.fold(self.chunks.len() as u64, u64::wrapping_add)
     }
 
     /// How many blocks there are.
     pub(super) fn blocks(&self) -> usize {
-        self.spots.len()
+        self.blocks
     }
 
     /// How much memory the directory takes.
     pub(super) fn memory_bytes(&self) -> usize {
-        let block = size_of::<R>() + size_of::<Spot>() + 2 * size_of::<u32>();
-        self.chunk_bytes + self.chunks.len() * 40 + self.blocks() * block
+        self.memory_bytes
     }
 
     /// How many rows it puts and how many it marks.
     pub(super) fn rows(&self) -> (u64, u64) {
-        self.before.last().copied().unwrap_or_default()
+        self.rows
     }
 
-    /// The first block that ends at `row` or after it; past the last block where there is none.
+    /// The place of the first block, and the one behind the last.
+    pub(super) fn all(&self) -> Range<Place> {
+        Place { chunk: 0, entry: 0 }..self.end()
+    }
+
+    /// The place behind the last block.
+    pub(super) fn end(&self) -> Place {
+        Place { chunk: self.chunks.len(), entry: 0 }
+    }
+
+    /// The first block that ends at `row` or after it; the end where there is none.
     pub(super) fn find(&self, row: R) -> Place {
         let around = self.prefixes.around(row.lead());
-        around.start + self.highs[around].partition_point(|&high| high < row)
+        let chunk = around.start + self.chunks[around].partition_point(|top| top.high < row);
+        let entries = self.chunks.get(chunk).map_or(&[][..], |top| top.chunk.entries());
+        Place { chunk, entry: entries.partition_point(|entry| entry.high < row) }
     }
 
-    /// The entry of a block, or `None` past the last.
+    /// The places from the first block that may have rows from `row` on.
+    pub(super) fn from(&self, row: R) -> Range<Place> {
+        self.find(row)..self.end()
+    }
+
+    /// The place so many blocks after another, or the end.
+    pub(super) fn after(&self, place: Place, mut blocks: usize) -> Place {
+        let Place { mut chunk, mut entry } = place;
+        while let Some(top) = self.chunks.get(chunk) {
+            let left = top.chunk.entries().len() - entry;
+            if blocks < left {
+                return Place { chunk, entry: entry + blocks };
+            }
+            blocks -= left;
+            (chunk, entry) = (chunk + 1, 0);
+        }
+        self.end()
+    }
+
+    /// The place before, if there is one.
+    pub(super) fn before(&self, place: Place) -> Option<Place> {
+        if place.entry > 0 {
+            return Some(Place { entry: place.entry - 1, ..place });
+        }
+        let chunk = place.chunk.checked_sub(1)?;
+        Some(Place { chunk, entry: self.chunks[chunk].chunk.entries().len() - 1 })
+    }
+
+    /// The entry of a block; `None` at the end.
     pub(super) fn entry(&self, place: Place) -> Option<&Entry<R>> {
-        let spot = self.spots.get(place)?;
-        self.chunks[spot.chunk as usize].entries().get(usize::from(spot.entry))
+        self.chunks.get(place.chunk)?.chunk.entries().get(place.entry)
     }
 
-    /// The entries of some blocks, as far as they are there.
+    /// The entry of the last block.
+    pub(super) fn last(&self) -> Option<&Entry<R>> {
+        self.chunks.last()?.chunk.entries().last()
+    }
+
+    /// The entries of some blocks.
     pub(super) fn entries(&self, places: Range<Place>) -> impl Iterator<Item = &Entry<R>> {
-        places.map_while(|place| self.entry(place))
+        let last = (places.end.chunk + usize::from(places.end.entry > 0)).min(self.chunks.len());
+        (places.start.chunk..last).flat_map(move |chunk| {
+            let entries = self.chunks[chunk].chunk.entries();
+            let first = if chunk == places.start.chunk { places.start.entry } else { 0 };
+            let end = if chunk == places.end.chunk { places.end.entry } else { entries.len() };
+            &entries[first..end.max(first)]
+        })
     }
 
     /// Whether the first block that ends at `row` or after it may have rows of the same leading bits.
     pub(super) fn passes(&self, row: R) -> bool {
-        self.spots.get(self.find(row)).is_some_and(|spot| {
-            let lines = usize::from(spot.first_line)..usize::from(spot.end_line);
-            filter::passes(&self.lines[spot.chunk as usize][lines], row.lead())
-        })
+        let Place { chunk, entry } = self.find(row);
+        self.chunks.get(chunk).is_some_and(|top| filter::passes(top.chunk.filter_of(entry), row.lead()))
     }
 
     /// How many rows are put and marked before a block.
     pub(super) fn rows_before(&self, place: Place) -> (u64, u64) {
-        let Some(spot) = self.spots.get(place) else { return self.rows() };
-        let (puts, marks) = self.before[spot.chunk as usize];
-        let within = self.chunks[spot.chunk as usize].rows_before(spot.entry.into());
-        (puts + u64::from(within.0), marks + u64::from(within.1))
+        let Some(top) = self.chunks.get(place.chunk) else { return self.rows };
+        let (puts, marks) = top.chunk.rows_before(place.entry);
+        (top.before.0 + u64::from(puts), top.before.1 + u64::from(marks))
     }
 
     /// Puts new blocks in the place of some. Only chunks that change are made anew.
@@ -158,69 +203,38 @@ impl<R: Row> Level<R> {
         blocks: &[(Entry<R>, Filter)],
         most: usize,
     ) -> Splice<R> {
-        let old = self.chunks_around(&places);
-        let first_place = self.first_place(old.start);
-        let kept: Vec<Filtered<'_, R>> =
-            self.chunks[old.clone()].iter().flat_map(|chunk| chunk.filtered()).collect();
-        let (kept_before, kept_after) =
-            (&kept[..places.start - first_place], &kept[places.end - first_place..]);
+        // All chunks that lose a block; and where blocks are added between two chunks, the one before, or they would
+        // make a small chunk of their own each time.
+        let Range { start, end } = places;
+        let first = if start.entry == 0 { start.chunk.saturating_sub(1) } else { start.chunk };
+        let last = (end.chunk + usize::from(end.entry > 0)).max(first);
+        let kept_before = (first..=start.chunk).flat_map(|chunk| {
+            let count = if chunk == start.chunk { start.entry } else { usize::MAX };
+            self.filtered(chunk).take(count)
+        });
+        let kept_after = (end.chunk..last).flat_map(|chunk| {
+            let count = if chunk == end.chunk { end.entry } else { 0 };
+            self.filtered(chunk).skip(count)
+        });
         let blocks = blocks.iter().map(|(entry, filter)| (*entry, filter.lines()));
-        let all: Vec<Filtered<'_, R>> =
-            kept_before.iter().copied().chain(blocks).chain(kept_after.iter().copied()).collect();
-
-        let removed = self.chunks[old.clone()].iter().map(|chunk| (place, chunk.high().number())).collect();
+        let all: Vec<Filtered<'_, R>> = kept_before.chain(blocks).chain(kept_after).collect();
         let mut written = Vec::new();
-        let chunks = self.chunks[..old.start].iter().cloned();
-        let mut chunks: Vec<_> = chunks
-            .chain(cut(&all, most).into_iter().map(|part| {
-                let (chunk, key, bytes) = Chunk::new(place, part);
-                written.push((key, bytes));
-                Arc::new(chunk)
-            }))
-            .collect();
-        let new_end = chunks.len();
-        chunks.extend_from_slice(&self.chunks[old.end..]);
-
-        // The index of what stays is copied, which at tens of millions of rows is much less work than to make it.
-        let end_place = self.first_place(old.end);
-        let mut highs = Vec::with_capacity(self.highs.len() + all.len());
-        highs.extend_from_slice(&self.highs[..first_place]);
-        highs.extend(all.iter().map(|(entry, _)| entry.high));
-        highs.extend_from_slice(&self.highs[end_place..]);
-        let mut new_spots = Vec::with_capacity(highs.len());
-        new_spots.extend_from_slice(&self.spots[..first_place]);
-        new_spots
-            .extend(chunks[..new_end].iter().enumerate().skip(old.start).flat_map(|(i, it)| spots(i, it)));
-        let moved = |spot: &Spot| Spot { chunk: spot.chunk - old.end as u32 + new_end as u32, ..*spot };
-        new_spots.extend(self.spots[end_place..].iter().map(moved));
-        Splice { level: Self::with_index(chunks, highs, new_spots), removed, written }
+        let new = cut(&all, most).into_iter().map(|part| {
+            let (chunk, key, bytes) = Chunk::new(place, part);
+            written.push((key, bytes));
+            Arc::new(chunk)
+        });
+        let shared = |chunks: &'_ [Top<R>]| chunks.iter().map(|top| top.chunk.clone()).collect::<Vec<_>>();
+        let (before, after) = (shared(&self.chunks[..first]), shared(&self.chunks[last..]));
+        let level = Self::new(before.into_iter().chain(new).chain(after));
+        let removed = self.chunks[first..last].iter().map(|top| (place, top.high.number())).collect();
+        Splice { level, removed, written }
     }
 
-    /// All chunks that lose a block; and where blocks are added between two chunks, the one before, or they would make a
-    /// small chunk of their own each time.
-    fn chunks_around(&self, places: &Range<Place>) -> Range<usize> {
-        let chunk = |place: Place| match self.spots.get(place) {
-            Some(spot) => (spot.chunk as usize, spot.entry > 0),
-            None => (self.chunks.len(), false),
-        };
-        let (first, within) = chunk(places.start);
-        let first = if within { first } else { first.saturating_sub(1) };
-        let (end, within) = chunk(places.end);
-        first..(end + usize::from(within)).max(first)
+    /// The entries of a chunk, if there is such a chunk, with their filters.
+    fn filtered(&self, chunk: usize) -> impl Iterator<Item = Filtered<'_, R>> {
+        self.chunks.get(chunk).into_iter().flat_map(|top| top.chunk.filtered())
     }
-
-    /// The first block of a chunk.
-    fn first_place(&self, chunk: usize) -> Place {
-        self.spots.partition_point(|spot| (spot.chunk as usize) < chunk)
-    }
-}
-
-/// Where the entries of a chunk are.
-fn spots<R: Row>(number: usize, chunk: &Chunk<R>) -> impl Iterator<Item = Spot> {
-    (0..chunk.entries().len()).map(move |entry| {
-        let (first_line, end_line) = chunk.lines_of(entry);
-        Spot { chunk: number as u32, entry: entry as u16, first_line, end_line }
-    })
 }
 
 /// A level after a change, and the change of the stored chunks.
@@ -273,21 +287,26 @@ mod tests {
                 level = splice.level;
             }
             let chunks = stored.iter().map(|(&key, bytes)| Chunk::decode(key, bytes).map(Arc::new));
-            let read = Level::new(chunks.collect::<Result<_, _>>().map_err(TestCaseError::fail)?);
+            let read = Level::new(chunks.collect::<Result<Vec<_>, _>>().map_err(TestCaseError::fail)?);
             prop_assert_eq!(read.sum(), level.sum());
             let right: Vec<_> = list.iter().map(|&it| block(it, spread)).collect();
             for level in [&level, &read] {
-                let found: Vec<_> = level.entries(0..usize::MAX).copied().collect();
+                let found: Vec<_> = level.entries(level.all()).copied().collect();
                 prop_assert_eq!(found, right.iter().map(|it| it.0).collect::<Vec<_>>());
                 prop_assert_eq!(level.blocks(), right.len());
+                prop_assert_eq!(level.last(), right.last().map(|it| &it.0));
                 for row in (0..420).map(|row| row << spread) {
                     let place = level.find(row);
                     let before = right.iter().filter(|it| it.0.high < row);
-                    prop_assert_eq!(before.clone().count(), place);
+                    prop_assert_eq!(level.before(place).and_then(|it| level.entry(it)), before.clone().next_back().map(|it| &it.0));
+                    prop_assert_eq!(level.entries(level.all().start..place).count(), before.clone().count());
+                    let rank = before.clone().count();
+                    prop_assert_eq!(level.after(level.all().start, rank), place);
+                    prop_assert_eq!(level.entry(level.after(place, 3)), right.get(rank + 3).map(|it| &it.0));
                     let sums = before.fold((0, 0), |sum, it| (sum.0 + u64::from(it.0.puts), sum.1 + u64::from(it.0.marks)));
                     prop_assert_eq!(level.rows_before(place), sums);
-                    prop_assert_eq!(level.entry(place), right.get(place).map(|it| &it.0));
-                    let passes = right.get(place).is_some_and(|it| filter::passes(it.1.lines(), row));
+                    prop_assert_eq!(level.entry(place), right.get(rank).map(|it| &it.0));
+                    let passes = right.get(rank).is_some_and(|it| filter::passes(it.1.lines(), row));
                     prop_assert_eq!(level.passes(row), passes);
                 }
             }

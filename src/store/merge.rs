@@ -120,7 +120,7 @@ pub(super) fn prepare<R: SetRow>(sets: &Sets, blocks: &Blocks, task: Task, sizes
             (stream(Input::Run(puts, marks)), R::MIN, end)
         }
         Some(Slot { level, next, .. }) => {
-            (stream(Input::level(level, *next..=R::MAX)), *next, level_end(level, *next, most))
+            (stream(Input::Level(level, level.from(*next))), *next, level_end(level, *next, most))
         }
     };
     // Rows of the source that stay in it: in the first block before the range of this step, in the last behind it.
@@ -129,16 +129,15 @@ pub(super) fn prepare<R: SetRow>(sets: &Sets, blocks: &Blocks, task: Task, sizes
     staying.waiting.extend(newer.take_below(from));
     let Some(low) = newer.first() else {
         // There is nothing from there on, so that the next step begins at the first row again.
-        let nothing = target.blocks()..target.blocks();
+        let nothing = target.end()..target.end();
         let target = Replacement { old: nothing, new: Vec::new() };
         return Ok(Step { task, next: None, source: None, target });
     };
     let high = end.min(level_end(target, low, most));
     newer.input.end_at(high);
-    let source_end = newer.input.places().end;
-    let older = Input::level(target, low..=high);
-    let replaced = older.places();
-    let mut older = stream(older);
+    let source_end = newer.input.end();
+    let replaced = places(target, &(low..=high));
+    let mut older = stream(Input::Level(target, replaced.clone()));
     let lowest = set.levels.last().is_none_or(|last| Arc::ptr_eq(&last.level, target));
     let mut merged = packer();
     loop {
@@ -157,10 +156,11 @@ pub(super) fn prepare<R: SetRow>(sets: &Sets, blocks: &Blocks, task: Task, sizes
             break;
         }
     }
-    let source = upper.map(|slot| {
-        staying.waiting.extend(newer.take_through(R::MAX));
-        Replacement { old: slot.level.find(from)..source_end, new: staying.finish() }
-    });
+    staying.waiting.extend(newer.take_through(R::MAX));
+    let staying = staying.finish();
+    let source = upper
+        .zip(source_end)
+        .map(|(slot, end)| Replacement { old: slot.level.find(from)..end, new: staying });
     let target = Replacement { old: replaced, new: merged.finish() };
     Ok(Step { task, next: high.next(), source, target })
 }
@@ -173,7 +173,7 @@ fn step_blocks(sets: &Sets, sizes: &Sizes) -> usize {
 
 /// The last row that a step from `low` on may take, so that it reads only so many blocks of a level.
 fn level_end<R: Row>(level: &Level<R>, low: R, most: usize) -> R {
-    level.entry(level.find(low) + most - 1).map_or(R::MAX, |entry| entry.high)
+    level.entry(level.after(level.find(low), most - 1)).map_or(R::MAX, |entry| entry.high)
 }
 
 /// The last row that a step may take of a run, so that it takes about so many.
@@ -184,7 +184,7 @@ fn run_end<R: Row>(run: &Run<R>, rows: usize) -> R {
 
 /// The places of the blocks that may have rows in a range.
 fn places<R: Row>(level: &Level<R>, range: &RangeInclusive<R>) -> Range<Place> {
-    level.find(*range.start())..level.blocks().min(level.find(*range.end()) + 1)
+    level.find(*range.start())..level.after(level.find(*range.end()), 1)
 }
 
 /// Rows in order, of which a few at a time are held, so that they stay in the processor's cache.
@@ -208,15 +208,12 @@ enum Input<'a, R> {
     Level(&'a Level<R>, Range<Place>),
 }
 
-impl<'a, R: Row> Input<'a, R> {
-    fn level(level: &'a Level<R>, range: RangeInclusive<R>) -> Self {
-        Self::Level(level, places(level, &range))
-    }
-
-    fn places(&self) -> Range<Place> {
+impl<R: Row> Input<'_, R> {
+    /// The place of the first block that is not to come.
+    fn end(&self) -> Option<Place> {
         match self {
-            Self::Run(..) => 0..0,
-            Self::Level(_, places) => places.clone(),
+            Self::Run(..) => None,
+            Self::Level(_, places) => Some(places.end),
         }
     }
 
@@ -227,7 +224,9 @@ impl<'a, R: Row> Input<'a, R> {
                 *puts = part(puts, &(R::MIN..=high));
                 *marks = part(marks, &(R::MIN..=high));
             }
-            Self::Level(level, places) => places.end = places.end.min(level.find(high) + 1).max(places.start),
+            Self::Level(level, places) => {
+                places.end = places.end.min(level.after(level.find(high), 1)).max(places.start);
+            }
         }
     }
 }
@@ -250,7 +249,7 @@ impl<R: SetRow> Stream<'_, R> {
                 (*puts, *marks) = (&puts[more_puts.len()..], &marks[more_marks.len()..]);
             }
             Input::Level(level, places) => {
-                let more = places.start..places.end.min(places.start + self.held_blocks);
+                let more = places.start..places.end.min(level.after(places.start, self.held_blocks));
                 places.start = more.end;
                 for entry in level.entries(more) {
                     self.blocks.append_rows(self.set, entry, &mut self.rows)?;

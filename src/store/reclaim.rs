@@ -72,27 +72,29 @@ fn look(
 ) -> Result<(Option<Reclaimed>, Option<u64>)> {
     let documents = &state.documents;
     // The last block still grows.
-    let Some(tail) = documents.blocks().checked_sub(1) else { return Ok((None, None)) };
-    let first = documents.find(from);
-    let before = first.checked_sub(1).and_then(|place| documents.entry(place));
+    let Some(tail) = documents.before(documents.end()) else { return Ok((None, None)) };
+    let mut place = documents.find(from);
+    let before = documents.before(place).and_then(|place| documents.entry(place));
     let mut low = before.map_or(0, |entry| entry.high + 1);
     let mut found: Option<(Range<Place>, u64, u64)> = None;
-    for place in first..first + sizes.step_blocks {
+    for _ in 0..sizes.step_blocks {
         let Some(entry) = documents.entry(place).filter(|_| place < tail) else {
             return Ok((rewrite(state, blocks, found, sizes)?, None));
         };
         let dead = dead_in(state, blocks, low, entry.high)?.len();
+        let next = documents.after(place, 1);
         let worth = dead * 3 > usize::from(entry.puts);
         match &mut found {
             Some((places, _, high)) if worth => {
-                places.end = place + 1;
+                places.end = next;
                 *high = entry.high;
             }
             Some(_) => break,
-            None if worth => found = Some((place..place + 1, low, entry.high)),
+            None if worth => found = Some((place..next, low, entry.high)),
             None => {}
         }
         low = entry.high + 1;
+        place = next;
     }
     Ok((rewrite(state, blocks, found, sizes)?, Some(low)))
 }
@@ -102,7 +104,7 @@ fn dead_in(state: &State, blocks: &Blocks, low: u64, high: u64) -> Result<Vec<u6
     let set = state.sets.dead();
     let Some(slot) = set.levels.last() else { return Ok(Vec::new()) };
     let mut rows = Vec::new();
-    for entry in slot.level.entries(slot.level.find(low)..usize::MAX) {
+    for entry in slot.level.entries(slot.level.from(low)) {
         rows.extend_from_slice(part(&blocks.rows(set.name, entry)?.puts, &(low..=high)));
         if entry.high >= high {
             break;
@@ -148,7 +150,7 @@ fn forget(
     while let Some(entry) = level.entry(place) {
         let block = blocks.rows(set.name, entry)?;
         packer.waiting.puts.extend(block.puts.iter().filter(|&&row| row < low || row > high));
-        place += 1;
+        place = level.after(place, 1);
         if entry.high >= high {
             break;
         }
@@ -161,7 +163,7 @@ fn forget(
 pub(super) fn apply(reclaimed: Reclaimed, edit: &mut Edit, sizes: &Sizes) {
     let Reclaimed { documents, new_documents, dead, new_dead } = reclaimed;
     let level = edit.state.documents.clone();
-    let places = level.find(documents.0)..level.find(documents.1) + 1;
+    let places = level.find(documents.0)..level.after(level.find(documents.1), 1);
     edit.state.documents = edit.replace(DOCUMENTS_PLACE, &level, places, new_documents, sizes.chunk_entries);
     let mut set = u64::set(&edit.state.sets, DEAD).clone();
     if let Some(slot) = set.levels.last_mut() {

@@ -100,7 +100,7 @@ impl<R: CachedRow> SetReader<'_, R> {
         }
         for slot in &self.set.levels {
             let level = &slot.level;
-            for entry in level.entries(level.find(*range.start())..usize::MAX) {
+            for entry in level.entries(level.from(*range.start())) {
                 each(part(&self.block(entry)?.puts, range));
                 if entry.high >= *range.end() {
                     break;
@@ -114,7 +114,7 @@ impl<R: CachedRow> SetReader<'_, R> {
     pub(super) fn parts(&self) -> impl Iterator<Item = RangeInclusive<R>> {
         const BLOCKS: usize = 8;
         let last = self.set.levels.last();
-        let entries = last.into_iter().flat_map(|slot| slot.level.entries(0..usize::MAX));
+        let entries = last.into_iter().flat_map(|slot| slot.level.entries(slot.level.all()));
         let ends = entries.skip(BLOCKS - 1).step_by(BLOCKS).map(|entry| entry.high);
         let mut next = Some(R::MIN);
         ends.chain(std::iter::once(R::MAX)).filter_map(move |end| {
@@ -150,7 +150,7 @@ impl<R: CachedRow> SetReader<'_, R> {
         for slot in &self.set.levels {
             let level = &slot.level;
             let mut older = Lists::default();
-            for entry in level.entries(level.find(*range.start())..usize::MAX) {
+            for entry in level.entries(level.from(*range.start())) {
                 self.blocks.append_rows(self.set.name, entry, &mut older)?;
                 if entry.high >= *range.end() {
                     break;
@@ -190,7 +190,7 @@ impl<R: CachedRow> SetReader<'_, R> {
         }
         // The blocks between are counted by the directory.
         let last = level.find(*range.end());
-        let (from, to) = (level.rows_before(first + 1), level.rows_before(last));
+        let (from, to) = (level.rows_before(level.after(first, 1)), level.rows_before(last));
         sum += (to.0 - from.0) as i64 - (to.1 - from.1) as i64;
         if let Some(entry) = level.entry(last) {
             sum += count(self.block(entry)?.as_ref(), range);
@@ -316,7 +316,7 @@ impl<'a, R: CachedRow> Backward<'a, R> {
     fn load(&mut self, reader: &SetReader<'_, R>) -> Result<()> {
         let Some((level, place, low)) = self.rest else { return Ok(()) };
         self.rest = None;
-        if let Some(place) = place.checked_sub(1)
+        if let Some(place) = level.before(place)
             && let Some(entry) = level.entry(place).filter(|entry| entry.high >= low)
         {
             let block = reader.block(entry)?;

@@ -205,9 +205,7 @@ fn pack(
     operations: &[Operation],
     block_bytes: usize,
 ) -> Result<Appended> {
-    let documents = &view.state().documents;
-    let last = documents.blocks().checked_sub(1).and_then(|place| documents.entry(place));
-    let tail = match last {
+    let tail = match view.state().documents.last() {
         Some(entry) => {
             let block = view.blocks().documents(entry)?;
             (block.stored_bytes() * 16 < block_bytes * FULL_SIXTEENTHS).then_some((*entry, block))
@@ -234,7 +232,7 @@ fn append_documents(
     chunk_entries: usize,
 ) {
     let level = edit.state.documents.clone();
-    let end = level.blocks();
+    let end = level.end();
     // Only transactions change the last block, and there is one at a time.
     let from = tail.map_or(end, |entry| level.find(entry.high));
     edit.state.documents = edit.replace(DOCUMENTS_PLACE, &level, from..end, packed, chunk_entries);
