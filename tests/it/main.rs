@@ -12,3 +12,4 @@ mod levels;
 mod library;
 mod model;
 mod support;
+mod together;

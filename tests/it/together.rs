@@ -1,0 +1,154 @@
+//! A writer, readers of old and new snapshots, compaction and backups, all at once.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use simdb::{Database, Document, OpenOptions, Query, Snapshot};
+
+use crate::support::{Folder, TestResult, assert_sound, document};
+
+/// What a commit left: fingerprints by key.
+type Documents = BTreeMap<u16, u64>;
+
+/// A snapshot of each of the last commits, with what it has to hold.
+type Commits = Mutex<Vec<Arc<(Snapshot, Documents)>>>;
+
+/// Numbers that look random, the same in each run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+
+    /// One of a few hundred fingerprints around three centres, one of them shared by many documents.
+    fn bits(&mut self) -> u64 {
+        let centre = [0, u64::MAX, 0x0123_4567_89ab_cdef][self.below(3) as usize];
+        if self.below(4) == 0 { centre } else { centre ^ 1 << self.below(64) ^ 1 << self.below(64) }
+    }
+}
+
+fn stored(key: u16, bits: u64) -> Document {
+    document(key.to_be_bytes(), bits).with_scope(if key.is_multiple_of(3) { "third" } else { "" })
+}
+
+/// Commits random changes, keeps a snapshot of each of the last commits, and counts them.
+fn write(database: &Database, commits: &Commits, done: &AtomicBool) -> simdb::Result<u64> {
+    let mut random = Random(1);
+    let mut documents = Documents::new();
+    let mut count = 0;
+    while !done.load(Ordering::Relaxed) {
+        let mut txn = database.begin_write()?;
+        let mut next = documents.clone();
+        for _ in 0..random.below(30) {
+            let (key, bits) = (random.below(500) as u16, random.bits());
+            if random.below(3) == 0 {
+                assert_eq!(txn.delete(key.to_be_bytes())?.is_some(), next.remove(&key).is_some());
+            } else {
+                assert_eq!(txn.insert(&stored(key, bits))?.is_some(), next.insert(key, bits).is_some());
+            }
+        }
+        // Some transactions are dropped.
+        if random.below(8) > 0 {
+            txn.commit()?;
+            documents = next;
+            count += 1;
+            let mut commits = commits.lock().expect("no other thread panics");
+            if commits.len() == 20 {
+                // Most often an old one goes; the oldest stays for long.
+                commits.remove(1 + random.below(19) as usize);
+            }
+            commits.push(Arc::new((database.snapshot()?, documents.clone())));
+        }
+    }
+    Ok(count)
+}
+
+/// Compares snapshots with what they have to hold.
+fn read(commits: &Commits, seed: u64, done: &AtomicBool) -> simdb::Result<u64> {
+    let mut random = Random(seed);
+    let mut compared = 0;
+    while !done.load(Ordering::Relaxed) {
+        let chosen = {
+            let commits = commits.lock().expect("no other thread panics");
+            commits.get(random.below(commits.len().max(1) as u64) as usize).cloned()
+        };
+        let Some(chosen) = chosen else { continue };
+        let (snapshot, documents) = &*chosen;
+        assert_eq!(snapshot.stats()?.documents, documents.len() as u64);
+        let key = random.below(500) as u16;
+        let found = snapshot.get(key.to_be_bytes())?;
+        assert_eq!(found, documents.get(&key).map(|&bits| stored(key, bits)));
+        let query = Query::new(simdb::Fingerprint::from_bits(random.bits())).limit(usize::MAX);
+        let max_distance = random.below(6) as u32;
+        let near = |bits: u64| (bits ^ query.fingerprint().bits()).count_ones() <= max_distance;
+        let found = snapshot.query(&query.clone().max_distance(max_distance))?;
+        let mut keys: Vec<_> = found.iter().map(|it| it.document.key().to_vec()).collect();
+        keys.sort_unstable();
+        let right = documents.iter().filter(|it| near(*it.1)).map(|it| it.0.to_be_bytes().to_vec());
+        assert_eq!(keys, right.collect::<Vec<_>>());
+        compared += 1;
+    }
+    Ok(compared)
+}
+
+/// Compacts the database and makes backups, again and again.
+fn keep(database: &Database, copy: &Path, done: &AtomicBool) -> simdb::Result<u64> {
+    let mut rounds = 0;
+    while !done.load(Ordering::Relaxed) {
+        let snapshot = database.snapshot()?;
+        let documents = snapshot.stats()?.documents;
+        snapshot.backup(copy, |_, _| {})?;
+        let copied = Database::open(copy, &OpenOptions::new())?;
+        assert_eq!(copied.snapshot()?.stats()?.documents, documents);
+        assert_sound(&copied)?;
+        drop((copied, snapshot));
+        std::fs::remove_file(copy).expect("the copy is there");
+        database.compact(|_, _| {})?;
+        rounds += 1;
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(rounds)
+}
+
+#[test]
+fn a_writer_readers_compaction_and_backups_do_not_disturb_each_other() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.tiny_database("d.simdb")?;
+    let (commits, done) = (Commits::default(), AtomicBool::new(false));
+    let counts = [const { AtomicU64::new(0) }; 4];
+    thread::scope(|scope| {
+        let work: [Box<dyn Fn() -> simdb::Result<u64> + Send>; 4] = [
+            Box::new(|| write(&database, &commits, &done)),
+            Box::new(|| read(&commits, 2, &done)),
+            Box::new(|| read(&commits, 3, &done)),
+            Box::new(|| keep(&database, &folder.path("copy.simdb"), &done)),
+        ];
+        for (work, count) in work.into_iter().zip(&counts) {
+            let done = &done;
+            scope.spawn(move || {
+                let result = work();
+                // The others end too if one fails.
+                done.store(true, Ordering::Relaxed);
+                count.store(result.expect("nothing fails"), Ordering::Relaxed);
+            });
+        }
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(4) && !done.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    let counts = counts.map(AtomicU64::into_inner);
+    assert!(counts.iter().all(|&count| count > 2), "{counts:?}");
+    let last = commits.into_inner().expect("no thread panicked").pop().map(|last| last.1.len() as u64);
+    database.settle()?;
+    assert_sound(&database)?;
+    assert_eq!(Some(database.snapshot()?.stats()?.documents), last);
+    Ok(())
+}
