@@ -1,14 +1,16 @@
 //! The storage engine: its tables, opening and creating its file, applying an edit in one transaction, its errors.
 
+use std::borrow::Cow;
 use std::io;
 use std::ops::Bound;
 use std::path::Path;
 
-use redb::{DatabaseError, ReadTransaction, ReadableDatabase, TableDefinition};
+use redb::{DatabaseError, Durability, ReadTransaction, ReadableDatabase, TableDefinition};
 
 use super::directory::ChunkKey;
 use super::meta::{self, Settings};
 use super::state::{Edit, State};
+use super::written::BlockBytes;
 use crate::error::{Error, Result};
 
 pub(super) const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
@@ -32,12 +34,16 @@ impl Engine {
         .map_err(engine_error)
     }
 
-    /// Makes an edit durable, whole.
+    /// Makes an edit part of the file, whole: durable at once, or with the next edit that is.
     pub(super) fn apply(&self, edit: &Edit) -> Result<()> {
         let Self::ReadWrite(engine) = self else { return Err(Error::ReadOnly) };
         let mut txn = engine.begin_write().map_err(engine_error)?;
-        // A crash is then followed by an opening in milliseconds, whatever the size of the file.
-        txn.set_quick_repair(true);
+        if edit.durable {
+            // A crash is then followed by an opening in milliseconds, whatever the size of the file.
+            txn.set_quick_repair(true);
+        } else {
+            txn.set_durability(Durability::None).map_err(engine_error)?;
+        }
         write_edit(&txn, edit)?;
         txn.commit().map_err(engine_error)
     }
@@ -57,7 +63,7 @@ fn write_edit(txn: &redb::WriteTransaction, edit: &Edit) -> Result<()> {
             }
         }
         // Numbers only grow, so all new blocks go behind the last, into full pages.
-        append(&mut table, edit.blocks.iter().map(|(id, bytes)| (*id, bytes.as_slice())))?;
+        append(&mut table, edit.blocks.iter().map(loaded))?;
     }
     if !edit.chunks.is_empty() || !edit.removed_chunks.is_empty() {
         let mut table = txn.open_table(DIRECTORY).map_err(engine_error)?;
@@ -72,7 +78,7 @@ fn write_edit(txn: &redb::WriteTransaction, edit: &Edit) -> Result<()> {
     if edit.drops_log {
         log.retain_in(..edit.state.first_page, |_, _| false).map_err(engine_error)?;
     }
-    append(&mut log, edit.log.iter().map(|(page, bytes)| (*page, bytes.as_slice())))?;
+    append(&mut log, edit.log.iter().map(|(page, bytes)| Ok((*page, bytes))))?;
     drop(log);
     if !edit.scopes.is_empty() {
         let mut table = txn.open_table(SCOPES).map_err(engine_error)?;
@@ -85,13 +91,19 @@ fn write_edit(txn: &redb::WriteTransaction, edit: &Edit) -> Result<()> {
     Ok(())
 }
 
-fn append<'a>(
+fn loaded((id, bytes): &(u64, BlockBytes)) -> Result<(u64, Cow<'_, [u8]>)> {
+    let bytes = bytes.load().map_err(|error| engine_error(redb::Error::Io(error)))?;
+    Ok((*id, bytes))
+}
+
+fn append<B: AsRef<[u8]>>(
     table: &mut redb::Table<'_, u64, &'static [u8]>,
-    rows: impl Iterator<Item = (u64, &'a [u8])>,
+    rows: impl Iterator<Item = Result<(u64, B)>>,
 ) -> Result<()> {
     let mut cursor = table.upper_bound_mut(Bound::<u64>::Unbounded).map_err(engine_error)?;
-    for (key, bytes) in rows {
-        cursor.insert_before(key, bytes).map_err(engine_error)?;
+    for row in rows {
+        let (key, bytes) = row?;
+        cursor.insert_before(key, bytes.as_ref()).map_err(engine_error)?;
     }
     cursor.close().map_err(engine_error)
 }

@@ -39,12 +39,13 @@ mod sorted_set;
 mod state;
 mod worker;
 mod write;
+mod written;
 
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use redb::DatabaseError;
@@ -129,11 +130,19 @@ pub(crate) struct Sizes {
     pub(crate) chunk_entries: usize,
     /// How many blocks of a level a step of a merge reads.
     pub(crate) step_blocks: usize,
+    /// How many bytes of documents a transaction keeps in memory.
+    pub(crate) spill_bytes: usize,
 }
 
 impl Default for Sizes {
     fn default() -> Self {
-        Self { recent_rows: 250_000, block_bytes: 4080, chunk_entries: 256, step_blocks: 512 }
+        Self {
+            recent_rows: 250_000,
+            block_bytes: 4080,
+            chunk_entries: 256,
+            step_blocks: 512,
+            spill_bytes: 64 << 20,
+        }
     }
 }
 
@@ -162,6 +171,8 @@ struct Shared {
     merging: Mutex<()>,
     /// How many commits of transactions wait for the gate: merges let them go first.
     committing: AtomicUsize,
+    /// How many bytes merges have written since the last durable commit.
+    not_durable: AtomicUsize,
     /// Whether a transaction writes; signalled when it ends.
     writing: Mutex<bool>,
     written: Condvar,
@@ -285,6 +296,7 @@ impl Store {
             gate: Mutex::new(()),
             merging: Mutex::new(()),
             committing: AtomicUsize::new(0),
+            not_durable: AtomicUsize::new(0),
             writing: Mutex::new(false),
             written: Condvar::new(),
             changed: Condvar::new(),
@@ -397,6 +409,8 @@ impl Shared {
         let mut edit = Edit::new(view.state().clone());
         let value = change(&view, &mut edit)?;
         drop(view);
+        // At least one byte, so that it is told from none.
+        let not_durable = if edit.durable { None } else { Some(edit.block_bytes() + 1) };
         let published = guarded(|| {
             let open = self.open();
             open.engine.apply(&edit)?;
@@ -413,6 +427,10 @@ impl Shared {
                 *lock(&self.failed) = Some(innermost(&error));
                 return Err(error);
             }
+        }
+        match not_durable {
+            Some(bytes) => _ = self.not_durable.fetch_add(bytes, Ordering::Relaxed),
+            None => self.not_durable.store(0, Ordering::Relaxed),
         }
         drop(gate);
         lock(&self.progress).commits += 1;

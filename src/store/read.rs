@@ -18,6 +18,7 @@ use super::log::{Overlays, key_row, posting_row};
 use super::meta::{Counters, Settings};
 use super::sorted_set::SetReader;
 use super::state::State;
+use super::written::WrittenDocuments;
 use super::{DocumentNumber, OpenFile, ScopeNumber, Sizes, directory_of, record, sync_directory};
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -103,7 +104,7 @@ impl StoredDocuments {
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(super) overlays: Overlays,
-    pub(super) documents: DocumentBlock,
+    pub(super) documents: WrittenDocuments,
     pub(super) scopes: std::collections::BTreeMap<String, ScopeNumber>,
 }
 
@@ -185,10 +186,8 @@ pub(crate) trait Read: Sync {
     fn linked_document(&self, number: DocumentNumber) -> Result<Document> {
         let damaged = |problem| Error::Damaged { table: "documents", key: number.0.to_string(), problem };
         let missing = || damaged("it is missing, but another row refers to it");
-        if let Some(written) = self.written()
-            && let Some(place) = written.documents.find(number.0)
-        {
-            return written.documents.record(place).to_document().map_err(damaged);
+        if let Some(document) = self.written().and_then(|written| written.documents.document(number)) {
+            return document.map_err(damaged);
         }
         let view = self.view();
         let documents = &view.state.documents;

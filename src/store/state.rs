@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::DocumentNumber;
 use super::block::{Packed, Row};
 use super::blocks::CachedRow;
 use super::codec::{self, Fields, Kind, Problem};
@@ -14,6 +13,7 @@ use super::log::Runs;
 use super::meta::Counters;
 use super::run::Rules;
 use super::sorted_set::{Slot, SortedSet};
+use super::written::{BlockBytes, SpilledBlock};
 use crate::plan::Plan;
 
 /// What the file holds at one commit.
@@ -196,7 +196,7 @@ impl SetRow for u128 {
 #[derive(Debug)]
 pub(super) struct Edit {
     pub(super) state: State,
-    pub(super) blocks: Vec<(u64, Vec<u8>)>,
+    pub(super) blocks: Vec<(u64, BlockBytes)>,
     pub(super) removed_blocks: Vec<u64>,
     pub(super) chunks: Vec<(ChunkKey, Vec<u8>)>,
     pub(super) removed_chunks: Vec<ChunkKey>,
@@ -204,6 +204,8 @@ pub(super) struct Edit {
     /// Whether pages before the first of the state are to go.
     pub(super) drops_log: bool,
     pub(super) scopes: Vec<(String, Vec<u8>)>,
+    /// Whether it is durable once it is applied. What only moves rows may wait for the next edit that is.
+    pub(super) durable: bool,
 }
 
 impl Edit {
@@ -217,16 +219,35 @@ impl Edit {
             log: Vec::new(),
             drops_log: false,
             scopes: Vec::new(),
+            durable: true,
         }
+    }
+
+    /// How many bytes of blocks it adds, but for those outside memory.
+    pub(super) fn block_bytes(&self) -> usize {
+        let here = |bytes: &BlockBytes| if let BlockBytes::Here(bytes) = bytes { bytes.len() } else { 0 };
+        self.blocks.iter().map(|(_, bytes)| here(bytes)).sum()
     }
 
     /// Gives a new block its number.
     pub(super) fn add_block<R: Row>(&mut self, block: Packed<R>) -> (Entry<R>, Filter) {
         let Packed { bytes, digest, high, puts, marks, filter } = block;
+        let id = self.add_bytes(BlockBytes::Here(bytes));
+        (Entry { high, id, digest, puts, marks }, filter)
+    }
+
+    /// Gives a block of documents that waits outside memory its number.
+    pub(super) fn add_spilled(&mut self, block: SpilledBlock) -> (Entry<u64>, Filter) {
+        let SpilledBlock { bytes, digest, high, documents } = block;
+        let id = self.add_bytes(BlockBytes::Spilled(bytes));
+        (Entry { high, id, digest, puts: documents, marks: 0 }, Filter::default())
+    }
+
+    fn add_bytes(&mut self, bytes: BlockBytes) -> u64 {
         let id = self.state.next_block;
         self.state.next_block += 1;
         self.blocks.push((id, bytes));
-        (Entry { high, id, digest, puts, marks }, filter)
+        id
     }
 
     /// The level with new blocks in the place of others.
@@ -238,9 +259,21 @@ impl Edit {
         new: Vec<Packed<R>>,
         chunk_entries: usize,
     ) -> Arc<Level<R>> {
-        self.removed_blocks.extend(level.entries(old.clone()).map(|entry| entry.id));
         let new: Vec<_> = new.into_iter().map(|block| self.add_block(block)).collect();
-        self.take(level.splice(place, old, &new, chunk_entries))
+        self.replace_entries(place, level, old, &new, chunk_entries)
+    }
+
+    /// The level with blocks that have their numbers in the place of others.
+    pub(super) fn replace_entries<R: Row>(
+        &mut self,
+        place: u16,
+        level: &Level<R>,
+        old: Range<Place>,
+        new: &[(Entry<R>, Filter)],
+        chunk_entries: usize,
+    ) -> Arc<Level<R>> {
+        self.removed_blocks.extend(level.entries(old.clone()).map(|entry| entry.id));
+        self.take(level.splice(place, old, new, chunk_entries))
     }
 
     /// Makes the change of a directory part of the edit.
@@ -293,11 +326,6 @@ impl State {
     /// How much memory the directories take.
     pub(super) fn directory_bytes(&self) -> usize {
         self.sets.directory_bytes() + self.documents.memory_bytes()
-    }
-
-    /// The number of the next document.
-    pub(super) fn next_document(&self) -> DocumentNumber {
-        DocumentNumber(self.counters.next_document)
     }
 
     pub(super) fn encode(&self, row: u64) -> Vec<u8> {

@@ -9,12 +9,16 @@ use std::time::{Duration, Instant};
 use super::guard::guarded;
 use super::merge::{self, Task};
 use super::reclaim::{self, Sweep};
-use super::state::{SetNumber, SetRow};
+use super::state::{Edit, SetNumber, SetRow};
 use super::{Shared, lock};
 use crate::error::{Error, Result};
 
 /// Recent rows may be so many times their limit before a transaction waits for the merges.
 const MOST_WAITING: usize = 4;
+
+/// Merges become durable together with the next commit of a transaction, which syncs the file anyway; but at the latest after
+/// so many bytes, and when there is nothing more to merge.
+const MOST_NOT_DURABLE: usize = 8 << 20;
 
 /// After a merge that failed (a full disk, say), the next attempt waits for a commit, and at least so long.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(200);
@@ -118,10 +122,9 @@ impl Shared {
         if !state.sets.any_frozen() && state.sets.recent_rows() >= self.sizes.recent_rows {
             drop(view);
             self.yield_to_transactions();
-            self.commit(|_, edit| {
+            self.commit_merge(|edit| {
                 edit.state.sets.freeze();
                 edit.state.frozen_pages = edit.state.next_page;
-                Ok(())
             })?;
             return Ok(true);
         }
@@ -132,16 +135,17 @@ impl Shared {
             }
             return Ok(true);
         }
-        let Some(step) = reclaim::prepare(state, view.blocks(), sweep, &self.sizes)? else {
-            return Ok(false);
-        };
+        if let Some(step) = reclaim::prepare(state, view.blocks(), sweep, &self.sizes)? {
+            drop(view);
+            self.yield_to_transactions();
+            self.commit_merge(|edit| reclaim::apply(step, edit, &self.sizes))?;
+            return Ok(true);
+        }
         drop(view);
-        self.yield_to_transactions();
-        self.commit(|_, edit| {
-            reclaim::apply(step, edit, &self.sizes);
-            Ok(())
-        })?;
-        Ok(true)
+        if self.not_durable.load(Ordering::Relaxed) > 0 {
+            self.commit(|_, _| Ok(()))?;
+        }
+        Ok(false)
     }
 
     fn merge_step<R: SetRow>(&self, view: Arc<super::View>, task: Task) -> Result<()> {
@@ -149,8 +153,14 @@ impl Shared {
         // A view pins the pages of its commit.
         drop(view);
         self.yield_to_transactions();
+        self.commit_merge(|edit| merge::apply(step, edit, &self.sizes))
+    }
+
+    /// Commits what only moves rows.
+    fn commit_merge(&self, change: impl FnOnce(&mut Edit)) -> Result<()> {
         self.commit(|_, edit| {
-            merge::apply(step, edit, &self.sizes);
+            edit.durable = self.not_durable.load(Ordering::Relaxed) >= MOST_NOT_DURABLE;
+            change(edit);
             Ok(())
         })
     }

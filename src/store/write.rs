@@ -7,12 +7,13 @@ use std::sync::atomic::Ordering;
 
 use super::block::Packed;
 use super::directory::Entry;
-use super::documents::{DocumentBlock, pack_documents};
+use super::documents::pack_documents;
 use super::log::{self, Change, Operation, Overlays};
 use super::meta::{Counters, Settings};
 use super::read::{Read, View, Written};
 use super::state::{DOCUMENTS_PLACE, Edit};
-use super::{DocumentNumber, ScopeNumber, Shared, lock, record};
+use super::written::{SpilledBlock, WrittenDocuments};
+use super::{DocumentNumber, ScopeNumber, Shared, directory_of, lock, record};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -68,7 +69,7 @@ impl Writer {
         let view = turn.0.view()?;
         let written = Written {
             overlays: Overlays::new(&turn.0.settings.plan),
-            documents: DocumentBlock::default(),
+            documents: WrittenDocuments::default(),
             scopes: BTreeMap::new(),
         };
         let counters = view.state().counters;
@@ -103,11 +104,11 @@ impl Writer {
         if self.state == TxnState::Unchanged || self.operations.is_empty() {
             return Ok(());
         }
-        let Self { view, counters, written, operations, turn, .. } = self;
+        let Self { view, counters, mut written, operations, turn, .. } = self;
         let shared = &turn.0;
         shared.keep_pace(operations.len())?;
         shared.ensure_certain()?;
-        let (packed, tail) = pack(&view, &written.documents, &operations, shared.sizes.block_bytes)?;
+        let appended = Appended::new(&view, &mut written.documents, shared.sizes.block_bytes)?;
         let runs = written.overlays.into_runs();
         let scopes = written.scopes.iter();
         let scopes =
@@ -121,7 +122,7 @@ impl Writer {
             edit.state.next_page += edit.log.len() as u64;
             edit.state.sets.push(runs);
             edit.scopes = scopes;
-            append_documents(edit, packed, tail, shared.sizes.chunk_entries);
+            appended.apply(edit, shared.sizes.chunk_entries);
             Ok(())
         });
         shared.committing.fetch_sub(1, Ordering::AcqRel);
@@ -145,7 +146,8 @@ impl Writer {
     fn link(&mut self, document: &Document) -> Result<()> {
         let number = self.counters.next_number()?;
         self.counters.count(document);
-        self.written.documents.push(number.0, document);
+        self.written.documents.push(number, document);
+        self.written.documents.spill_if_long(directory_of(&self.turn.0.path)?, &self.turn.0.sizes)?;
         let scope = self.scope_number_or_new(document.scope())?;
         self.apply(Operation {
             change: Change::Put,
@@ -163,7 +165,7 @@ impl Writer {
             Some(fingerprint) => self.documents_of(fingerprint)? == 1,
             None => false,
         };
-        let never_stored = number >= self.view.state().next_document();
+        let never_stored = self.written.documents.remove(number);
         let scope = self.scope_number_or_new(document.scope())?;
         self.apply(Operation {
             change: Change::Remove { fingerprint_gone, never_stored },
@@ -195,47 +197,40 @@ impl Writer {
     }
 }
 
-/// New blocks of documents, and the last block of the file if it goes into the first of them.
-type Appended = (Vec<Packed<u64>>, Option<Entry<u64>>);
-
-/// The documents of a transaction in blocks, and the last block of the file if they fill it up.
-fn pack(
-    view: &View,
-    written: &DocumentBlock,
-    operations: &[Operation],
-    block_bytes: usize,
-) -> Result<Appended> {
-    let tail = match view.state().documents.last() {
-        Some(entry) => {
-            let block = view.blocks().documents(entry)?;
-            (block.stored_bytes() * 16 < block_bytes * FULL_SIXTEENTHS).then_some((*entry, block))
-        }
-        None => None,
-    };
-    let mut removed: Vec<u64> = operations
-        .iter()
-        .filter(|operation| matches!(operation.change, Change::Remove { never_stored: true, .. }))
-        .map(|operation| operation.number.0)
-        .collect();
-    removed.sort_unstable();
-    let live = written.records().filter(|record| removed.binary_search(&record.number).is_err());
-    let before = tail.iter().flat_map(|(_, block)| block.records());
-    let records: Vec<_> = before.chain(live).collect();
-    Ok((pack_documents(&records, block_bytes), tail.as_ref().map(|(entry, _)| *entry)))
+/// New blocks of documents at the end of the file.
+struct Appended {
+    /// The last block of the file, if it is not full: what it holds comes first in `packed`.
+    tail: Option<Entry<u64>>,
+    spilled: Vec<SpilledBlock>,
+    packed: Vec<Packed<u64>>,
 }
 
-/// Adds blocks of documents at the end, in the place of the last one if they begin with what it holds.
-fn append_documents(
-    edit: &mut Edit,
-    packed: Vec<Packed<u64>>,
-    tail: Option<Entry<u64>>,
-    chunk_entries: usize,
-) {
-    let level = edit.state.documents.clone();
-    let end = level.end();
-    // Only transactions change the last block, and there is one at a time.
-    let from = tail.map_or(end, |entry| level.find(entry.high));
-    edit.state.documents = edit.replace(DOCUMENTS_PLACE, &level, from..end, packed, chunk_entries);
+impl Appended {
+    fn new(view: &View, written: &mut WrittenDocuments, block_bytes: usize) -> Result<Self> {
+        let spilled = written.take_spilled();
+        let mut tail = None;
+        if let Some(entry) = view.state().documents.last().filter(|_| spilled.is_empty()) {
+            let block = view.blocks().documents(entry)?;
+            if block.stored_bytes() * 16 < block_bytes * FULL_SIXTEENTHS {
+                tail = Some((*entry, block));
+            }
+        }
+        let before = tail.iter().flat_map(|(_, block)| block.records());
+        let records: Vec<_> = before.chain(written.live()).collect();
+        let packed = pack_documents(&records, block_bytes);
+        Ok(Self { tail: tail.map(|(entry, _)| entry), spilled, packed })
+    }
+
+    fn apply(self, edit: &mut Edit, chunk_entries: usize) {
+        let Self { tail, spilled, packed } = self;
+        let level = edit.state.documents.clone();
+        let end = level.end();
+        // Only transactions change the last block, and there is one at a time.
+        let from = tail.map_or(end, |entry| level.find(entry.high));
+        let mut new: Vec<_> = spilled.into_iter().map(|block| edit.add_spilled(block)).collect();
+        new.extend(packed.into_iter().map(|block| edit.add_block(block)));
+        edit.state.documents = edit.replace_entries(DOCUMENTS_PLACE, &level, from..end, &new, chunk_entries);
+    }
 }
 
 impl fmt::Debug for Writer {

@@ -5,7 +5,7 @@ use std::thread;
 
 use simdb::{Change, Database, Document, Error, Fingerprint, OpenOptions, Policy, Query, Snapshot};
 
-use crate::support::{Folder, TestResult, assert_sound, document, insert_all, listed};
+use crate::support::{Folder, TestResult, assert_sound, document, insert_all, listed, tiny};
 
 fn near(snapshot: &Snapshot, bits: u64) -> simdb::Result<Vec<(String, u32)>> {
     Ok(listed(&snapshot.query(&Query::new(Fingerprint::from_bits(bits)))?))
@@ -250,6 +250,44 @@ fn threads_read_while_another_writes() -> TestResult {
     for reader in readers {
         reader.join().expect("the reader does not panic")?;
     }
+    Ok(())
+}
+
+#[test]
+fn a_transaction_may_write_more_than_it_keeps_in_memory() -> TestResult {
+    let folder = Folder::new()?;
+    // Beyond 200 bytes, its documents wait in a file.
+    let database = folder.tiny_database("d.simdb")?;
+    insert_all(&database, [document("0", 7), document("before", 8)])?;
+    let stored = |i: u64, bits: u64| document(i.to_string(), bits).with_payload(vec![i as u8; 50]);
+    let mut txn = database.begin_write()?;
+    for i in 0..300 {
+        txn.insert(&stored(i, i << 20))?;
+    }
+    for i in (0..300).step_by(3) {
+        assert_eq!(txn.delete(i.to_string())?, Some(stored(i, i << 20)), "written by this transaction");
+    }
+    for i in (1..300).step_by(3) {
+        assert_eq!(txn.insert(&stored(i, i << 30))?, Some(stored(i, i << 20)));
+    }
+    txn.delete("299")?;
+    // Nobody sees it, and dropping it leaves nothing.
+    assert_eq!(database.snapshot()?.stats()?.documents, 2);
+    let right: Vec<_> =
+        (0..299).filter(|i| i % 3 > 0).map(|i| stored(i, i << if i % 3 == 1 { 30 } else { 20 })).collect();
+    for document in right.iter().step_by(2) {
+        assert_eq!(txn.insert(document)?.as_ref(), Some(document));
+    }
+    txn.commit()?;
+    database.settle()?;
+    assert_sound(&database)?;
+    drop(database);
+    let database = Database::open(folder.path("d.simdb"), &tiny())?;
+    assert_eq!(database.snapshot()?.stats()?.documents, 1 + right.len() as u64);
+    for document in &right {
+        assert_eq!(database.snapshot()?.get(document.key())?.as_ref(), Some(document));
+    }
+    assert_sound(&database)?;
     Ok(())
 }
 

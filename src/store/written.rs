@@ -1,0 +1,139 @@
+//! The documents that a transaction has written: the newest in memory, the others packed in a file without a name.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use super::block::{Packed, digest};
+use super::codec::Problem;
+use super::documents::{DocumentBlock, Record, pack_documents};
+use super::{DocumentNumber, Sizes, lock};
+use crate::document::Document;
+use crate::error::{Error, Result};
+
+/// The bytes of a block on its way into the file.
+#[derive(Debug)]
+pub(super) enum BlockBytes {
+    Here(Vec<u8>),
+    Spilled(SpilledBytes),
+}
+
+impl BlockBytes {
+    pub(super) fn load(&self) -> io::Result<Cow<'_, [u8]>> {
+        match self {
+            Self::Here(bytes) => Ok(Cow::Borrowed(bytes)),
+            Self::Spilled(spilled) => spilled.load().map(Cow::Owned),
+        }
+    }
+}
+
+/// Bytes in a file without a name.
+#[derive(Clone, Debug)]
+pub(super) struct SpilledBytes {
+    file: Arc<Mutex<File>>,
+    at: u64,
+    length: usize,
+}
+
+impl SpilledBytes {
+    fn load(&self) -> io::Result<Vec<u8>> {
+        let mut file = lock(&self.file);
+        file.seek(SeekFrom::Start(self.at))?;
+        let mut bytes = vec![0; self.length];
+        file.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+/// A block of documents that waits outside memory.
+#[derive(Debug)]
+pub(super) struct SpilledBlock {
+    pub(super) bytes: SpilledBytes,
+    pub(super) digest: u64,
+    pub(super) high: u64,
+    pub(super) documents: u16,
+}
+
+/// What a transaction has written, in the order of numbers.
+#[derive(Debug, Default)]
+pub(super) struct WrittenDocuments {
+    newest: DocumentBlock,
+    /// Those of the newest that the transaction has removed again.
+    removed: BTreeSet<u64>,
+    spilled: Vec<SpilledBlock>,
+}
+
+impl WrittenDocuments {
+    /// Adds a document with a number above all others.
+    pub(super) fn push(&mut self, number: DocumentNumber, document: &Document) {
+        self.newest.push(number.0, document);
+    }
+
+    /// Takes a document away again, if it is still in memory. Otherwise it is to count as dead.
+    pub(super) fn remove(&mut self, number: DocumentNumber) -> bool {
+        self.newest.find(number.0).is_some() && self.removed.insert(number.0)
+    }
+
+    /// Packs the documents in memory into a file in `directory`, once they take more than the sizes allow.
+    pub(super) fn spill_if_long(&mut self, directory: &Path, sizes: &Sizes) -> Result<()> {
+        if self.newest.memory_bytes() <= sizes.spill_bytes {
+            return Ok(());
+        }
+        let records: Vec<_> = self.live().collect();
+        let packed = pack_documents(&records, sizes.block_bytes);
+        let spilled = self.spill(packed, directory);
+        spilled.map_err(|source| Error::Io { path: directory.to_owned(), source })?;
+        self.newest = DocumentBlock::default();
+        self.removed.clear();
+        Ok(())
+    }
+
+    fn spill(&mut self, packed: Vec<Packed<u64>>, directory: &Path) -> io::Result<()> {
+        let (file, mut at) = match self.spilled.last() {
+            Some(SpilledBlock { bytes, .. }) => (bytes.file.clone(), bytes.at + bytes.length as u64),
+            None => (Arc::new(Mutex::new(tempfile::tempfile_in(directory)?)), 0),
+        };
+        let all: Vec<u8> = packed.iter().flat_map(|block| block.bytes.iter().copied()).collect();
+        {
+            let mut file = lock(&file);
+            file.seek(SeekFrom::Start(at))?;
+            file.write_all(&all)?;
+        }
+        for Packed { bytes, digest, high, puts, .. } in packed {
+            let spilled = SpilledBytes { file: file.clone(), at, length: bytes.len() };
+            at += bytes.len() as u64;
+            self.spilled.push(SpilledBlock { bytes: spilled, digest, high, documents: puts });
+        }
+        Ok(())
+    }
+
+    /// The documents in memory that were not removed.
+    pub(super) fn live(&self) -> impl Iterator<Item = Record<'_>> {
+        self.newest.records().filter(|record| !self.removed.contains(&record.number))
+    }
+
+    /// The blocks outside memory, which come before the documents in memory.
+    pub(super) fn take_spilled(&mut self) -> Vec<SpilledBlock> {
+        std::mem::take(&mut self.spilled)
+    }
+
+    /// The document of a number, if this transaction wrote it.
+    pub(super) fn document(&self, number: DocumentNumber) -> Option<Result<Document, Problem>> {
+        if let Some(place) = self.newest.find(number.0) {
+            return Some(self.newest.record(place).to_document());
+        }
+        let block = self.spilled.get(self.spilled.partition_point(|block| block.high < number.0))?;
+        let read = || {
+            let bytes = block.bytes.load().map_err(|_| "the file that it waits in cannot be read")?;
+            if digest(&bytes) != block.digest {
+                return Err("the file that it waits in was changed");
+            }
+            let block = DocumentBlock::decode(&bytes)?;
+            block.find(number.0).map(|place| block.record(place).to_document()).transpose()
+        };
+        read().transpose()
+    }
+}
