@@ -13,7 +13,7 @@ use super::meta::{Counters, Settings};
 use super::read::{Read, View, Written};
 use super::state::{DOCUMENTS_PLACE, Edit};
 use super::written::{SpilledBlock, WrittenDocuments};
-use super::{DocumentNumber, ScopeNumber, Shared, directory_of, lock, record};
+use super::{DocumentNumber, ScopeNumber, Shared, lock, record};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -147,7 +147,7 @@ impl Writer {
         let number = self.counters.next_number()?;
         self.counters.count(document);
         self.written.documents.push(number, document);
-        self.written.documents.spill_if_long(directory_of(&self.turn.0.path)?, &self.turn.0.sizes)?;
+        self.written.documents.spill_if_long(&self.turn.0.path, &self.turn.0.sizes)?;
         let scope = self.scope_number_or_new(document.scope())?;
         self.apply(Operation {
             change: Change::Put,

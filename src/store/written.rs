@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use super::block::{Packed, digest};
 use super::codec::Problem;
 use super::documents::{DocumentBlock, Record, pack_documents};
-use super::{DocumentNumber, Sizes, lock};
+use super::{DocumentNumber, Sizes, directory_of, lock};
 use crate::document::Document;
 use crate::error::{Error, Result};
 
@@ -77,11 +77,12 @@ impl WrittenDocuments {
         self.newest.find(number.0).is_some() && self.removed.insert(number.0)
     }
 
-    /// Packs the documents in memory into a file in `directory`, once they take more than the sizes allow.
-    pub(super) fn spill_if_long(&mut self, directory: &Path, sizes: &Sizes) -> Result<()> {
+    /// Packs the documents in memory into a file beside the database at `path`, once they take more than the sizes allow.
+    pub(super) fn spill_if_long(&mut self, path: &Path, sizes: &Sizes) -> Result<()> {
         if self.newest.memory_bytes() <= sizes.spill_bytes {
             return Ok(());
         }
+        let directory = directory_of(path)?;
         let records: Vec<_> = self.live().collect();
         let packed = pack_documents(&records, sizes.block_bytes);
         let spilled = self.spill(packed, directory);
