@@ -67,7 +67,11 @@ pub(super) fn check(store: &Store) -> Result<CheckReport> {
     let mut report = CheckReport::default();
     match store.check_pages() {
         Ok(true) => {}
-        Ok(false) => report.add("pages", "-", "checksums were wrong, and the last whole commit was restored"),
+        Ok(false) => report.add(
+            "pages",
+            "-",
+            "checksums were wrong, or commits were lost, and the last whole commit was restored",
+        ),
         Err(error) => _ = report.part("pages", Err::<(), _>(error))?,
     }
     // Damaged pages say nothing of what was on them; the rows that can still be read may.

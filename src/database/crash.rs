@@ -14,9 +14,15 @@ fn settings() -> Settings {
     Settings { scheme: Scheme::External, plan: Plan::four_blocks(), max_distance: 3, key_seed: 7, created: 0 }
 }
 
-/// So small that every commit is followed by merges of several steps.
-const SIZES: Sizes =
-    Sizes { recent_rows: 3, block_bytes: 128, chunk_entries: 3, step_blocks: 2, spill_bytes: 200 };
+/// So small that every commit is followed by merges of several steps. Every step is synced.
+const SIZES: Sizes = Sizes {
+    recent_rows: 3,
+    block_bytes: 128,
+    chunk_entries: 3,
+    step_blocks: 2,
+    spill_bytes: 200,
+    unsynced_bytes: 0,
+};
 
 type Model = BTreeMap<Vec<u8>, Document>;
 
@@ -116,16 +122,15 @@ fn images(synced: &Image, unsynced: &[Event]) -> Vec<(String, Image)> {
     images
 }
 
-#[test]
-fn every_file_that_a_power_cut_could_leave_opens_to_one_committed_prefix() -> Result<()> {
-    const COMMITS: u64 = 24;
-    let models = models(COMMITS)?;
+/// Opens every file that a power cut could leave of a history, and counts them.
+fn cut(commits: u64, sizes: Sizes) -> Result<usize> {
+    let models = models(commits)?;
     let recording = Recording::default();
-    let database = Database { store: Store::on_backend(recording.clone(), Some(&settings()), SIZES)?.into() };
+    let database = Database { store: Store::on_backend(recording.clone(), Some(&settings()), sizes)?.into() };
     // Creation goes through a temporary file, so its own writes are nobody's loss.
     let created = recording.events().len();
     let mut levels = 0;
-    for number in 0..COMMITS {
+    for number in 0..commits {
         commit(&database, number)?;
         recording.note(Event::Acknowledged(number as usize + 1));
         if number % 4 == 3 {
@@ -154,6 +159,44 @@ fn every_file_that_a_power_cut_could_leave_opens_to_one_committed_prefix() -> Re
             event => unsynced.push(event.clone()),
         }
     }
+    Ok(examined)
+}
+
+#[test]
+fn every_file_that_a_power_cut_could_leave_opens_to_one_committed_prefix() -> Result<()> {
+    let examined = cut(24, SIZES)?;
     assert!(examined >= 2_000, "{examined} images");
+    Ok(())
+}
+
+#[test]
+fn every_file_opens_too_where_merges_are_not_synced() -> Result<()> {
+    let examined = cut(40, Sizes { unsynced_bytes: usize::MAX, ..SIZES })?;
+    assert!(examined >= 2_000, "{examined} images");
+    Ok(())
+}
+
+#[test]
+fn what_is_cached_of_a_commit_that_damage_took_back_is_not_taken_for_what_comes_after() -> Result<()> {
+    let recording = Recording::default();
+    let store = Store::on_backend(recording.clone(), Some(&settings()), Sizes::default())?;
+    let database = Database { store: store.into() };
+    let insert = |key: &str, bits: u64| {
+        let mut txn = database.begin_write()?;
+        txn.insert(&Document::new(key, Fingerprint::from_bits(bits)).with_seen(0))?;
+        txn.commit()
+    };
+    for (key, bits) in [("a", 1), ("b0", 1 << 20), ("b1", 1 << 30), ("b", 1 << 40)] {
+        insert(key, bits)?;
+    }
+    assert!(database.snapshot()?.get("b")?.is_some());
+    // The byte that says which of two commits is the last.
+    recording.flip(9, 1);
+    assert!(!database.check()?.is_sound(), "a commit that was acknowledged is gone");
+    assert_eq!(database.snapshot()?.get("b")?, None);
+    insert("c", u64::MAX)?;
+    let found = database.snapshot()?.get("c")?.map(|document| document.key().to_vec());
+    assert_eq!(found.as_deref(), Some(&b"c"[..]));
+    assert!(database.check()?.is_sound());
     Ok(())
 }

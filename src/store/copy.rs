@@ -13,7 +13,7 @@ use super::bulk::{Bulk, DocumentsWriter, NewFile, SetWriter};
 use super::engine::Engine;
 use super::guard::guarded;
 use super::read::View;
-use super::sorted_set::{SetReader, Slot};
+use super::sorted_set::{SetReader, SortedSet};
 use super::state::{SetNumber, SetRow, State};
 use super::{Sizes, directory_of};
 use crate::error::{Error, Result};
@@ -21,25 +21,42 @@ use crate::error::{Error, Result};
 /// What is told of how far a copy has come: rows done, and rows in all.
 pub(crate) type CopyProgress<'a> = &'a mut dyn FnMut(u64, u64);
 
-/// Makes a dense copy in the directory of `target`, whole and synced, under a temporary name.
-pub(super) fn copy(view: &View, target: &Path, sizes: &Sizes, progress: CopyProgress<'_>) -> Result<NewFile> {
+/// What the engine may keep of the pages of a copy that nobody goes on to work with.
+pub(super) const ENGINE_CACHE_BYTES: usize = 16 << 20;
+
+/// Makes a dense copy in the directory of `target`, whole and synced, under a temporary name. Its engine keeps so many bytes
+/// of pages in memory.
+pub(super) fn copy(
+    view: &View,
+    target: &Path,
+    sizes: &Sizes,
+    engine_cache_bytes: usize,
+    progress: CopyProgress<'_>,
+) -> Result<NewFile> {
     let directory = directory_of(target)?;
     ensure_room(view, directory, sizes)?;
     guarded(|| {
-        let new = NewFile::create(directory, view.settings(), super::engine_cache_bytes(usize::MAX))?;
+        let new = NewFile::create(directory, view.settings(), engine_cache_bytes)?;
         write_copy(view, &new.engine, sizes, progress)?;
         new.file.sync_all().map_err(|source| Error::Io { path: target.to_owned(), source })?;
         Ok(new)
     })
 }
 
+/// What a block of one document may take.
+const MAX_ALONE_BYTES: u64 = 128 << 10;
+
 /// Refuses to begin what the disk has no room for.
 fn ensure_room(view: &View, directory: &Path, sizes: &Sizes) -> Result<()> {
     let failed = |source: io::Error| Error::Io { path: directory.to_owned(), source };
     let available = fs4::available_space(directory).map_err(failed)?;
-    // A block is copied to no more than a page, and the engine's own pages come on top.
-    let blocks = view.state().sets.blocks(sizes.block_bytes) + view.state().documents.blocks() as u64;
-    let needed = blocks * 4096 / 16 * 17 + (4 << 20);
+    // A block is copied to no more than a page; but one document alone may take more than one.
+    let documents = &view.state().documents;
+    let alone = documents.entries(documents.all()).filter(|entry| entry.puts == 1).count() as u64;
+    let pages = view.state().sets.blocks(sizes.block_bytes) + documents.blocks() as u64;
+    let most = pages * 4096 + alone * MAX_ALONE_BYTES;
+    // The engine's own pages come on top. What is copied takes no more than it does now.
+    let needed = most.min(view.file_bytes().map_err(failed)?) / 16 * 17 + (4 << 20);
     if available < needed {
         return Err(Error::NoRoom { directory: directory.to_owned(), needed, available });
     }
@@ -103,10 +120,10 @@ pub(super) fn verify(copied: &View, original: &View) -> Result<()> {
     for number in new.sets.numbers() {
         match number {
             SetNumber::Wide(_) => {
-                read_all(u128::set(&new.sets, number).levels.first(), "keys", copied.blocks())?;
+                read_all(u128::set(&new.sets, number), copied.blocks())?;
             }
             SetNumber::Narrow(_) => {
-                read_all(u64::set(&new.sets, number).levels.first(), "permuted", copied.blocks())?;
+                read_all(u64::set(&new.sets, number), copied.blocks())?;
             }
         }
     }
@@ -122,11 +139,10 @@ pub(super) fn verify(copied: &View, original: &View) -> Result<()> {
     Err(Error::Damaged { table: "meta", key: "documents".to_owned(), problem })
 }
 
-fn read_all<R: SetRow>(slot: Option<&Slot<R>>, set: &'static str, blocks: &Blocks) -> Result<()> {
-    let Some(slot) = slot else { return Ok(()) };
+fn read_all<R: SetRow>(set: &SortedSet<R>, blocks: &Blocks) -> Result<()> {
     let mut rows = Lists::default();
-    for entry in slot.level.entries(slot.level.all()) {
-        blocks.append_rows(set, entry, &mut rows)?;
+    for entry in set.levels.iter().flat_map(|slot| slot.level.entries(slot.level.all())) {
+        blocks.append_rows(set.name, entry, &mut rows)?;
         rows.puts.clear();
         rows.marks.clear();
     }

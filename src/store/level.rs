@@ -3,7 +3,7 @@
 //! What depends on the number of blocks is in the chunks, which commits share; what depends on the number of chunks is made anew
 //! by each change, so that a commit of one document stays cheap beside a hundred million.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use super::block::Row;
@@ -26,6 +26,8 @@ pub(super) struct Level<R> {
     blocks: usize,
     /// How many rows are put and marked.
     rows: (u64, u64),
+    /// The checksums of all chunks and how many they are, added up.
+    sum: u64,
     memory_bytes: usize,
 }
 
@@ -71,17 +73,18 @@ impl Prefixes {
 
 impl<R: Row> Level<R> {
     pub(super) fn new(chunks: impl IntoIterator<Item = Arc<Chunk<R>>>) -> Self {
-        let (mut before, mut blocks, mut memory_bytes) = ((0, 0), 0, 0);
+        let (mut before, mut blocks, mut sum, mut memory_bytes) = ((0, 0), 0, 0u64, 0);
         let top = |chunk: Arc<Chunk<R>>| {
             let top = Top { high: chunk.high(), before, chunk };
             let rows = top.chunk.rows();
             before = (before.0 + u64::from(rows.0), before.1 + u64::from(rows.1));
             blocks += top.chunk.entries().len();
+            sum = sum.wrapping_add(top.chunk.checksum()).wrapping_add(1);
             memory_bytes += top.chunk.memory_bytes() + size_of::<Top<R>>() + 2 * size_of::<u32>();
             top
         };
         let chunks: Vec<Top<R>> = chunks.into_iter().map(top).collect();
-        Self { prefixes: Prefixes::new(&chunks), chunks, blocks, rows: before, memory_bytes }
+        Self { prefixes: Prefixes::new(&chunks), chunks, blocks, rows: before, sum, memory_bytes }
     }
 
     pub(super) fn empty() -> Self {
@@ -94,10 +97,9 @@ impl<R: Row> Level<R> {
         level.splice(place, level.end()..level.end(), blocks, most)
     }
 
-    /// The checksums of all chunks, added up.
+    /// The checksums of all chunks and how many they are, added up.
     pub(super) fn sum(&self) -> u64 {
-        let sums = self.chunks.iter().map(|top| top.chunk.checksum());
-        sums.fold(self.chunks.len() as u64, u64::wrapping_add)
+        self.sum
     }
 
     /// How many blocks there are.
@@ -136,6 +138,11 @@ impl<R: Row> Level<R> {
     /// The places from the first block that may have rows from `row` on.
     pub(super) fn from(&self, row: R) -> Range<Place> {
         self.find(row)..self.end()
+    }
+
+    /// The blocks that may have rows in a range.
+    pub(super) fn overlapping(&self, range: &RangeInclusive<R>) -> Range<Place> {
+        self.find(*range.start())..self.after(self.find(*range.end()), 1)
     }
 
     /// The place so many blocks after another, or the end.

@@ -7,7 +7,7 @@
 //!
 //! A step reads and packs before it takes the write gate, against a state whose levels nobody else changes.
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::Sizes;
@@ -136,7 +136,7 @@ pub(super) fn prepare<R: SetRow>(sets: &Sets, blocks: &Blocks, task: Task, sizes
     let high = end.min(level_end(target, low, most));
     newer.input.end_at(high);
     let source_end = newer.input.end();
-    let replaced = places(target, &(low..=high));
+    let replaced = target.overlapping(&(low..=high));
     let mut older = stream(Input::Level(target, replaced.clone()));
     let lowest = set.levels.last().is_none_or(|last| Arc::ptr_eq(&last.level, target));
     let mut merged = packer();
@@ -180,11 +180,6 @@ fn level_end<R: Row>(level: &Level<R>, low: R, most: usize) -> R {
 fn run_end<R: Row>(run: &Run<R>, rows: usize) -> R {
     let end = |rows_of: &[R]| rows_of.get(rows).copied().unwrap_or(R::MAX);
     end(run.puts()).min(end(run.marks()))
-}
-
-/// The places of the blocks that may have rows in a range.
-fn places<R: Row>(level: &Level<R>, range: &RangeInclusive<R>) -> Range<Place> {
-    level.find(*range.start())..level.after(level.find(*range.end()), 1)
 }
 
 /// Rows in order, of which a few at a time are held, so that they stay in the processor's cache.

@@ -132,6 +132,8 @@ pub(crate) struct Sizes {
     pub(crate) step_blocks: usize,
     /// How many bytes of documents a transaction keeps in memory.
     pub(crate) spill_bytes: usize,
+    /// How many bytes merges write before they are made durable, if no transaction commits meanwhile.
+    pub(crate) unsynced_bytes: usize,
 }
 
 impl Default for Sizes {
@@ -142,6 +144,7 @@ impl Default for Sizes {
             chunk_entries: 256,
             step_blocks: 512,
             spill_bytes: 64 << 20,
+            unsynced_bytes: 8 << 20,
         }
     }
 }
@@ -163,6 +166,8 @@ struct Shared {
     cache: Arc<BlockCache>,
     /// For decoded blocks and directories together.
     cache_bytes: usize,
+    /// For the pages of the engine.
+    engine_cache_bytes: usize,
     /// The last commit; `None` while pages are checked, and after that if it cannot be read.
     current: Mutex<Option<Arc<View>>>,
     /// Held by whoever commits, from reading the last state to publishing the next.
@@ -292,6 +297,7 @@ impl Store {
             sizes,
             cache,
             cache_bytes: cache_bytes - engine_cache_bytes(cache_bytes),
+            engine_cache_bytes: engine_cache_bytes(cache_bytes),
             current: Mutex::new(Some(Arc::new(view))),
             gate: Mutex::new(()),
             merging: Mutex::new(()),
@@ -444,7 +450,8 @@ impl Shared {
         // The file itself, should the path be a link.
         let target = fs::canonicalize(&self.path).map_err(failed)?;
         let view = self.view()?;
-        let NewFile { temporary, engine, file } = copy::copy(&view, &target, &self.sizes, progress)?;
+        let NewFile { temporary, engine, file } =
+            copy::copy(&view, &target, &self.sizes, self.engine_cache_bytes, progress)?;
         file.set_permissions(fs::metadata(&target).map_err(failed)?.permissions()).map_err(failed)?;
         let open = Arc::new(OpenFile { engine: Guarded::new(engine), file });
         let copied = copy::copy_view(&open, &view)?;
@@ -461,6 +468,7 @@ impl Shared {
         let _gate = lock(&self.gate);
         self.ensure_certain()?;
         let mut current = lock(&self.current);
+        let before = current.as_ref().map(|view| view.state().position());
         if let Some(Err(shared)) = current.take().map(Arc::try_unwrap) {
             *current = Some(shared);
             return Err(Error::InUse);
@@ -476,10 +484,12 @@ impl Shared {
                 Engine::ReadOnly(_) => Err(Error::ReadOnly),
             })
         });
-        // The engine may have gone back to an older commit, so everything is read again. What cannot be read is told to
-        // whoever asks for it.
+        // The engine may have gone back to an older commit, so everything is read again; numbers of blocks after that commit
+        // will be given to others. What cannot be read is told to whoever asks for it.
+        self.cache.clear();
         *current = self.load(&open).ok().map(Arc::new);
-        checked
+        let after = current.as_ref().map(|view| view.state().position());
+        checked.map(|whole| whole && before.is_none_or(|before| after.is_none_or(|after| after >= before)))
     }
 
     /// Leaves to decoded blocks what the directories do not take.

@@ -31,7 +31,7 @@ pub(crate) struct View {
     state: State,
     settings: Arc<Settings>,
     /// After the tables, so that their transaction ends before the engine.
-    _open: Arc<OpenFile>,
+    open: Arc<OpenFile>,
 }
 
 /// Tables of the engine at one commit; they keep its transaction open.
@@ -51,11 +51,16 @@ impl View {
         let table = txn.open_table(BLOCKS).map_err(engine_error)?;
         let scopes = txn.open_table(SCOPES).map_err(engine_error)?;
         let tables = Tables { blocks: Blocks { table, cache }, scopes };
-        Ok(Self { tables: Guarded::new(tables), state, settings, _open: open.clone() })
+        Ok(Self { tables: Guarded::new(tables), state, settings, open: open.clone() })
     }
 
     pub(super) fn state(&self) -> &State {
         &self.state
+    }
+
+    /// How long the file is.
+    pub(super) fn file_bytes(&self) -> std::io::Result<u64> {
+        self.open.file.metadata().map(|metadata| metadata.len())
     }
 
     /// The block of documents with numbers from `from` on; `None` after the last.
@@ -388,7 +393,8 @@ impl Reader {
         if path.symlink_metadata().is_ok() {
             return Err(Error::AlreadyExists { path: path.to_owned() });
         }
-        let NewFile { temporary, engine, file } = copy::copy(&self.0, path, sizes, progress)?;
+        let NewFile { temporary, engine, file } =
+            copy::copy(&self.0, path, sizes, copy::ENGINE_CACHE_BYTES, progress)?;
         let open = Arc::new(OpenFile { engine: Guarded::new(engine), file });
         copy::verify(&copy::copy_view(&open, &self.0)?, &self.0)?;
         copy::persist(temporary, path, false)?;

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::Sizes;
-use super::block::{Packed, Packer};
+use super::block::{Lists, Packed, Packer};
 use super::blocks::Blocks;
 use super::documents::{DocumentBlock, pack_documents};
 use super::level::Place;
@@ -35,32 +35,32 @@ pub(super) struct Reclaimed {
     new_dead: Vec<Packed<u64>>,
 }
 
-/// Looks for blocks worth writing anew, from where the last call ended; `None` if there are none now.
-pub(super) fn prepare(
-    state: &State,
-    blocks: &Blocks,
-    sweep: &mut Sweep,
-    sizes: &Sizes,
-) -> Result<Option<Reclaimed>> {
-    let Some(slot) = state.sets.dead().levels.last() else { return Ok(None) };
+/// What a look at some blocks found.
+pub(super) enum Found {
+    /// Nothing is to be looked for now.
+    Done,
+    /// None of the blocks looked at, but there are more to look at.
+    NoneYet,
+    Some(Reclaimed),
+}
+
+/// Looks at some blocks for those worth writing anew, from where the last call ended.
+pub(super) fn prepare(state: &State, blocks: &Blocks, sweep: &mut Sweep, sizes: &Sizes) -> Result<Found> {
+    let Some(slot) = state.sets.dead().levels.last() else { return Ok(Found::Done) };
     let dead_rows = slot.level.rows().0;
     let stored = state.documents.rows().0;
-    if sweep.next.is_none() {
-        // Below a sixth, few blocks can be a third dead; and a walk that finds nothing is not repeated for nothing.
-        if dead_rows * 6 < stored || dead_rows < sweep.left + stored / 20 {
-            return Ok(None);
-        }
-        sweep.next = Some(0);
+    // A compaction may have taken them away.
+    sweep.left = sweep.left.min(dead_rows);
+    // Below a sixth, few blocks can be a third dead; and a walk that finds nothing is not repeated for nothing.
+    if sweep.next.is_none() && (dead_rows * 6 < stored || dead_rows < sweep.left + stored / 20) {
+        return Ok(Found::Done);
     }
-    while let Some(from) = sweep.next {
-        let (found, next) = look(state, blocks, from, sizes)?;
-        sweep.next = next;
-        if found.is_some() {
-            return Ok(found);
-        }
+    let (found, next) = look(state, blocks, sweep.next.unwrap_or(0), sizes)?;
+    sweep.next = next;
+    if next.is_none() {
+        sweep.left = dead_rows;
     }
-    sweep.left = dead_rows;
-    Ok(None)
+    Ok(found.map_or(Found::NoneYet, Found::Some))
 }
 
 /// Looks at some blocks from a document number on: what is to be replaced, and where to go on.
@@ -103,14 +103,11 @@ fn look(
 fn dead_in(state: &State, blocks: &Blocks, low: u64, high: u64) -> Result<Vec<u64>> {
     let set = state.sets.dead();
     let Some(slot) = set.levels.last() else { return Ok(Vec::new()) };
-    let mut rows = Vec::new();
-    for entry in slot.level.entries(slot.level.from(low)) {
-        rows.extend_from_slice(part(&blocks.rows(set.name, entry)?.puts, &(low..=high)));
-        if entry.high >= high {
-            break;
-        }
+    let mut rows = Lists::default();
+    for entry in slot.level.entries(slot.level.overlapping(&(low..=high))) {
+        blocks.append_rows(set.name, entry, &mut rows)?;
     }
-    Ok(rows)
+    Ok(part(&rows.puts, &(low..=high)).to_vec())
 }
 
 fn rewrite(
@@ -144,18 +141,14 @@ fn forget(
 ) -> Result<(Range<Place>, Vec<Packed<u64>>)> {
     let set = state.sets.dead();
     let level = &set.levels[set.levels.len() - 1].level;
-    let first = level.find(low);
-    let mut packer = Packer::new(sizes.block_bytes, set.rules.filtered);
-    let mut place = first;
-    while let Some(entry) = level.entry(place) {
-        let block = blocks.rows(set.name, entry)?;
-        packer.waiting.puts.extend(block.puts.iter().filter(|&&row| row < low || row > high));
-        place = level.after(place, 1);
-        if entry.high >= high {
-            break;
-        }
+    let places = level.overlapping(&(low..=high));
+    let mut rows = Lists::default();
+    for entry in level.entries(places.clone()) {
+        blocks.append_rows(set.name, entry, &mut rows)?;
     }
-    Ok((first..place, packer.finish()))
+    let mut packer = Packer::new(sizes.block_bytes, set.rules.filtered);
+    packer.waiting.puts.extend(rows.puts.into_iter().filter(|&row| row < low || row > high));
+    Ok((places, packer.finish()))
 }
 
 /// Makes what was prepared part of an edit of the state it was prepared against, or of a later one with the same levels

@@ -79,6 +79,11 @@ impl Recording {
         lock(&self.0).1.clone()
     }
 
+    /// Flips a bit of the file.
+    pub(crate) fn flip(&self, offset: usize, bit: u8) {
+        lock(&self.0).0.0[offset] ^= bit;
+    }
+
     fn happen(&self, event: Event) {
         let mut inner = lock(&self.0);
         inner.0.apply(&event);

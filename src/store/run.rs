@@ -104,7 +104,13 @@ impl<R: Row> Run<R> {
 pub(super) fn part<'a, R: Row>(rows: &'a [R], range: &RangeInclusive<R>) -> &'a [R] {
     let from = rows.partition_point(|row| row < range.start());
     let rows = &rows[from..];
-    &rows[..rows.partition_point(|row| row <= range.end())]
+    // Most ranges are of a few rows, so the end is looked for near the beginning first.
+    let mut bound = 8;
+    while rows.get(bound).is_some_and(|row| row <= range.end()) {
+        bound *= 2;
+    }
+    let end = rows[..bound.min(rows.len())].partition_point(|row| row <= range.end());
+    &rows[..end]
 }
 
 /// Adds puts and marks of a newer source over those of an older one to rows that come before them.

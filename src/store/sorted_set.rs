@@ -85,6 +85,18 @@ impl<R: CachedRow> SetReader<'_, R> {
         })
     }
 
+    /// Those of a range, sorted.
+    fn unsorted_within(&self, range: &RangeInclusive<R>) -> Lists<R> {
+        let (puts, marks) = self.unsorted();
+        let sorted = |rows: &[R]| {
+            let mut rows: Vec<R> = rows.iter().copied().filter(|row| range.contains(row)).collect();
+            rows.sort_unstable();
+            rows.dedup();
+            rows
+        };
+        Lists { puts: sorted(puts), marks: sorted(marks) }
+    }
+
     fn block(&self, entry: &Entry<R>) -> Result<Arc<Lists<R>>> {
         self.blocks.rows(self.set.name, entry)
     }
@@ -100,11 +112,8 @@ impl<R: CachedRow> SetReader<'_, R> {
         }
         for slot in &self.set.levels {
             let level = &slot.level;
-            for entry in level.entries(level.from(*range.start())) {
+            for entry in level.entries(level.overlapping(range)) {
                 each(part(&self.block(entry)?.puts, range));
-                if entry.high >= *range.end() {
-                    break;
-                }
             }
         }
         Ok(())
@@ -134,14 +143,7 @@ impl<R: CachedRow> SetReader<'_, R> {
 
     /// The rows of a range that are in the set, in order. Blocks that are read for it are not cached.
     pub(super) fn rows(&self, range: &RangeInclusive<R>) -> Result<Vec<R>> {
-        let (puts, marks) = self.unsorted();
-        let sorted = |rows: &[R]| {
-            let mut rows: Vec<R> = rows.iter().copied().filter(|row| range.contains(row)).collect();
-            rows.sort_unstable();
-            rows.dedup();
-            rows
-        };
-        let mut newer = Lists { puts: sorted(puts), marks: sorted(marks) };
+        let mut newer = self.unsorted_within(range);
         let life = self.set.rules.life;
         for run in self.runs() {
             let older = (part(run.puts(), range), part(run.marks(), range));
@@ -150,11 +152,8 @@ impl<R: CachedRow> SetReader<'_, R> {
         for slot in &self.set.levels {
             let level = &slot.level;
             let mut older = Lists::default();
-            for entry in level.entries(level.from(*range.start())) {
+            for entry in level.entries(level.overlapping(range)) {
                 self.blocks.append_rows(self.set.name, entry, &mut older)?;
-                if entry.high >= *range.end() {
-                    break;
-                }
             }
             let older = (part(&older.puts, range), part(&older.marks, range));
             newer = merge((&newer.puts, &newer.marks), older, life);
@@ -209,14 +208,8 @@ impl<R: CachedRow> SetReader<'_, R> {
 
     /// The last rows of a range that are in the set, the last first: at most `limit`.
     pub(super) fn last(&self, range: &RangeInclusive<R>, limit: usize) -> Result<Vec<R>> {
-        let sorted = |rows: &[R]| {
-            let mut rows: Vec<R> = rows.iter().copied().filter(|row| range.contains(row)).collect();
-            rows.sort_unstable();
-            rows
-        };
-        let (puts, marks) = self.unsorted();
-        let (puts, marks) = (sorted(puts), sorted(marks));
-        let mut sources = vec![Backward::lists(&puts, &marks)];
+        let unsorted = self.unsorted_within(range);
+        let mut sources = vec![Backward::lists(&unsorted.puts, &unsorted.marks)];
         // Filters know rows by their leading bits.
         let lead = (range.start().lead() == range.end().lead()).then_some(range.start().lead());
         for run in self.runs().filter(|run| lead.is_none_or(|lead| run.passes(lead))) {

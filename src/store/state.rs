@@ -328,6 +328,11 @@ impl State {
         self.sets.directory_bytes() + self.documents.memory_bytes()
     }
 
+    /// Grows with every transaction that is committed.
+    pub(super) fn position(&self) -> u64 {
+        self.next_page
+    }
+
     pub(super) fn encode(&self, row: u64) -> Vec<u8> {
         codec::seal(Kind::State, row, |bytes| {
             self.counters.encode(bytes);

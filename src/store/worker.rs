@@ -8,20 +8,16 @@ use std::time::{Duration, Instant};
 
 use super::guard::guarded;
 use super::merge::{self, Task};
-use super::reclaim::{self, Sweep};
+use super::reclaim::{self, Found, Sweep};
 use super::state::{Edit, SetNumber, SetRow};
-use super::{Shared, lock};
+use super::{Progress, Shared, lock};
 use crate::error::{Error, Result};
 
 /// Recent rows may be so many times their limit before a transaction waits for the merges.
 const MOST_WAITING: usize = 4;
 
-/// Merges become durable together with the next commit of a transaction, which syncs the file anyway; but at the latest after
-/// so many bytes, and when there is nothing more to merge.
-const MOST_NOT_DURABLE: usize = 8 << 20;
-
-/// After a merge that failed (a full disk, say), the next attempt waits for a commit, and at least so long.
-const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(200);
+/// After a merge that could not read what it needs, it is tried again after so long.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// Why the last merge failed.
 pub(super) struct MergeFailure {
@@ -100,8 +96,9 @@ impl Shared {
                     if self.ensure_certain().is_err() {
                         return;
                     }
-                    thread::sleep(PAUSE_AFTER_FAILURE);
-                    self.wait_for_commit_after(commits);
+                    let progress = lock(&self.progress);
+                    let stopped = |progress: &mut Progress| !progress.stop;
+                    drop(self.changed.wait_timeout_while(progress, PAUSE_AFTER_FAILURE, stopped));
                 }
             }
         }
@@ -135,13 +132,16 @@ impl Shared {
             }
             return Ok(true);
         }
-        if let Some(step) = reclaim::prepare(state, view.blocks(), sweep, &self.sizes)? {
-            drop(view);
-            self.yield_to_transactions();
-            self.commit_merge(|edit| reclaim::apply(step, edit, &self.sizes))?;
-            return Ok(true);
+        match reclaim::prepare(state, view.blocks(), sweep, &self.sizes)? {
+            Found::Some(step) => {
+                drop(view);
+                self.yield_to_transactions();
+                self.commit_merge(|edit| reclaim::apply(step, edit, &self.sizes))?;
+                return Ok(true);
+            }
+            Found::NoneYet => return Ok(true),
+            Found::Done => drop(view),
         }
-        drop(view);
         if self.not_durable.load(Ordering::Relaxed) > 0 {
             self.commit(|_, _| Ok(()))?;
         }
@@ -156,10 +156,11 @@ impl Shared {
         self.commit_merge(|edit| merge::apply(step, edit, &self.sizes))
     }
 
-    /// Commits what only moves rows.
+    /// Commits what only moves rows. It becomes durable together with the next commit of a transaction, which syncs the file
+    /// anyway; but at the latest after so many bytes, and when there is nothing more to merge.
     fn commit_merge(&self, change: impl FnOnce(&mut Edit)) -> Result<()> {
         self.commit(|_, edit| {
-            edit.durable = self.not_durable.load(Ordering::Relaxed) >= MOST_NOT_DURABLE;
+            edit.durable = self.not_durable.load(Ordering::Relaxed) >= self.sizes.unsynced_bytes;
             change(edit);
             Ok(())
         })

@@ -83,7 +83,7 @@ impl Writer {
             // First the new rows, then away with the old: a fingerprint that stays is not removed in between.
             writer.link(document)?;
             if let Some((number, old)) = &replaced {
-                writer.unlink(*number, old)?;
+                writer.unlink(*number, old, document.fingerprint())?;
             }
             Ok(replaced.map(|(_, old)| old))
         })
@@ -93,7 +93,7 @@ impl Writer {
     pub(crate) fn remove(&mut self, key: &[u8]) -> Result<Option<Document>> {
         self.all_or_broken(|writer| {
             let Some((number, document)) = writer.find(key)? else { return Ok(None) };
-            writer.unlink(number, &document)?;
+            writer.unlink(number, &document, None)?;
             Ok(Some(document))
         })
     }
@@ -159,9 +159,16 @@ impl Writer {
         Ok(())
     }
 
-    fn unlink(&mut self, number: DocumentNumber, document: &Document) -> Result<()> {
+    /// `successor`: the fingerprint of the document that has just taken its place.
+    fn unlink(
+        &mut self,
+        number: DocumentNumber,
+        document: &Document,
+        successor: Option<Fingerprint>,
+    ) -> Result<()> {
         self.counters.uncount(document);
         let fingerprint_gone = match document.fingerprint() {
+            fingerprint if fingerprint == successor => false,
             Some(fingerprint) => self.documents_of(fingerprint)? == 1,
             None => false,
         };

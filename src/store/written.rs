@@ -64,11 +64,14 @@ pub(super) struct WrittenDocuments {
     /// Those of the newest that the transaction has removed again.
     removed: BTreeSet<u64>,
     spilled: Vec<SpilledBlock>,
+    /// The first number of all.
+    first: Option<DocumentNumber>,
 }
 
 impl WrittenDocuments {
     /// Adds a document with a number above all others.
     pub(super) fn push(&mut self, number: DocumentNumber, document: &Document) {
+        self.first.get_or_insert(number);
         self.newest.push(number.0, document);
     }
 
@@ -97,13 +100,9 @@ impl WrittenDocuments {
             Some(SpilledBlock { bytes, .. }) => (bytes.file.clone(), bytes.at + bytes.length as u64),
             None => (Arc::new(Mutex::new(tempfile::tempfile_in(directory)?)), 0),
         };
-        let all: Vec<u8> = packed.iter().flat_map(|block| block.bytes.iter().copied()).collect();
-        {
-            let mut file = lock(&file);
-            file.seek(SeekFrom::Start(at))?;
-            file.write_all(&all)?;
-        }
+        lock(&file).seek(SeekFrom::Start(at))?;
         for Packed { bytes, digest, high, puts, .. } in packed {
+            lock(&file).write_all(&bytes)?;
             let spilled = SpilledBytes { file: file.clone(), at, length: bytes.len() };
             at += bytes.len() as u64;
             self.spilled.push(SpilledBlock { bytes: spilled, digest, high, documents: puts });
@@ -126,7 +125,8 @@ impl WrittenDocuments {
         if let Some(place) = self.newest.find(number.0) {
             return Some(self.newest.record(place).to_document());
         }
-        let block = self.spilled.get(self.spilled.partition_point(|block| block.high < number.0))?;
+        let place = self.spilled.partition_point(|block| block.high < number.0);
+        let block = self.spilled.get(place).filter(|_| self.first.is_some_and(|first| first <= number))?;
         let read = || {
             let bytes = block.bytes.load().map_err(|_| "the file that it waits in cannot be read")?;
             if digest(&bytes) != block.digest {
