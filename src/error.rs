@@ -143,9 +143,9 @@ pub enum Error {
     TooManyDocuments,
     /// The disk has no room for a copy of the database.
     NoRoom {
-        /// Where the copy was to be made.
+        /// Where something was to be written.
         directory: PathBuf,
-        /// How many bytes it may need.
+        /// How many bytes that may need.
         needed: u64,
         /// How many are free.
         available: u64,
@@ -253,7 +253,7 @@ impl fmt::Display for Error {
             ),
             Self::NoRoom { directory, needed, available } => write!(
                 f,
-                "{}: a copy may need {needed} bytes, and {available} are free: nothing was done; make room first",
+                "{}: {needed} bytes may be needed, and {available} are free: nothing was done; make room first",
                 directory.display()
             ),
             Self::OutcomeUnknown { reason } => write!(

@@ -3,7 +3,7 @@
 //! The first line is a header; every further line is a document with all that is stored of it.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -45,6 +45,8 @@ struct Header {
     simdb_dump: u32,
     scheme: String,
     max_distance: u32,
+    /// How many documents follow.
+    documents: u64,
 }
 
 #[derive(Deserialize)]
@@ -106,8 +108,13 @@ pub(super) fn load(arguments: &Load, output: &mut Output) -> Run {
     }
     let scheme: Scheme = header.scheme.parse()?;
     let options = CreateOptions::new().scheme(scheme).max_distance(header.max_distance);
+    let mut read = 0;
     let documents = std::iter::from_fn(|| {
-        let line = lines.next()?;
+        let Some(line) = lines.next() else {
+            let reason = format!("it ends after {read} documents, and its header says {}", header.documents);
+            return (read != header.documents).then(|| Err(lines.failed(&reason)));
+        };
+        read += 1;
         Some(line.and_then(|line| document(&line).map_err(|reason| lines.failed(&reason))))
     });
     let database = Database::build(&arguments.database.database, &options, documents, arguments.memory)?;
@@ -141,6 +148,9 @@ fn bytes(text: Option<String>, base64: Option<String>, name: &str) -> Result<Opt
     }
 }
 
+/// Every character of the longest document, escaped, takes less.
+const MAX_LINE_BYTES: u64 = 1 << 20;
+
 /// The lines of an input, counted.
 struct Lines {
     name: String,
@@ -168,8 +178,11 @@ impl Lines {
     fn next(&mut self) -> Option<Result<String, Error>> {
         self.line += 1;
         let mut line = String::new();
-        match self.input.read_line(&mut line) {
+        match (&mut self.input).take(MAX_LINE_BYTES).read_line(&mut line) {
             Ok(0) => None,
+            Ok(length) if length as u64 == MAX_LINE_BYTES => {
+                Some(Err(self.failed("it is longer than any document")))
+            }
             Ok(_) => Some(Ok(line)),
             Err(error) => Some(Err(self.failed(&error.to_string()))),
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tempfile::NamedTempFile;
 
 use super::block::Lists;
-use super::blocks::Blocks;
+use super::blocks::{BlockCache, Blocks};
 use super::bulk::{Bulk, DocumentsWriter, NewFile, SetWriter};
 use super::engine::Engine;
 use super::guard::guarded;
@@ -159,11 +159,14 @@ pub(super) fn persist(temporary: NamedTempFile, target: &Path, replace: bool) ->
 }
 
 /// What a copy holds, read from its file.
-pub(super) fn copy_view(copied: &Arc<super::OpenFile>, original: &View) -> Result<View> {
+pub(super) fn copy_view(
+    copied: &Arc<super::OpenFile>,
+    original: &View,
+    cache: Arc<BlockCache>,
+) -> Result<View> {
     guarded(|| {
         let txn = copied.engine.begin_read()?;
         let state = super::opening::state(&txn, &original.settings().plan)?;
-        let cache = original.blocks().cache.clone();
         View::new(copied, &txn, state, original.settings().clone(), cache)
     })
 }

@@ -144,7 +144,16 @@ pub(super) fn open_error(path: &Path, error: DatabaseError) -> Error {
 /// What failed in the engine, told apart as far as callers can act on it.
 pub(super) fn engine_error(error: impl Into<redb::Error>) -> Error {
     match error.into() {
-        error @ redb::Error::Corrupted(_) => Error::Corrupted(Box::new(error)),
+        error @ (redb::Error::Corrupted(_)
+        | redb::Error::TableTypeMismatch { .. }
+        | redb::Error::TableDoesNotExist(_)
+        | redb::Error::TypeDefinitionChanged { .. }) => Error::Corrupted(Box::new(error)),
+        // The engine never reads behind the end of a whole file.
+        redb::Error::Io(cause)
+            if matches!(cause.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData) =>
+        {
+            Error::Corrupted(Box::new(cause))
+        }
         error => Error::Storage(Box::new(error)),
     }
 }

@@ -326,8 +326,5 @@ pub(super) fn apply<R: SetRow>(step: Step<R>, edit: &mut Edit, sizes: &Sizes) {
     // What has become empty only lies between a reader and the rows.
     set.levels.retain(|slot| slot.level.blocks() > 0);
     *R::set_mut(&mut edit.state.sets, task.set) = set;
-    if !edit.state.sets.any_frozen() && edit.state.first_page < edit.state.frozen_pages {
-        edit.state.first_page = edit.state.frozen_pages;
-        edit.drops_log = true;
-    }
+    edit.drop_log();
 }

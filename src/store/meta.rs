@@ -66,7 +66,8 @@ impl Counters {
     /// Gives the next document its number.
     pub(super) fn next_number(&mut self) -> Result<DocumentNumber> {
         let number = DocumentNumber(self.next_document);
-        if number > DocumentNumber::MAX {
+        // Queries begin below the greatest.
+        if number >= DocumentNumber::MAX {
             return Err(Error::TooManyDocuments);
         }
         self.next_document += 1;
@@ -76,7 +77,7 @@ impl Counters {
     /// Gives the next scope its number.
     pub(super) fn next_scope(&mut self) -> Result<ScopeNumber> {
         let number = ScopeNumber(self.next_scope);
-        if number == ScopeNumber::ANY {
+        if number >= ScopeNumber::ANY {
             return Err(Error::TooManyScopes);
         }
         self.next_scope += 1;
@@ -201,12 +202,16 @@ impl Counters {
     }
 
     pub(super) fn decode(fields: &mut Fields<'_>) -> Result<Self, Problem> {
-        Ok(Self {
+        let counters = Self {
             next_document: u64::from_le_bytes(fields.take()?),
             next_scope: u32::from_le_bytes(fields.take()?),
             documents: u64::from_le_bytes(fields.take()?),
             too_short: u64::from_le_bytes(fields.take()?),
-        })
+        };
+        let numbers =
+            counters.next_document <= DocumentNumber::MAX.0 && counters.next_scope <= ScopeNumber::ANY.0;
+        let counts = counters.too_short <= counters.documents && counters.documents < counters.next_document;
+        if numbers && counts { Ok(counters) } else { Err("it has impossible counts") }
     }
 }
 

@@ -159,6 +159,8 @@ pub(crate) struct Store {
 /// What the handles of a file share.
 struct Shared {
     path: PathBuf,
+    /// The file itself, should the path be a link or the process change its directory; empty where there is none.
+    target: PathBuf,
     /// The file; compaction puts another in its place.
     open: Mutex<Arc<OpenFile>>,
     settings: Arc<Settings>,
@@ -292,6 +294,7 @@ impl Store {
         })?;
         let shared = Arc::new(Shared {
             path: path.to_owned(),
+            target: fs::canonicalize(path).unwrap_or_default(),
             open: Mutex::new(open),
             settings,
             sizes,
@@ -447,20 +450,32 @@ impl Shared {
     /// Makes the copy, and swaps file and handle; the caller sees to it that nobody commits.
     fn compact(&self, progress: CopyProgress<'_>) -> Result<()> {
         let failed = |source: io::Error| Error::Io { path: self.path.clone(), source };
-        // The file itself, should the path be a link.
-        let target = fs::canonicalize(&self.path).map_err(failed)?;
+        let target = self.target.clone();
+        self.ensure_in_place()?;
         let view = self.view()?;
         let NewFile { temporary, engine, file } =
             copy::copy(&view, &target, &self.sizes, self.engine_cache_bytes, progress)?;
         file.set_permissions(fs::metadata(&target).map_err(failed)?.permissions()).map_err(failed)?;
         let open = Arc::new(OpenFile { engine: Guarded::new(engine), file });
-        let copied = copy::copy_view(&open, &view)?;
+        let copied = copy::copy_view(&open, &view, view.blocks().cache.clone())?;
         copy::verify(&copied, &view)?;
+        self.ensure_in_place()?;
         copy::persist(temporary, &target, true)?;
         // From here on the path leads to the copy, so everybody has to.
         *lock(&self.open) = open;
         *lock(&self.current) = Some(Arc::new(copied));
         sync_directory(directory_of(&target)?).map_err(failed)
+    }
+
+    /// Refuses to replace a file that is not the one that is open.
+    fn ensure_in_place(&self) -> Result<()> {
+        let failed = |source: io::Error| Error::Io { path: self.target.clone(), source };
+        let open = self.open().file.metadata().map_err(failed)?;
+        if is_same_file(&open, &fs::metadata(&self.target).map_err(failed)?) {
+            return Ok(());
+        }
+        let reason = "another file stands there since this one was opened; open that one, or move it away";
+        Err(failed(io::Error::other(reason)))
     }
 
     fn check_pages(&self) -> Result<bool> {

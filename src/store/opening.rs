@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use redb::ReadTransaction;
+use redb::{ReadTransaction, ReadableTable};
 
 use super::block::Row;
 use super::directory::{Chunk, ChunkKey};
-use super::engine::{DIRECTORY, LOG, META, engine_error};
+use super::engine::{BLOCKS, DIRECTORY, LOG, META, engine_error};
 use super::level::Level;
 use super::log::{self, Overlays};
 use super::meta::{self, Settings};
@@ -47,13 +47,24 @@ pub(super) fn state(txn: &ReadTransaction, plan: &Plan) -> Result<State> {
         .map_err(|problem| meta::damaged(meta::STATE, problem))?;
     let StoredState { mut state, documents_sum, sets } = stored;
     state.documents = Arc::new(level(txn, DOCUMENTS_PLACE, documents_sum)?);
+    let impossible = |problem| Err(meta::damaged(meta::STATE, problem));
+    if state.documents.last().is_some_and(|last| last.high >= state.counters.next_document) {
+        return impossible("its next document is there already");
+    }
+    let blocks = txn.open_table(BLOCKS).map_err(engine_error)?;
+    if blocks.last().map_err(engine_error)?.is_some_and(|(last, _)| last.value() >= state.next_block) {
+        return impossible("its next block is there already");
+    }
+    if state.next_block > u64::MAX / 2 {
+        return impossible("its next block has an impossible number");
+    }
     for (number, stored) in state.sets.numbers().zip(&sets) {
         match number {
             SetNumber::Wide(_) => load_levels::<u128>(txn, number, stored, &mut state)?,
             SetNumber::Narrow(_) => load_levels::<u64>(txn, number, stored, &mut state)?,
         }
     }
-    let frozen = replay(txn, plan, state.first_page..state.frozen_pages)?;
+    let (frozen, _) = replay(txn, plan, state.first_page..state.frozen_pages)?;
     state.sets.push(frozen.into_runs());
     state.sets.freeze();
     for (number, stored) in state.sets.numbers().zip(&sets) {
@@ -62,8 +73,9 @@ pub(super) fn state(txn: &ReadTransaction, plan: &Plan) -> Result<State> {
             SetNumber::Narrow(_) => trim_frozen(u64::set_mut(&mut state.sets, number), stored),
         }
     }
-    let recent = replay(txn, plan, state.frozen_pages..state.next_page)?;
+    let (recent, operations) = replay(txn, plan, state.frozen_pages..state.next_page)?;
     state.sets.push(recent.into_runs());
+    state.recent_operations = operations;
     Ok(state)
 }
 
@@ -115,16 +127,18 @@ fn damaged((place, high): ChunkKey, problem: &'static str) -> Error {
     Error::Damaged { table: "directory", key, problem }
 }
 
-/// What some pages of the log did.
-fn replay(txn: &ReadTransaction, plan: &Plan, pages: std::ops::Range<u64>) -> Result<Overlays> {
+/// What some pages of the log did, and how many operations they have.
+fn replay(txn: &ReadTransaction, plan: &Plan, pages: std::ops::Range<u64>) -> Result<(Overlays, u64)> {
     let mut overlays = Overlays::new(plan);
+    let mut operations = 0;
     let table = txn.open_table(LOG).map_err(engine_error)?;
     for page in pages {
         let damaged = |problem| Error::Damaged { table: "log", key: page.to_string(), problem };
         let bytes = table.get(page).map_err(engine_error)?.ok_or_else(|| damaged("it is missing"))?;
         for operation in log::decode(page, bytes.value()).map_err(damaged)? {
             overlays.apply(&operation, plan);
+            operations += 1;
         }
     }
-    Ok(overlays)
+    Ok((overlays, operations))
 }

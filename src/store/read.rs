@@ -8,7 +8,7 @@ use std::sync::Arc;
 use redb::{ReadOnlyTable, ReadTransaction, ReadableTable};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::blocks::{BlockCache, Blocks, CachedRow};
+use super::blocks::{self, BlockCache, Blocks, CachedRow};
 use super::bulk::NewFile;
 use super::copy::{self, CopyProgress};
 use super::documents::{DocumentBlock, Record};
@@ -396,7 +396,8 @@ impl Reader {
         let NewFile { temporary, engine, file } =
             copy::copy(&self.0, path, sizes, copy::ENGINE_CACHE_BYTES, progress)?;
         let open = Arc::new(OpenFile { engine: Guarded::new(engine), file });
-        copy::verify(&copy::copy_view(&open, &self.0)?, &self.0)?;
+        // Numbers of its blocks may be those of other blocks in the file, so that it has a cache of its own.
+        copy::verify(&copy::copy_view(&open, &self.0, Arc::new(blocks::cache(0)))?, &self.0)?;
         copy::persist(temporary, path, false)?;
         sync_directory(directory_of(path)?).map_err(|source| Error::Io { path: path.to_owned(), source })
     }

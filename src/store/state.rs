@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::Sizes;
 use super::block::{Packed, Row};
 use super::blocks::CachedRow;
 use super::codec::{self, Fields, Kind, Problem};
@@ -30,6 +31,8 @@ pub(super) struct State {
     pub(super) next_page: u64,
     /// Pages before this one are in the frozen runs, the others in the recent runs.
     pub(super) frozen_pages: u64,
+    /// How many operations the pages of the recent runs have.
+    pub(super) recent_operations: u64,
 }
 
 /// All sorted sets.
@@ -223,6 +226,22 @@ impl Edit {
         }
     }
 
+    /// Makes the recent runs the frozen ones.
+    pub(super) fn freeze(&mut self) {
+        self.state.sets.freeze();
+        self.state.frozen_pages = self.state.next_page;
+        self.state.recent_operations = 0;
+        self.drop_log();
+    }
+
+    /// Lets the pages of the log go that are in no run any more.
+    pub(super) fn drop_log(&mut self) {
+        if !self.state.sets.any_frozen() && self.state.first_page < self.state.frozen_pages {
+            self.state.first_page = self.state.frozen_pages;
+            self.drops_log = true;
+        }
+    }
+
     /// How many bytes of blocks it adds, but for those outside memory.
     pub(super) fn block_bytes(&self) -> usize {
         let here = |bytes: &BlockBytes| if let BlockBytes::Here(bytes) = bytes { bytes.len() } else { 0 };
@@ -320,7 +339,16 @@ impl State {
             first_page: 1,
             next_page: 1,
             frozen_pages: 1,
+            recent_operations: 0,
         }
+    }
+
+    /// Whether the recent runs are long enough to be frozen, and nothing is; or the log is, where operations have
+    /// cancelled each other.
+    pub(super) fn is_freezing_due(&self, sizes: &Sizes) -> bool {
+        let long = self.sets.recent_rows() >= sizes.recent_rows
+            || self.recent_operations >= 4 * sizes.recent_rows as u64;
+        long && !self.sets.any_frozen()
     }
 
     /// How much memory the directories take.

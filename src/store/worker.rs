@@ -116,13 +116,10 @@ impl Shared {
         let _merging = lock(&self.merging);
         let view = self.view()?;
         let state = view.state();
-        if !state.sets.any_frozen() && state.sets.recent_rows() >= self.sizes.recent_rows {
+        if state.is_freezing_due(&self.sizes) {
             drop(view);
             self.yield_to_transactions();
-            self.commit_merge(|edit| {
-                edit.state.sets.freeze();
-                edit.state.frozen_pages = edit.state.next_page;
-            })?;
+            self.commit_merge(Edit::freeze)?;
             return Ok(true);
         }
         if let Some(task) = merge::most_urgent(state, &self.sizes) {
@@ -159,11 +156,24 @@ impl Shared {
     /// Commits what only moves rows. It becomes durable together with the next commit of a transaction, which syncs the file
     /// anyway; but at the latest after so many bytes, and when there is nothing more to merge.
     fn commit_merge(&self, change: impl FnOnce(&mut Edit)) -> Result<()> {
+        self.ensure_room()?;
         self.commit(|_, edit| {
             edit.durable = self.not_durable.load(Ordering::Relaxed) >= self.sizes.unsynced_bytes;
             change(edit);
             Ok(())
         })
+    }
+
+    /// Refuses to write where the disk is all but full: what fails to be written leaves the engine unable even to read.
+    fn ensure_room(&self) -> Result<()> {
+        const NEEDED: u64 = 16 << 20;
+        let Some(directory) = self.target.parent() else { return Ok(()) };
+        match fs4::available_space(directory) {
+            Ok(available) if available < NEEDED => {
+                Err(Error::NoRoom { directory: directory.to_owned(), needed: NEEDED, available })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Lets transactions commit that already wait to.
@@ -213,7 +223,7 @@ impl Shared {
             let view = self.view()?;
             let state = view.state();
             let due = state.sets.any_frozen()
-                || state.sets.recent_rows() >= self.sizes.recent_rows
+                || state.is_freezing_due(&self.sizes)
                 || merge::most_urgent(state, &self.sizes).is_some();
             drop(view);
             if !due {

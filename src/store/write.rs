@@ -120,6 +120,7 @@ impl Writer {
             edit.state.counters = counters;
             edit.log = log::encode(edit.state.next_page, &operations);
             edit.state.next_page += edit.log.len() as u64;
+            edit.state.recent_operations += operations.len() as u64;
             edit.state.sets.push(runs);
             edit.scopes = scopes;
             appended.apply(edit, shared.sizes.chunk_entries);

@@ -194,9 +194,30 @@ fn a_dump_loads_as_what_it_was() -> TestResult {
 }
 
 #[test]
+fn compaction_never_replaces_another_file() -> TestResult {
+    let folder = Folder::new()?;
+    let (path, aside) = (folder.path("d.simdb"), folder.path("aside.simdb"));
+    let database = folder.database("d.simdb")?;
+    insert_all(&database, [spread(1)])?;
+    fs::rename(&path, &aside)?;
+    fs::write(&path, "what somebody restored")?;
+    let refused = database.compact(|_, _| {});
+    assert!(
+        matches!(&refused, Err(Error::Io { path: named, .. }) if named.ends_with("d.simdb")),
+        "{refused:?}"
+    );
+    assert_eq!(fs::read(&path)?, b"what somebody restored");
+    assert_eq!(fs::read_dir(folder.path("."))?.count(), 2, "no copy is left");
+    fs::rename(&aside, &path)?;
+    database.compact(|_, _| {})?;
+    assert_eq!(all(&database)?.len(), 1);
+    Ok(())
+}
+
+#[test]
 fn what_is_no_dump_is_refused_with_its_line_and_leaves_nothing() -> TestResult {
     let folder = Folder::new()?;
-    let header = r#"{"simdb_dump":1,"scheme":"external","max_distance":3}"#;
+    let header = r#"{"simdb_dump":1,"scheme":"external","max_distance":3,"documents":2}"#;
     let document = r#"{"key":"a","fingerprint":"0000000000000001","seen":0}"#;
     for (input, line, reason) in [
         (String::new(), 1, "empty"),
@@ -206,6 +227,8 @@ fn what_is_no_dump_is_refused_with_its_line_and_leaves_nothing() -> TestResult {
         (format!("{header}\n{{\"seen\":0}}\n"), 2, "no key"),
         (format!("{header}\n{}\n", document.replace("01\"", "x\"")), 2, "16 hexadecimal digits"),
         (format!("{header}\n{}\n", document.replace("seen", "sewn")), 2, "unknown field"),
+        (format!("{header}\n{document}\n"), 3, "it ends after 1 documents, and its header says 2"),
+        (format!("{header}\n{}\n", "x".repeat(2 << 20)), 2, "longer than any document"),
     ] {
         let input = folder.file("dump.jsonl", input)?;
         run!("load", folder.path("l.simdb"), input).expect(2).says(&format!("line {line}: ")).says(reason);

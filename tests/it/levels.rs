@@ -158,6 +158,30 @@ fn documents_replaced_ten_times_over_take_little_more_than_fresh_ones() -> TestR
 }
 
 #[test]
+fn the_log_does_not_grow_with_what_cancels_itself() -> TestResult {
+    let folder = Folder::new()?;
+    let options = CreateOptions::new().scheme(Scheme::External).recent_documents(200);
+    let database = Database::create(folder.path("d.simdb"), &options)?;
+    let mut sizes = Vec::new();
+    for round in 0..20 {
+        for _ in 0..10 {
+            let mut txn = database.begin_write()?;
+            for i in 0..1_000 {
+                txn.insert(&document("again", round * 1_000 + i))?;
+            }
+            txn.delete("again")?;
+            txn.commit()?;
+        }
+        database.settle()?;
+        sizes.push(database.snapshot()?.stats()?.allocated_bytes);
+    }
+    // A round writes half a megabyte of log.
+    assert!(sizes[19] < sizes[4] + (1 << 20), "{sizes:?}");
+    assert_sound(&database)?;
+    Ok(())
+}
+
+#[test]
 fn a_hot_fingerprint_costs_what_others_cost() -> TestResult {
     const HOT: u64 = 60_000;
     let folder = Folder::new()?;
