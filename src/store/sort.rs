@@ -9,17 +9,22 @@ use rayon::slice::ParallelSliceMut;
 use super::block::Row;
 use crate::error::{Error, Result};
 
-/// So many rows are merged at a time, if they are evenly spread.
-const ROWS_PER_RANGE: u64 = 1 << 19;
+/// Of each run, one row of so many is a sample, or more where memory is short.
+const MOST_STEP: usize = 1 << 13;
+/// A range of rows, which is merged at a time, ends at one of so many samples of all runs.
+const SAMPLES_PER_RANGE: usize = 64;
+/// So many runs are merged into one, since each is an open file.
+const MOST_RUNS: usize = 64;
 
-/// Rows on their way into order.
+/// Rows on their way into order, each once.
 pub(super) struct Sorter<R> {
     directory: PathBuf,
     /// How many rows are kept in memory.
     limit: usize,
     rows: Vec<R>,
-    runs: Vec<BufReader<File>>,
-    spilled: u64,
+    /// Runs in files: those of memory first, then those merged of so many, and so on.
+    tiers: Vec<Vec<BufReader<File>>>,
+    samples: Vec<R>,
 }
 
 impl<R: Row> Sorter<R> {
@@ -29,8 +34,8 @@ impl<R: Row> Sorter<R> {
             directory: directory.to_owned(),
             limit: limit.max(1),
             rows: Vec::new(),
-            runs: Vec::new(),
-            spilled: 0,
+            tiers: Vec::new(),
+            samples: Vec::new(),
         }
     }
 
@@ -39,60 +44,107 @@ impl<R: Row> Sorter<R> {
         if self.rows.len() >= self.limit { self.spill() } else { Ok(()) }
     }
 
-    fn failed(&self, source: io::Error) -> Error {
-        Error::Io { path: self.directory.clone(), source }
+    fn spill(&mut self) -> Result<()> {
+        self.sort();
+        self.samples.extend(self.rows.iter().step_by(self.limit.min(MOST_STEP)));
+        let mut run = NewRun::new(&self.directory)?;
+        run.write(&self.rows)?;
+        self.rows.clear();
+        self.add(0, run.finish()?)
     }
 
-    fn spill(&mut self) -> Result<()> {
+    fn sort(&mut self) {
         self.rows.par_sort_unstable();
-        let written = || -> io::Result<BufReader<File>> {
-            let mut file = BufWriter::with_capacity(1 << 20, tempfile::tempfile_in(&self.directory)?);
-            for row in &self.rows {
-                file.write_all(&row.number().to_le_bytes()[..R::BYTES])?;
-            }
-            let mut file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
-            file.rewind()?;
-            Ok(BufReader::with_capacity(256 << 10, file))
-        };
-        let run = written().map_err(|source| self.failed(source))?;
-        self.runs.push(run);
-        self.spilled += self.rows.len() as u64;
-        self.rows.clear();
-        Ok(())
+        self.rows.dedup();
+    }
+
+    fn add(&mut self, tier: usize, run: BufReader<File>) -> Result<()> {
+        if self.tiers.len() == tier {
+            self.tiers.push(Vec::new());
+        }
+        self.tiers[tier].push(run);
+        if self.tiers[tier].len() < MOST_RUNS {
+            return Ok(());
+        }
+        let runs = std::mem::take(&mut self.tiers[tier]);
+        let mut merged = NewRun::new(&self.directory)?;
+        let bounds = self.bounds();
+        merge(&self.directory, runs, &bounds, |rows| merged.write(rows))?;
+        self.add(tier + 1, merged.finish()?)
+    }
+
+    /// The last rows of ranges that are about equally long, whatever the rows are.
+    fn bounds(&mut self) -> Vec<R> {
+        self.samples.sort_unstable();
+        let bounds = self.samples.iter().skip(SAMPLES_PER_RANGE).step_by(SAMPLES_PER_RANGE).copied();
+        bounds.chain([R::MAX]).collect()
     }
 
     /// Calls `each` with all rows in order, each once, some at a time.
     pub(super) fn finish(mut self, mut each: impl FnMut(&[R]) -> Result<()>) -> Result<()> {
-        if self.runs.is_empty() {
-            self.rows.par_sort_unstable();
-            self.rows.dedup();
-            return self.rows.chunks(ROWS_PER_RANGE as usize).try_for_each(each);
+        if self.tiers.is_empty() {
+            self.sort();
+            return self.rows.chunks(MOST_STEP * SAMPLES_PER_RANGE).try_for_each(each);
         }
         self.spill()?;
         self.rows = Vec::new();
-        let ranges = self.spilled.div_ceil(ROWS_PER_RANGE);
-        let directory = self.directory;
-        let failed = |source| Error::Io { path: directory.clone(), source };
-        let runs: Result<Vec<Run<R>>> =
-            self.runs.into_iter().map(|file| Run::new(file).map_err(failed)).collect();
-        let mut runs = runs?;
-        let mut part = Vec::new();
-        for range in 1..=ranges {
-            // Rows of one lead are always in one range.
-            let last = if range == ranges { u64::MAX } else { (u64::MAX / ranges) * range };
-            part.clear();
-            for run in &mut runs {
-                while let Some(row) = run.head.filter(|row| row.lead() <= last) {
-                    part.push(row);
-                    run.step().map_err(failed)?;
-                }
+        let bounds = self.bounds();
+        merge(&self.directory, self.tiers.into_iter().flatten().collect(), &bounds, &mut each)
+    }
+}
+
+/// Calls `each` with the rows of all runs in order, each once, up to one bound after the other.
+fn merge<R: Row>(
+    directory: &Path,
+    runs: Vec<BufReader<File>>,
+    bounds: &[R],
+    mut each: impl FnMut(&[R]) -> Result<()>,
+) -> Result<()> {
+    let failed = |source| Error::Io { path: directory.to_owned(), source };
+    let mut runs: Vec<Run<R>> =
+        runs.into_iter().map(|file| Run::new(file).map_err(failed)).collect::<Result<_>>()?;
+    let mut part = Vec::new();
+    for &bound in bounds {
+        part.clear();
+        for run in &mut runs {
+            while let Some(row) = run.head.filter(|&row| row <= bound) {
+                part.push(row);
+                run.step().map_err(failed)?;
             }
-            // Runs after one another, which a stable sort finds and merges.
-            part.sort();
-            part.dedup();
-            each(&part)?;
         }
-        Ok(())
+        // Runs after one another, which a stable sort finds and merges.
+        part.sort();
+        part.dedup();
+        each(&part)?;
+    }
+    Ok(())
+}
+
+/// Sorted rows on their way into a file without a name.
+struct NewRun {
+    directory: PathBuf,
+    file: BufWriter<File>,
+}
+
+impl NewRun {
+    fn new(directory: &Path) -> Result<Self> {
+        let file = tempfile::tempfile_in(directory);
+        let file = file.map_err(|source| Error::Io { path: directory.to_owned(), source })?;
+        Ok(Self { directory: directory.to_owned(), file: BufWriter::with_capacity(1 << 20, file) })
+    }
+
+    fn write<R: Row>(&mut self, rows: &[R]) -> Result<()> {
+        let written =
+            rows.iter().try_for_each(|row| self.file.write_all(&row.number().to_le_bytes()[..R::BYTES]));
+        written.map_err(|source| Error::Io { path: self.directory.clone(), source })
+    }
+
+    fn finish(self) -> Result<BufReader<File>> {
+        let rewound = self.file.into_inner().map_err(io::IntoInnerError::into_error).and_then(|mut file| {
+            file.rewind()?;
+            Ok(BufReader::with_capacity(256 << 10, file))
+        });
+        rewound.map_err(|source| Error::Io { path: self.directory, source })
     }
 }
 
@@ -126,10 +178,36 @@ mod tests {
 
     use super::*;
 
+    /// Crowded or equal rows too come out in parts that memory holds.
+    #[test]
+    fn parts_are_short_whatever_the_rows_are() -> Result<()> {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let rows = |row: fn(u64) -> u128| (0..200_000).map(row);
+        assert!(longest_part(folder.path(), rows(u128::from))? < 80_000);
+        assert!(longest_part(folder.path(), rows(|i| u128::from(i) << 100))? < 80_000);
+        assert!(longest_part(folder.path(), rows(|i| 9 << 64 | u128::from(i)))? < 80_000);
+        assert_eq!(longest_part(folder.path(), rows(|_| 7))?, 1);
+        Ok(())
+    }
+
+    fn longest_part(folder: &Path, rows: impl Iterator<Item = u128>) -> Result<usize> {
+        let mut sorter = Sorter::new(folder, 1_000);
+        for row in rows {
+            sorter.push(row)?;
+        }
+        let mut longest = 0;
+        sorter.finish(|part| {
+            longest = longest.max(part.len());
+            Ok(())
+        })?;
+        Ok(longest)
+    }
+
     #[test]
     fn rows_come_out_in_order_whether_they_fit_into_memory_or_not() -> Result<()> {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        for (count, limit) in [(0, 10), (1, 1), (500, 1000), (500, 100), (1001, 7)] {
+        // The last makes so many runs that they are merged twice.
+        for (count, limit) in [(0, 10), (1, 1), (500, 1000), (500, 100), (1001, 7), (2500, 1)] {
             let mut sorter = Sorter::new(folder.path(), limit);
             let rows: Vec<u128> = (0..count)
                 .map(|i: u64| u128::from(i.wrapping_mul(0x9e37_79b9_7f4a_7c15)) << 64 | 5)
