@@ -143,9 +143,10 @@ impl OpenOptions {
         self
     }
 
-    /// How many of the documents written last are kept in memory, at about 100 bytes each, until they are merged into the
-    /// sorted sets of the file; at least 1. More of them make writing faster, and opening after a crash slower.
-    /// Default: 250,000.
+    /// How many rows of the longest sorted set are kept in memory before they are merged into the file; at least 1. A document has
+    /// one row there, or two if it has a scope. When merging cannot follow, up to four times as many wait, and as many
+    /// again are being merged; a document takes about 100 bytes. More of them make writing faster, and opening after a
+    /// crash slower. Default: 250,000.
     #[must_use]
     pub fn recent_documents(mut self, recent_documents: usize) -> Self {
         self.sizes.recent_rows = recent_documents.max(1);
@@ -260,8 +261,9 @@ impl Database {
         Ok(Self { store: Arc::new(Store::open(path.as_ref(), access, options.cache_bytes, options.sizes)?) })
     }
 
-    /// Opens the database at `path` for reading and writing, and creates it with `options` if there is none. Of the
-    /// options of a database that exists, only [`cache_bytes`](CreateOptions::cache_bytes) counts.
+    /// Opens the database at `path` for reading and writing, and creates it with `options` if there is none. For a
+    /// database that exists, only [`cache_bytes`](CreateOptions::cache_bytes) and
+    /// [`recent_documents`](CreateOptions::recent_documents) count.
     ///
     /// # Errors
     ///
@@ -305,7 +307,7 @@ impl Database {
 
     /// A view of what is committed now, which does not change any more. It never waits for a writer.
     ///
-    /// The space of what is deleted or replaced cannot be used again as long as a snapshot that sees it lives.
+    /// Space that is given back after it was taken, also by merging, cannot be used again as long as it lives.
     ///
     /// # Errors
     ///
@@ -319,7 +321,8 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// [`Error::ReadOnly`]; [`Error::Storage`] if the file cannot be read.
+    /// [`Error::ReadOnly`]; [`Error::OutcomeUnknown`] where an earlier commit or a merge could not be written;
+    /// [`Error::Storage`] if the file cannot be read.
     pub fn begin_write(&self) -> Result<WriteTxn> {
         WriteTxn::new(self.store.clone())
     }
@@ -332,8 +335,9 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// [`Error::NoRoom`], before anything is done; [`Error::ReadOnly`]; [`Error::Damaged`], [`Error::Io`] and
-    /// [`Error::Storage`], which leave the file as it was.
+    /// [`Error::NoRoom`], before anything is done; [`Error::ReadOnly`]; [`Error::OutcomeUnknown`];
+    /// [`Error::Damaged`], [`Error::Io`] and [`Error::Storage`], which leave the file as it was. If only the directory cannot be
+    /// synced in the end, that is an [`Error::Io`] too: the copy is in its place then, but after a loss of power the old file may be.
     ///
     /// # Cost
     ///
@@ -361,11 +365,12 @@ impl Database {
     /// # Errors
     ///
     /// [`Error::InUse`] while a snapshot or transaction of this handle is open; [`Error::ReadOnly`], since
-    /// pages can only be verified by a handle that may write; [`Error::Storage`] if the file cannot be read.
+    /// pages can only be verified by a handle that may write; [`Error::OutcomeUnknown`]; [`Error::Storage`] if the file cannot
+    /// be read.
     ///
     /// # Cost
     ///
-    /// Reads the whole file, and for each document one row of every table.
+    /// Reads the whole file, and for each document one row of every sorted set, at random.
     pub fn check(&self) -> Result<CheckReport> {
         check::check(&self.store)
     }

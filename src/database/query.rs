@@ -318,7 +318,7 @@ impl Search {
     pub(super) fn matches(self, reader: &impl Read) -> Result<Matches> {
         let mut list = Vec::new();
         let mut more = false;
-        self.walk(reader, |_, distance, document| {
+        self.walk(reader, |distance, document| {
             if list.len() == self.limit {
                 more = true;
                 return ControlFlow::Break(());
@@ -349,7 +349,7 @@ impl Search {
     pub(super) fn walk(
         &self,
         reader: &impl Read,
-        mut each: impl FnMut(DocumentNumber, u32, Document) -> ControlFlow<()>,
+        mut each: impl FnMut(u32, Document) -> ControlFlow<()>,
     ) -> Result<()> {
         if self.limit == 0 && self.since.is_none() {
             return Ok(());
@@ -364,7 +364,7 @@ impl Search {
                 if self.since.is_some_and(|since| document.seen() < since) {
                     continue;
                 }
-                if each(number, near.distance, document).is_break() {
+                if each(near.distance, document).is_break() {
                     return Ok(());
                 }
             }

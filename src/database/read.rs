@@ -54,8 +54,9 @@ impl Snapshot {
     ///
     /// Up to distance 3, one probe per table and one more than the distance in tables: among `n` evenly spread
     /// fingerprints a probe meets about `n / 65,536` candidates, and each costs one comparison. Above, one
-    /// comparison for each fingerprint of the database. Memory grows with the limit and with the number of
-    /// near fingerprints, not with the number of their documents.
+    /// comparison for each fingerprint of the database. Each match adds a few look-ups, and the reading of its document if it is
+    /// listed. Memory grows with the limit and with the number of near fingerprints, not with the number of their
+    /// documents.
     ///
     /// # References
     ///
@@ -180,8 +181,8 @@ pub struct Statistics {
     pub documents: u64,
     /// How many of them are without a fingerprint, their text being too short to judge.
     pub too_short: u64,
-    /// How many distinct fingerprints the others have: rows held, which may be a few more where deletions or
-    /// repetitions have not been merged yet. [`Database::check`](crate::Database::check) counts exactly.
+    /// How many distinct fingerprints the others have: rows held less rows marked, which may be a few more or fewer where
+    /// repetitions and deletions have not been merged yet. [`Database::check`](crate::Database::check) counts exactly.
     pub fingerprints: u64,
     /// The length of the file in bytes.
     pub file_bytes: u64,

@@ -8,13 +8,13 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::bulk::{Bulk, DocumentsWriter, NewFile, SetWriter};
 use super::guard::{Guarded, guarded};
-use super::log::{key_row, posting_row};
-use super::meta::Settings;
+use super::meta::{Settings, encode_scopes};
+use super::overlay::{key_row, posting_row};
 use super::read::{Read, Reader, View};
+use super::shared::OpenFile;
 use super::sort::Sorter;
 use super::state::{SetNumber, State};
-use super::sync_directory;
-use super::{DocumentNumber, OpenFile, ScopeNumber, Sizes, blocks, copy, directory_of, opening, record};
+use super::{DocumentNumber, ScopeNumber, Sizes, blocks, copy, directory_of, opening, sync_directory};
 use crate::document::Document;
 use crate::error::{Error, Result};
 
@@ -101,11 +101,7 @@ impl<'a> Builder<'a> {
             sorter.finish(|rows| writer.push(&mut bulk, rows))?;
             writer.finish(&mut bulk)?;
         }
-        let scopes = scopes.into_iter();
-        bulk.edit.scopes = scopes
-            .map(|(name, number)| (record::encode_scope(&name, number), name))
-            .map(|(a, b)| (b, a))
-            .collect();
+        bulk.edit.scopes = encode_scopes(scopes);
         bulk.flush()?;
         Ok(repeated)
     }

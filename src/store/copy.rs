@@ -8,14 +8,15 @@ use std::sync::Arc;
 use tempfile::NamedTempFile;
 
 use super::block::Lists;
-use super::blocks::{BlockCache, Blocks};
+use super::blocks::{self, BlockCache, Blocks};
 use super::bulk::{Bulk, DocumentsWriter, NewFile, SetWriter};
 use super::engine::Engine;
-use super::guard::guarded;
+use super::guard::{Guarded, guarded};
 use super::read::View;
+use super::shared::OpenFile;
 use super::sorted_set::{SetReader, SortedSet};
 use super::state::{SetNumber, SetRow, State};
-use super::{Sizes, directory_of};
+use super::{Sizes, directory_of, opening, sync_directory};
 use crate::error::{Error, Result};
 
 /// What is told of how far a copy has come: rows done, and rows in all.
@@ -149,6 +150,19 @@ fn read_all<R: SetRow>(set: &SortedSet<R>, blocks: &Blocks) -> Result<()> {
     Ok(())
 }
 
+/// Makes a dense copy at `path`, where nothing may stand yet.
+pub(super) fn backup(view: &View, path: &Path, sizes: &Sizes, progress: CopyProgress<'_>) -> Result<()> {
+    if path.symlink_metadata().is_ok() {
+        return Err(Error::AlreadyExists { path: path.to_owned() });
+    }
+    let NewFile { temporary, engine, file } = copy(view, path, sizes, ENGINE_CACHE_BYTES, progress)?;
+    let open = Arc::new(OpenFile { engine: Guarded::new(engine), file });
+    // Numbers of its blocks may be those of other blocks in the file, so that it has a cache of its own.
+    verify(&copy_view(&open, view, Arc::new(blocks::cache(0)))?, view)?;
+    persist(temporary, path, false)?;
+    sync_directory(directory_of(path)?).map_err(|source| Error::Io { path: path.to_owned(), source })
+}
+
 /// Puts a finished copy under its name.
 pub(super) fn persist(temporary: NamedTempFile, target: &Path, replace: bool) -> Result<()> {
     let named = if replace { temporary.persist(target) } else { temporary.persist_noclobber(target) };
@@ -159,14 +173,10 @@ pub(super) fn persist(temporary: NamedTempFile, target: &Path, replace: bool) ->
 }
 
 /// What a copy holds, read from its file.
-pub(super) fn copy_view(
-    copied: &Arc<super::OpenFile>,
-    original: &View,
-    cache: Arc<BlockCache>,
-) -> Result<View> {
+pub(super) fn copy_view(copied: &Arc<OpenFile>, original: &View, cache: Arc<BlockCache>) -> Result<View> {
     guarded(|| {
         let txn = copied.engine.begin_read()?;
-        let state = super::opening::state(&txn, &original.settings().plan)?;
+        let state = opening::state(&txn, &original.settings().plan)?;
         View::new(copied, &txn, state, original.settings().clone(), cache)
     })
 }

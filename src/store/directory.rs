@@ -139,7 +139,7 @@ impl<R: Row> Chunk<R> {
     }
 
     /// The last row of its first block.
-    pub(super) fn low(&self) -> R {
+    pub(super) fn first_high(&self) -> R {
         self.entries.first().map_or(R::MIN, |first| first.high)
     }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::ops::Bound;
 use std::path::Path;
 
-use redb::{DatabaseError, Durability, ReadTransaction, ReadableDatabase, TableDefinition};
+use redb::{DatabaseError, ReadTransaction, ReadableDatabase, TableDefinition};
 
 use super::directory::ChunkKey;
 use super::meta::{self, Settings};
@@ -34,16 +34,12 @@ impl Engine {
         .map_err(engine_error)
     }
 
-    /// Makes an edit part of the file, whole: durable at once, or with the next edit that is.
+    /// Makes an edit part of the file, whole and durable.
     pub(super) fn apply(&self, edit: &Edit) -> Result<()> {
         let Self::ReadWrite(engine) = self else { return Err(Error::ReadOnly) };
         let mut txn = engine.begin_write().map_err(engine_error)?;
-        if edit.durable {
-            // A crash is then followed by an opening in milliseconds, whatever the size of the file.
-            txn.set_quick_repair(true);
-        } else {
-            txn.set_durability(Durability::None).map_err(engine_error)?;
-        }
+        // A crash is then followed by an opening in milliseconds, whatever the size of the file.
+        txn.set_quick_repair(true);
         write_edit(&txn, edit)?;
         txn.commit().map_err(engine_error)
     }

@@ -11,12 +11,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::Sizes;
-use super::block::{Lists, Packed, Packer, Row};
+use super::block::{Packed, Packer, Row};
 use super::blocks::Blocks;
 use super::level::{Level, Place};
-use super::run::{Run, merge_onto, part};
+use super::run::{Life, Run, merge_onto};
 use super::sorted_set::{Slot, SortedSet};
 use super::state::{Edit, SetNumber, SetRow, Sets, State, new_slot};
+use super::stream::{Input, Stream};
 use crate::error::Result;
 
 /// How many times larger than a level the one below it is to be.
@@ -101,16 +102,7 @@ pub(super) fn prepare<R: SetRow>(sets: &Sets, blocks: &Blocks, task: Task, sizes
         Source::Frozen => (None, &set.levels[0].level),
         Source::Level(index) => (Some(&set.levels[index]), &set.levels[index + 1].level),
     };
-    let held = sizes.step_blocks.div_ceil(64);
-    let stream = |input| Stream {
-        set: set.name,
-        blocks,
-        input,
-        rows: Lists::default(),
-        taken: (0, 0),
-        held_blocks: held,
-        held_rows: held * sizes.block_bytes / R::BYTES,
-    };
+    let stream = |input| Stream::new(set.name, blocks, input, sizes);
     let packer = || Packer::new(sizes.block_bytes, set.rules.filtered);
     let (mut newer, from, end) = match upper {
         None => {
@@ -137,32 +129,42 @@ pub(super) fn prepare<R: SetRow>(sets: &Sets, blocks: &Blocks, task: Task, sizes
     newer.input.end_at(high);
     let source_end = newer.input.end();
     let replaced = target.overlapping(&(low..=high));
-    let mut older = stream(Input::Level(target, replaced.clone()));
-    let lowest = set.levels.last().is_none_or(|last| Arc::ptr_eq(&last.level, target));
-    let mut merged = packer();
-    loop {
-        newer.fill()?;
-        older.fill()?;
-        let known = newer.known().min(older.known());
-        // Of the source, what is behind the range stays.
-        let part = newer.take_through(known.min(high));
-        merge_onto(part, older.take_through(known), set.rules.life, &mut merged.waiting);
-        if lowest {
-            // There is nothing left that they could take away.
-            merged.waiting.marks.clear();
-        }
-        merged.settle();
-        if known == R::MAX {
-            break;
-        }
-    }
+    let older = stream(Input::Level(target, replaced.clone()));
+    // In the last level there is nothing left that marks could take away.
+    let keeps_marks = set.levels.last().is_some_and(|last| !Arc::ptr_eq(&last.level, target));
+    let merged = merge_streams(&mut newer, older, high, set.rules.life, keeps_marks, packer())?;
     staying.waiting.extend(newer.take_through(R::MAX));
     let staying = staying.finish();
     let source = upper
         .zip(source_end)
         .map(|(slot, end)| Replacement { old: slot.level.find(from)..end, new: staying });
-    let target = Replacement { old: replaced, new: merged.finish() };
-    Ok(Step { task, next: high.next(), source, target })
+    Ok(Step { task, next: high.next(), source, target: Replacement { old: replaced, new: merged } })
+}
+
+/// Merges a newer stream up to the row `high` and all of an older one, and packs the result.
+fn merge_streams<R: SetRow>(
+    newer: &mut Stream<'_, R>,
+    mut older: Stream<'_, R>,
+    high: R,
+    life: Life,
+    keeps_marks: bool,
+    mut merged: Packer<R>,
+) -> Result<Vec<Packed<R>>> {
+    loop {
+        newer.fill()?;
+        older.fill()?;
+        let known = newer.known().min(older.known());
+        // Of the newer, what is behind the range stays.
+        let part = newer.take_through(known.min(high));
+        merge_onto(part, older.take_through(known), life, &mut merged.waiting);
+        if !keeps_marks {
+            merged.waiting.marks.clear();
+        }
+        merged.settle();
+        if known == R::MAX {
+            return Ok(merged.finish());
+        }
+    }
 }
 
 /// How many blocks of a level a step reads.
@@ -180,113 +182,6 @@ fn level_end<R: Row>(level: &Level<R>, low: R, most: usize) -> R {
 fn run_end<R: Row>(run: &Run<R>, rows: usize) -> R {
     let end = |rows_of: &[R]| rows_of.get(rows).copied().unwrap_or(R::MAX);
     end(run.puts()).min(end(run.marks()))
-}
-
-/// Rows in order, of which a few at a time are held, so that they stay in the processor's cache.
-struct Stream<'a, R> {
-    set: &'static str,
-    blocks: &'a Blocks,
-    /// What is still to come.
-    input: Input<'a, R>,
-    /// What is held, of which so many puts and marks are taken.
-    rows: Lists<R>,
-    taken: (usize, usize),
-    /// How much is held at least, if there is as much.
-    held_blocks: usize,
-    held_rows: usize,
-}
-
-enum Input<'a, R> {
-    /// Puts and marks.
-    Run(&'a [R], &'a [R]),
-    /// Some blocks, and the last row of the one before them.
-    Level(&'a Level<R>, Range<Place>),
-}
-
-impl<R: Row> Input<'_, R> {
-    /// The place of the first block that is not to come.
-    fn end(&self) -> Option<Place> {
-        match self {
-            Self::Run(..) => None,
-            Self::Level(_, places) => Some(places.end),
-        }
-    }
-
-    /// Leaves out what comes after `high`, but for the rest of its block.
-    fn end_at(&mut self, high: R) {
-        match self {
-            Self::Run(puts, marks) => {
-                *puts = part(puts, &(R::MIN..=high));
-                *marks = part(marks, &(R::MIN..=high));
-            }
-            Self::Level(level, places) => {
-                places.end = places.end.min(level.after(level.find(high), 1)).max(places.start);
-            }
-        }
-    }
-}
-
-impl<R: SetRow> Stream<'_, R> {
-    /// Holds some more, as long as there are any.
-    fn fill(&mut self) -> Result<()> {
-        self.rows.puts.drain(..self.taken.0);
-        self.rows.marks.drain(..self.taken.1);
-        self.taken = (0, 0);
-        if self.rows.len() >= self.held_rows {
-            return Ok(());
-        }
-        match &mut self.input {
-            Input::Run(puts, marks) => {
-                let end = |rows: &[R]| rows.get(self.held_rows).copied().unwrap_or(R::MAX);
-                let end = end(puts).min(end(marks));
-                let (more_puts, more_marks) = (part(puts, &(R::MIN..=end)), part(marks, &(R::MIN..=end)));
-                self.rows.extend((more_puts, more_marks));
-                (*puts, *marks) = (&puts[more_puts.len()..], &marks[more_marks.len()..]);
-            }
-            Input::Level(level, places) => {
-                let more = places.start..places.end.min(level.after(places.start, self.held_blocks));
-                places.start = more.end;
-                for entry in level.entries(more) {
-                    self.blocks.append_rows(self.set, entry, &mut self.rows)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Up to which row everything is held.
-    fn known(&self) -> R {
-        let more = match &self.input {
-            Input::Run(puts, marks) => !puts.is_empty() || !marks.is_empty(),
-            Input::Level(_, places) => !places.is_empty(),
-        };
-        let last = self.rows.puts.last().max(self.rows.marks.last());
-        if more { last.copied().unwrap_or(R::MIN) } else { R::MAX }
-    }
-
-    /// The first row held.
-    fn first(&self) -> Option<R> {
-        let (puts, marks) = (&self.rows.puts[self.taken.0..], &self.rows.marks[self.taken.1..]);
-        [puts.first(), marks.first()].into_iter().flatten().min().copied()
-    }
-
-    /// Takes the rows before one.
-    fn take_below(&mut self, row: R) -> (&[R], &[R]) {
-        self.take(|it| it < row)
-    }
-
-    /// Takes the rows up to one.
-    fn take_through(&mut self, row: R) -> (&[R], &[R]) {
-        self.take(|it| it <= row)
-    }
-
-    fn take(&mut self, belongs: impl Fn(R) -> bool) -> (&[R], &[R]) {
-        let (puts, marks) = (&self.rows.puts[self.taken.0..], &self.rows.marks[self.taken.1..]);
-        let puts = &puts[..puts.partition_point(|&row| belongs(row))];
-        let marks = &marks[..marks.partition_point(|&row| belongs(row))];
-        self.taken = (self.taken.0 + puts.len(), self.taken.1 + marks.len());
-        (puts, marks)
-    }
 }
 
 /// Whether the frozen run is to go into a new first level, because the one there is has become too large for it.

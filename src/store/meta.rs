@@ -1,5 +1,7 @@
 //! What a file says of itself: format version, scheme, plan and seeds, written at creation and checked at every
-//! opening; and the counters, written at every commit.
+//! opening; the counters, written at every commit; and the numbers of scopes.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -116,7 +118,7 @@ impl Counters {
     pub(super) const NEW: Self = Self { next_document: 1, next_scope: 1, documents: 0, too_short: 0 };
 }
 
-/// The row of a name, as envelopes know it.
+/// The row of a name in the tables of meta and scopes, as envelopes know it.
 pub(super) fn row(name: &str) -> u64 {
     codec::named_row(name.as_bytes())
 }
@@ -213,6 +215,26 @@ impl Counters {
         let counts = counters.too_short <= counters.documents && counters.documents < counters.next_document;
         if numbers && counts { Ok(counters) } else { Err("it has impossible counts") }
     }
+}
+
+/// The records of scopes under their names: each has its number.
+pub(super) fn encode_scopes(scopes: BTreeMap<String, ScopeNumber>) -> Vec<(String, Vec<u8>)> {
+    let encode = |(name, number): (String, ScopeNumber)| {
+        let record = codec::seal(Kind::Scope, row(&name), |bytes| bytes.extend(number.0.to_le_bytes()));
+        (name, record)
+    };
+    scopes.into_iter().map(encode).collect()
+}
+
+/// The number in the record of a scope.
+pub(super) fn decode_scope(name: &str, bytes: &[u8]) -> Result<ScopeNumber> {
+    let read = || -> Result<ScopeNumber, Problem> {
+        let mut fields = Fields(codec::unseal(Kind::Scope, row(name), bytes)?);
+        let number = ScopeNumber(u32::from_le_bytes(fields.take()?));
+        fields.finish()?;
+        Ok(number)
+    };
+    read().map_err(|problem| Error::Damaged { table: "scopes", key: name.to_owned(), problem })
 }
 
 #[cfg(test)]

@@ -9,8 +9,9 @@ use super::block::Row;
 use super::directory::{Chunk, ChunkKey};
 use super::engine::{BLOCKS, DIRECTORY, LOG, META, engine_error};
 use super::level::Level;
-use super::log::{self, Overlays};
+use super::log;
 use super::meta::{self, Settings};
+use super::overlay::Overlays;
 use super::sorted_set::{Slot, SortedSet};
 use super::state::{DOCUMENTS_PLACE, SetNumber, SetRow, State, StoredLevel, StoredSet, StoredState};
 use crate::error::{Error, Result};
@@ -108,7 +109,7 @@ fn level<R: Row>(txn: &ReadTransaction, place: u16, sum: u64) -> Result<Level<R>
         let (key, bytes) = row.map_err(engine_error)?;
         let key = key.value();
         let chunk = Chunk::<R>::decode(key, bytes.value()).map_err(|problem| damaged(key, problem))?;
-        if last.is_some_and(|last| last >= chunk.low()) {
+        if last.is_some_and(|last| last >= chunk.first_high()) {
             return Err(damaged(key, "it overlaps the one before"));
         }
         last = Some(chunk.high());

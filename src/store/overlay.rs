@@ -1,11 +1,15 @@
-//! What a transaction puts and marks in one sorted set, before it commits.
+//! What a transaction puts and marks in the sorted sets, before it commits.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::block::Row;
+use super::log::{Change, Operation};
 use super::run::{Life, Rules, Run, push_run};
+use super::{DocumentNumber, ScopeNumber};
+use crate::fingerprint::Fingerprint;
+use crate::plan::Plan;
 
 /// Rows that a transaction puts and marks, newest last. They are sorted as late as they can be: a transaction that only
 /// inserts never looks for most of them.
@@ -119,6 +123,72 @@ impl Hasher for AsItIs {
     fn finish(&self) -> u64 {
         self.0
     }
+}
+
+/// The row of a document in the key directory.
+pub(super) fn key_row(hash: u64, number: DocumentNumber) -> u128 {
+    u128::from(hash) << 64 | u128::from(number.0)
+}
+
+/// The row of a document among the postings.
+pub(super) fn posting_row(fingerprint: Fingerprint, scope: ScopeNumber, number: DocumentNumber) -> u128 {
+    u128::from(fingerprint.bits()) << 64 | u128::from(scope.0) << 40 | u128::from(number.0)
+}
+
+/// What operations do to each sorted set.
+#[derive(Debug)]
+pub(super) struct Overlays {
+    /// Keys and postings.
+    pub(super) wide: [Overlay<u128>; 2],
+    /// Dead documents, then the permuted tables.
+    pub(super) narrow: Vec<Overlay<u64>>,
+}
+
+impl Overlays {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let permuted = plan.tables().iter().map(|_| Overlay::new(Rules::REPEATED));
+        Self {
+            wide: [Overlay::new(Rules::ONCE_FILTERED), Overlay::new(Rules::ONCE)],
+            narrow: std::iter::once(Overlay::new(Rules::ONCE)).chain(permuted).collect(),
+        }
+    }
+
+    /// Puts and marks the rows of an operation.
+    pub(super) fn apply(&mut self, operation: &Operation, plan: &Plan) {
+        let Operation { change, number, key_hash, fingerprint, scope } = *operation;
+        let [keys, postings] = &mut self.wide;
+        let put = change == Change::Put;
+        let set = |overlay: &mut Overlay<u128>, row| if put { overlay.put(row) } else { overlay.mark(row) };
+        set(keys, key_row(key_hash, number));
+        if let Change::Remove { never_stored: false, .. } = change {
+            self.narrow[0].put(number.0);
+        }
+        let Some(fingerprint) = fingerprint else { return };
+        for scope in scope.listing() {
+            set(postings, posting_row(fingerprint, scope, number));
+        }
+        let gone = matches!(change, Change::Remove { fingerprint_gone: true, .. });
+        if put || gone {
+            for (overlay, table) in self.narrow[1..].iter_mut().zip(plan.tables()) {
+                let row = table.permutation.apply(fingerprint).bits();
+                if put { overlay.put(row) } else { overlay.mark(row) }
+            }
+        }
+    }
+
+    /// A run for each set.
+    pub(super) fn into_runs(self) -> Runs {
+        Runs {
+            wide: self.wide.map(Overlay::into_run),
+            narrow: self.narrow.into_iter().map(Overlay::into_run).collect(),
+        }
+    }
+}
+
+/// A run for each set.
+pub(super) struct Runs {
+    pub(super) wide: [Run<u128>; 2],
+    pub(super) narrow: Vec<Run<u64>>,
 }
 
 #[cfg(test)]

@@ -8,18 +8,18 @@ use std::sync::Arc;
 use redb::{ReadOnlyTable, ReadTransaction, ReadableTable};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::blocks::{self, BlockCache, Blocks, CachedRow};
-use super::bulk::NewFile;
+use super::blocks::{BlockCache, Blocks, CachedRow};
 use super::copy::{self, CopyProgress};
 use super::documents::{DocumentBlock, Record};
 use super::engine::{BLOCKS, SCOPES, engine_error};
 use super::guard::{Guarded, guarded};
-use super::log::{Overlays, key_row, posting_row};
-use super::meta::{Counters, Settings};
+use super::meta::{Counters, Settings, decode_scope};
+use super::overlay::{Overlays, key_row, posting_row};
+use super::shared::OpenFile;
 use super::sorted_set::SetReader;
 use super::state::State;
 use super::written::WrittenDocuments;
-use super::{DocumentNumber, OpenFile, ScopeNumber, Sizes, directory_of, record, sync_directory};
+use super::{DocumentNumber, ScopeNumber, Sizes};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -233,7 +233,7 @@ pub(crate) trait Read: Sync {
         })
     }
 
-    /// How many distinct fingerprints there are, or a few more where deletions have not been merged.
+    /// About how many distinct fingerprints there are: repetitions and deletions that are not merged are miscounted.
     fn fingerprints(&self) -> u64 {
         let (puts, marks) = permuted(self, 0).set.rows();
         puts.saturating_sub(marks)
@@ -287,14 +287,6 @@ fn number_of(row: u128) -> DocumentNumber {
     DocumentNumber(row as u64 & DocumentNumber::MAX.0)
 }
 
-fn decode_scope(name: &str, bytes: &[u8]) -> Result<ScopeNumber> {
-    record::decode_scope(name, bytes).map_err(|problem| Error::Damaged {
-        table: "scopes",
-        key: name.to_owned(),
-        problem,
-    })
-}
-
 /// A snapshot: what is committed at one moment.
 #[derive(Clone)]
 pub(crate) struct Reader(Arc<View>);
@@ -342,6 +334,11 @@ impl Reader {
         })
     }
 
+    /// Makes a dense copy at `path`, where nothing may stand yet.
+    pub(crate) fn backup(&self, path: &Path, sizes: &Sizes, progress: CopyProgress<'_>) -> Result<()> {
+        copy::backup(&self.0, path, sizes, progress)
+    }
+
     /// How many levels the sets have at most, and how many marks in all.
     pub(crate) fn levels_and_marks(&self) -> (u32, u64) {
         self.0.state.sets.levels_and_marks()
@@ -385,22 +382,6 @@ fn count_rows<R: CachedRow>(reader: &SetReader<'_, R>) -> Result<RowCounts> {
     })?;
     counts.counted = u64::try_from(reader.count(&(R::MIN..=R::MAX))?).unwrap_or(0);
     Ok(counts)
-}
-
-impl Reader {
-    /// Makes a dense copy at `path`, where nothing may stand yet.
-    pub(crate) fn backup(&self, path: &Path, sizes: &Sizes, progress: CopyProgress<'_>) -> Result<()> {
-        if path.symlink_metadata().is_ok() {
-            return Err(Error::AlreadyExists { path: path.to_owned() });
-        }
-        let NewFile { temporary, engine, file } =
-            copy::copy(&self.0, path, sizes, copy::ENGINE_CACHE_BYTES, progress)?;
-        let open = Arc::new(OpenFile { engine: Guarded::new(engine), file });
-        // Numbers of its blocks may be those of other blocks in the file, so that it has a cache of its own.
-        copy::verify(&copy::copy_view(&open, &self.0, Arc::new(blocks::cache(0)))?, &self.0)?;
-        copy::persist(temporary, path, false)?;
-        sync_directory(directory_of(path)?).map_err(|source| Error::Io { path: path.to_owned(), source })
-    }
 }
 
 impl fmt::Debug for Reader {

@@ -10,8 +10,8 @@ use super::codec::{self, Fields, Kind, Problem};
 use super::directory::{ChunkKey, Entry};
 use super::filter::Filter;
 use super::level::{Level, Place, Splice};
-use super::log::Runs;
 use super::meta::Counters;
+use super::overlay::Runs;
 use super::run::Rules;
 use super::sorted_set::{Slot, SortedSet};
 use super::written::{BlockBytes, SpilledBlock};
@@ -207,8 +207,6 @@ pub(super) struct Edit {
     /// Whether pages before the first of the state are to go.
     pub(super) drops_log: bool,
     pub(super) scopes: Vec<(String, Vec<u8>)>,
-    /// Whether it is durable once it is applied. What only moves rows may wait for the next edit that is.
-    pub(super) durable: bool,
 }
 
 impl Edit {
@@ -222,7 +220,6 @@ impl Edit {
             log: Vec::new(),
             drops_log: false,
             scopes: Vec::new(),
-            durable: true,
         }
     }
 
@@ -240,12 +237,6 @@ impl Edit {
             self.state.first_page = self.state.frozen_pages;
             self.drops_log = true;
         }
-    }
-
-    /// How many bytes of blocks it adds, but for those outside memory.
-    pub(super) fn block_bytes(&self) -> usize {
-        let here = |bytes: &BlockBytes| if let BlockBytes::Here(bytes) = bytes { bytes.len() } else { 0 };
-        self.blocks.iter().map(|(_, bytes)| here(bytes)).sum()
     }
 
     /// Gives a new block its number.

@@ -7,10 +7,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::guard::guarded;
+use super::lock;
 use super::merge::{self, Task};
 use super::reclaim::{self, Found, Sweep};
+use super::shared::{Progress, Shared};
 use super::state::{Edit, SetNumber, SetRow};
-use super::{Progress, Shared, lock};
 use crate::error::{Error, Result};
 
 /// Recent rows may be so many times their limit before a transaction waits for the merges.
@@ -139,9 +140,6 @@ impl Shared {
             Found::NoneYet => return Ok(true),
             Found::Done => drop(view),
         }
-        if self.not_durable.load(Ordering::Relaxed) > 0 {
-            self.commit(|_, _| Ok(()))?;
-        }
         Ok(false)
     }
 
@@ -153,12 +151,10 @@ impl Shared {
         self.commit_merge(|edit| merge::apply(step, edit, &self.sizes))
     }
 
-    /// Commits what only moves rows. It becomes durable together with the next commit of a transaction, which syncs the file
-    /// anyway; but at the latest after so many bytes, and when there is nothing more to merge.
+    /// Commits what only moves rows.
     fn commit_merge(&self, change: impl FnOnce(&mut Edit)) -> Result<()> {
         self.ensure_room()?;
         self.commit(|_, edit| {
-            edit.durable = self.not_durable.load(Ordering::Relaxed) >= self.sizes.unsynced_bytes;
             change(edit);
             Ok(())
         })

@@ -8,12 +8,14 @@ use std::sync::atomic::Ordering;
 use super::block::Packed;
 use super::directory::Entry;
 use super::documents::pack_documents;
-use super::log::{self, Change, Operation, Overlays};
-use super::meta::{Counters, Settings};
+use super::log::{self, Change, Operation};
+use super::meta::{Counters, Settings, encode_scopes};
+use super::overlay::Overlays;
 use super::read::{Read, View, Written};
+use super::shared::Shared;
 use super::state::{DOCUMENTS_PLACE, Edit};
 use super::written::{SpilledBlock, WrittenDocuments};
-use super::{DocumentNumber, ScopeNumber, Shared, lock, record};
+use super::{DocumentNumber, ScopeNumber, lock};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -27,17 +29,10 @@ pub(crate) struct Writer {
     counters: Counters,
     written: Written,
     operations: Vec<Operation>,
-    state: TxnState,
+    /// An operation stopped half-way, so the sets no longer agree.
+    broken: bool,
     // Last, so that the next transaction begins when this one is gone.
     turn: Turn,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum TxnState {
-    Unchanged,
-    Changed,
-    /// An operation stopped half-way, so the sets no longer agree.
-    Broken,
 }
 
 /// The right to write, given back when it is dropped.
@@ -73,7 +68,7 @@ impl Writer {
             scopes: BTreeMap::new(),
         };
         let counters = view.state().counters;
-        Ok(Self { view, counters, written, operations: Vec::new(), state: TxnState::Unchanged, turn })
+        Ok(Self { view, counters, written, operations: Vec::new(), broken: false, turn })
     }
 
     /// Stores a valid document, and returns the one of the same key that it replaces.
@@ -101,7 +96,7 @@ impl Writer {
     /// Makes everything durable at once. Without a change nothing is written.
     pub(crate) fn commit(self) -> Result<()> {
         self.ensure_whole()?;
-        if self.state == TxnState::Unchanged || self.operations.is_empty() {
+        if self.operations.is_empty() {
             return Ok(());
         }
         let Self { view, counters, mut written, operations, turn, .. } = self;
@@ -110,9 +105,7 @@ impl Writer {
         shared.ensure_certain()?;
         let appended = Appended::new(&view, &mut written.documents, shared.sizes.block_bytes)?;
         let runs = written.overlays.into_runs();
-        let scopes = written.scopes.iter();
-        let scopes =
-            scopes.map(|(name, &number)| (name.clone(), record::encode_scope(name, number))).collect();
+        let scopes = encode_scopes(written.scopes);
         // What it pins can be used again by this commit.
         drop(view);
         shared.committing.fetch_add(1, Ordering::AcqRel);
@@ -132,15 +125,15 @@ impl Writer {
 
     /// Refuses a transaction of which an operation stopped half-way.
     pub(crate) fn ensure_whole(&self) -> Result<()> {
-        if self.state == TxnState::Broken { Err(Error::Aborted) } else { Ok(()) }
+        if self.broken { Err(Error::Aborted) } else { Ok(()) }
     }
 
     /// Runs one operation; if it fails, the transaction can only be dropped.
     fn all_or_broken<T>(&mut self, operation: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.ensure_whole()?;
-        self.state = TxnState::Broken;
+        self.broken = true;
         let value = operation(self)?;
-        self.state = TxnState::Changed;
+        self.broken = false;
         Ok(value)
     }
 
