@@ -63,7 +63,7 @@ impl<'a> Builder<'a> {
         Self {
             settings,
             bulk,
-            documents: DocumentsWriter::default(),
+            documents: DocumentsWriter::new(),
             keys: Sorter::new(directory, limit),
             postings: Sorter::new(directory, 2 * limit),
             permuted: (0..tables).map(|_| Sorter::new(directory, limit)).collect(),

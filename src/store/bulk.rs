@@ -3,11 +3,12 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use tempfile::NamedTempFile;
 
-use super::block::{Packed, Packer};
-use super::directory::Entry;
+use super::block::{Packed, Packer, Row};
+use super::directory::{self, Chunk, Entry};
 use super::documents::{DocumentBlock, Record, pack_documents};
 use super::engine::{self, Engine, open_error};
 use super::filter::Filter;
@@ -19,9 +20,11 @@ use super::{Sizes, temporary_file};
 use crate::error::{Error, Result};
 
 /// So many bytes of blocks are written in one transaction of the engine.
-const BYTES_PER_TRANSACTION: usize = 64 << 20;
+const BYTES_PER_TRANSACTION: usize = 16 << 20;
 /// So many bytes of documents are packed at a time.
 const DOCUMENT_BYTES_AT_A_TIME: usize = 4 << 20;
+/// So many entries of a directory are cut into chunks at a time.
+const ENTRIES_AT_A_TIME: usize = 1 << 12;
 
 /// A new file under a temporary name, with the engine that works on it.
 pub(super) struct NewFile {
@@ -49,7 +52,8 @@ impl NewFile {
 pub(super) struct Bulk<'a> {
     engine: &'a Engine,
     pub(super) sizes: &'a Sizes,
-    /// What the next transaction writes. Its state is whole only at the end, when the file gets its name.
+    /// What the next transaction writes. Its state is whole only at the end, when the file gets its name, and does not keep the
+    /// directories.
     pub(super) edit: Edit,
     /// How many bytes of blocks wait in it.
     waiting: usize,
@@ -69,15 +73,14 @@ impl<'a> Bulk<'a> {
         Ok(())
     }
 
-    /// Writes blocks, and adds their entries to those of their level.
-    fn add<R: SetRow>(
-        &mut self,
-        packed: Vec<Packed<R>>,
-        entries: &mut Vec<(Entry<R>, Filter)>,
-    ) -> Result<()> {
+    /// Writes blocks and their directory.
+    fn add<R: Row>(&mut self, packed: Vec<Packed<R>>, directory: &mut DirectoryWriter<R>) -> Result<()> {
         for block in packed {
             self.waiting += block.bytes.len();
-            entries.push(self.edit.add_block(block));
+            directory.waiting.push(self.edit.add_block(block));
+            if directory.waiting.len() >= ENTRIES_AT_A_TIME {
+                self.waiting += directory.settle(&mut self.edit, self.sizes);
+            }
             if self.waiting >= BYTES_PER_TRANSACTION {
                 self.flush()?;
             }
@@ -86,33 +89,67 @@ impl<'a> Bulk<'a> {
     }
 }
 
+/// The directory of a level, which is written with its blocks and not kept.
+struct DirectoryWriter<R> {
+    place: u16,
+    /// Entries that are in no chunk yet.
+    waiting: Vec<(Entry<R>, Filter)>,
+    /// How many bytes of chunks are written, and their sum.
+    written: usize,
+    sum: u64,
+}
+
+impl<R: Row> DirectoryWriter<R> {
+    fn new(place: u16) -> Self {
+        Self { place, waiting: Vec::new(), written: 0, sum: 0 }
+    }
+
+    /// Makes the entries that wait part of an edit, and returns how many bytes they take.
+    fn settle(&mut self, edit: &mut Edit, sizes: &Sizes) -> usize {
+        let filtered: Vec<_> = self.waiting.iter().map(|(entry, filter)| (*entry, filter.lines())).collect();
+        let before = self.written;
+        for part in directory::cut(&filtered, sizes.chunk_entries) {
+            let (chunk, key, bytes) = Chunk::new(self.place, part);
+            self.sum = self.sum.wrapping_add(chunk.share_of_sum());
+            self.written += bytes.len();
+            edit.chunks.push((key, bytes));
+        }
+        self.waiting.clear();
+        self.written - before
+    }
+
+    /// Writes the rest; the level is `None` if it has no blocks.
+    fn finish(mut self, edit: &mut Edit, sizes: &Sizes) -> Option<Arc<Level<R>>> {
+        self.settle(edit, sizes);
+        (self.written > 0).then(|| Arc::new(Level::not_kept(self.sum)))
+    }
+}
+
 /// The one level of a sorted set in a new file.
 pub(super) struct SetWriter<R> {
     number: SetNumber,
     packer: Packer<R>,
-    entries: Vec<(Entry<R>, Filter)>,
+    directory: DirectoryWriter<R>,
 }
 
 impl<R: SetRow> SetWriter<R> {
     pub(super) fn new(number: SetNumber, bulk: &Bulk<'_>) -> Self {
         let rules = R::set(&bulk.edit.state.sets, number).rules;
         let packer = Packer::new(bulk.sizes.block_bytes, rules.filtered);
-        Self { number, packer, entries: Vec::new() }
+        Self { number, packer, directory: DirectoryWriter::new(number.place(0)) }
     }
 
     /// Adds rows that follow those before.
     pub(super) fn push(&mut self, bulk: &mut Bulk<'_>, rows: &[R]) -> Result<()> {
         self.packer.waiting.extend((rows, &[]));
         self.packer.settle();
-        bulk.add(self.packer.take_blocks(), &mut self.entries)
+        bulk.add(self.packer.take_blocks(), &mut self.directory)
     }
 
     /// Writes the rest and the directory.
     pub(super) fn finish(mut self, bulk: &mut Bulk<'_>) -> Result<()> {
-        bulk.add(self.packer.finish(), &mut self.entries)?;
-        let chunk_entries = bulk.sizes.chunk_entries;
-        let level = bulk.edit.take(Level::of_blocks(self.number.place(0), &self.entries, chunk_entries));
-        if level.blocks() > 0 {
+        bulk.add(self.packer.finish(), &mut self.directory)?;
+        if let Some(level) = self.directory.finish(&mut bulk.edit, bulk.sizes) {
             let slot = Slot { number: 0, next: R::MIN, level };
             R::set_mut(&mut bulk.edit.state.sets, self.number).levels.push(slot);
         }
@@ -121,13 +158,16 @@ impl<R: SetRow> SetWriter<R> {
 }
 
 /// The documents of a new file.
-#[derive(Default)]
 pub(super) struct DocumentsWriter {
     pub(super) documents: DocumentBlock,
-    entries: Vec<(Entry<u64>, Filter)>,
+    directory: DirectoryWriter<u64>,
 }
 
 impl DocumentsWriter {
+    pub(super) fn new() -> Self {
+        Self { documents: DocumentBlock::default(), directory: DirectoryWriter::new(DOCUMENTS_PLACE) }
+    }
+
     /// Writes what was added to `documents`, if it is enough for some blocks.
     pub(super) fn settle(&mut self, bulk: &mut Bulk<'_>) -> Result<()> {
         if self.documents.memory_bytes() < DOCUMENT_BYTES_AT_A_TIME {
@@ -139,7 +179,7 @@ impl DocumentsWriter {
         let last = packed.pop().map_or(0, |block| usize::from(block.puts));
         let mut rest = DocumentBlock::default();
         records[records.len() - last..].iter().for_each(|record| rest.push_record(record));
-        bulk.add(packed, &mut self.entries)?;
+        bulk.add(packed, &mut self.directory)?;
         self.documents = rest;
         Ok(())
     }
@@ -147,9 +187,10 @@ impl DocumentsWriter {
     /// Writes the rest and the directory.
     pub(super) fn finish(mut self, bulk: &mut Bulk<'_>) -> Result<()> {
         let records: Vec<Record<'_>> = self.documents.records().collect();
-        bulk.add(pack_documents(&records, bulk.sizes.block_bytes), &mut self.entries)?;
-        let level = Level::of_blocks(DOCUMENTS_PLACE, &self.entries, bulk.sizes.chunk_entries);
-        bulk.edit.state.documents = bulk.edit.take(level);
+        bulk.add(pack_documents(&records, bulk.sizes.block_bytes), &mut self.directory)?;
+        if let Some(level) = self.directory.finish(&mut bulk.edit, bulk.sizes) {
+            bulk.edit.state.documents = level;
+        }
         Ok(())
     }
 }

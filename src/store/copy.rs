@@ -85,7 +85,7 @@ fn write_copy(view: &View, engine: &Engine, sizes: &Sizes, progress: CopyProgres
             SetNumber::Narrow(_) => copy_set::<u64>(view, number, &mut bulk, &mut told)?,
         }
     }
-    let mut writer = DocumentsWriter::default();
+    let mut writer = DocumentsWriter::new();
     let mut next = 0;
     while let Some(stored) = view.stored_documents(next)? {
         next = stored.next;

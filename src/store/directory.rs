@@ -153,8 +153,9 @@ impl<R: Row> Chunk<R> {
         self.before.last().copied().unwrap_or_default()
     }
 
-    pub(super) fn checksum(&self) -> u64 {
-        self.checksum
+    /// What it adds to the sum of its level: its checksum, and one for itself.
+    pub(super) fn share_of_sum(&self) -> u64 {
+        self.checksum.wrapping_add(1)
     }
 
     /// How much memory it takes.
@@ -224,7 +225,7 @@ mod tests {
         let (chunk, key, bytes) = Chunk::new(1, &entries);
         let read = Chunk::<u64>::decode(key, &bytes)?;
         assert_eq!(read.filtered().collect::<Vec<_>>(), entries);
-        assert_eq!((read.checksum(), read.rows()), (chunk.checksum(), chunk.rows()));
+        assert_eq!((read.share_of_sum(), read.rows()), (chunk.share_of_sum(), chunk.rows()));
         assert!(Chunk::<u64>::decode((2, key.1), &bytes).is_err());
         assert!(Chunk::<u64>::decode((1, key.1 + 1), &bytes).is_err());
         assert!(Chunk::<u64>::decode(key, &bytes[..100]).is_err());

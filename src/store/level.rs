@@ -79,7 +79,7 @@ impl<R: Row> Level<R> {
             let rows = top.chunk.rows();
             before = (before.0 + u64::from(rows.0), before.1 + u64::from(rows.1));
             blocks += top.chunk.entries().len();
-            sum = sum.wrapping_add(top.chunk.checksum()).wrapping_add(1);
+            sum = sum.wrapping_add(top.chunk.share_of_sum());
             memory_bytes += top.chunk.memory_bytes() + size_of::<Top<R>>() + 2 * size_of::<u32>();
             top
         };
@@ -91,10 +91,9 @@ impl<R: Row> Level<R> {
         Self::new([])
     }
 
-    /// A level of new blocks, and the chunks of its directory as they are stored.
-    pub(super) fn of_blocks(place: u16, blocks: &[(Entry<R>, Filter)], most: usize) -> Splice<R> {
-        let level = Self::empty();
-        level.splice(place, level.end()..level.end(), blocks, most)
+    /// Stands for a level whose directory is stored and not kept in memory: only its sum is known.
+    pub(super) fn not_kept(sum: u64) -> Self {
+        Self { sum, ..Self::empty() }
     }
 
     /// The checksums of all chunks and how many they are, added up.

@@ -287,7 +287,7 @@ impl Edit {
     }
 
     /// Makes the change of a directory part of the edit.
-    pub(super) fn take<R>(&mut self, splice: Splice<R>) -> Arc<Level<R>> {
+    fn take<R>(&mut self, splice: Splice<R>) -> Arc<Level<R>> {
         self.removed_chunks.extend(splice.removed);
         self.chunks.extend(splice.written);
         Arc::new(splice.level)
