@@ -15,8 +15,14 @@ fn settings() -> Settings {
 }
 
 /// So small that every commit is followed by merges of several steps.
-const SIZES: Sizes =
-    Sizes { recent_rows: 3, block_bytes: 128, chunk_entries: 3, step_blocks: 2, spill_bytes: 200 };
+const SIZES: Sizes = Sizes {
+    recent_rows: 3,
+    block_bytes: 128,
+    document_block_bytes: 128,
+    chunk_entries: 3,
+    step_blocks: 2,
+    spill_bytes: 200,
+};
 
 type Model = BTreeMap<Vec<u8>, Document>;
 

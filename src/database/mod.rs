@@ -157,8 +157,14 @@ impl OpenOptions {
     #[doc(hidden)]
     #[must_use]
     pub fn tiny_blocks(mut self) -> Self {
-        self.sizes =
-            Sizes { block_bytes: 128, chunk_entries: 3, step_blocks: 2, spill_bytes: 200, ..self.sizes };
+        self.sizes = Sizes {
+            block_bytes: 128,
+            document_block_bytes: 128,
+            chunk_entries: 3,
+            step_blocks: 2,
+            spill_bytes: 200,
+            ..self.sizes
+        };
         self
     }
 

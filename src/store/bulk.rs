@@ -174,7 +174,7 @@ impl DocumentsWriter {
             return Ok(());
         }
         let records: Vec<Record<'_>> = self.documents.records().collect();
-        let mut packed = pack_documents(&records, bulk.sizes.block_bytes);
+        let mut packed = pack_documents(&records, bulk.sizes.document_block_bytes);
         // The last block may not be full yet.
         let last = packed.pop().map_or(0, |block| usize::from(block.puts));
         let mut rest = DocumentBlock::default();
@@ -187,7 +187,7 @@ impl DocumentsWriter {
     /// Writes the rest and the directory.
     pub(super) fn finish(mut self, bulk: &mut Bulk<'_>) -> Result<()> {
         let records: Vec<Record<'_>> = self.documents.records().collect();
-        bulk.add(pack_documents(&records, bulk.sizes.block_bytes), &mut self.directory)?;
+        bulk.add(pack_documents(&records, bulk.sizes.document_block_bytes), &mut self.directory)?;
         if let Some(level) = self.directory.finish(&mut bulk.edit, bulk.sizes) {
             bulk.edit.state.documents = level;
         }

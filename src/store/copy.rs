@@ -51,11 +51,11 @@ const MAX_ALONE_BYTES: u64 = 128 << 10;
 fn ensure_room(view: &View, directory: &Path, sizes: &Sizes) -> Result<()> {
     let failed = |source: io::Error| Error::Io { path: directory.to_owned(), source };
     let available = fs4::available_space(directory).map_err(failed)?;
-    // A block is copied to no more than a page; but one document alone may take more than one.
+    // A block is copied to no more than it takes when full; but one document alone may take more.
     let documents = &view.state().documents;
     let alone = documents.entries(documents.all()).filter(|entry| entry.puts == 1).count() as u64;
-    let pages = view.state().sets.blocks(sizes.block_bytes) + documents.blocks() as u64;
-    let most = pages * 4096 + alone * MAX_ALONE_BYTES;
+    let rows = view.state().sets.blocks(sizes.block_bytes) * (sizes.block_bytes as u64 + 16);
+    let most = rows + documents.blocks() as u64 * 4096 + alone * MAX_ALONE_BYTES;
     // The engine's own pages come on top. What is copied takes no more than it does now.
     let needed = most.min(view.file_bytes().map_err(failed)?) / 16 * 17 + (4 << 20);
     if available < needed {

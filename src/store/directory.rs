@@ -5,6 +5,8 @@
 //! a stale or foreign one is found out. A chunk is stored in one row of the table `directory`; the checksums of the
 //! chunks of a level add up to its *sum*, which the meta table keeps, so a missing or stale chunk is found at opening.
 
+use std::sync::Arc;
+
 use super::block::Row;
 use super::codec::{self, Fields, Kind, Problem};
 use super::filter::{self, LINE_BYTES, Line};
@@ -32,7 +34,7 @@ pub(super) struct Chunk<R> {
     /// Where the lines of each filter begin; then where the last ends.
     first_lines: Vec<u16>,
     /// The filters of all blocks, one after the other.
-    lines: Box<[Line]>,
+    lines: Arc<[Line]>,
     /// Rows put and marked by the entries before each, and by all.
     before: Vec<(u32, u32)>,
     /// The checksum of the chunk as stored.
@@ -89,6 +91,9 @@ impl<R: Row> Chunk<R> {
             entries.push(entry);
         }
         fields.finish()?;
+        if entries.len() > MAX_FILTERED && !lines.is_empty() {
+            return Err("it has too many blocks with filters");
+        }
         match entries.last() {
             Some(last) if last.high.number() == key.1 => {
                 Ok(Self::with_sums(entries, counts.into_iter(), lines.into(), codec::checksum(bytes)))
@@ -100,7 +105,7 @@ impl<R: Row> Chunk<R> {
     fn with_sums(
         entries: Vec<Entry<R>>,
         counts: impl Iterator<Item = u16>,
-        lines: Box<[Line]>,
+        lines: Arc<[Line]>,
         checksum: u64,
     ) -> Self {
         let mut before = Vec::with_capacity(entries.len() + 1);
@@ -128,8 +133,18 @@ impl<R: Row> Chunk<R> {
         self.entries.iter().enumerate().map(|(i, entry)| (*entry, self.filter_of(i)))
     }
 
+    /// Whether its blocks have filters.
+    pub(super) fn has_filters(&self) -> bool {
+        !self.lines.is_empty()
+    }
+
+    /// The filters of all blocks, one after the other.
+    pub(super) fn lines(&self) -> Arc<[Line]> {
+        self.lines.clone()
+    }
+
     /// The filter of a block.
-    pub(super) fn filter_of(&self, entry: usize) -> &[Line] {
+    fn filter_of(&self, entry: usize) -> &[Line] {
         &self.lines[self.first_lines[entry].into()..self.first_lines[entry + 1].into()]
     }
 
@@ -172,6 +187,9 @@ fn seed(key: ChunkKey) -> u64 {
     codec::named_row(&bytes)
 }
 
+/// How many entries a chunk has at most if they have filters. About as many fit anyway.
+pub(super) const MAX_FILTERED: usize = 7;
+
 /// How many bytes the entries of a chunk may take, so that it fills a page.
 const CHUNK_BYTES: usize = 4080 - codec::HEADER_BYTES - 2;
 
@@ -193,7 +211,8 @@ pub(super) fn cut<'a, 'b, R: Row>(
     let (mut first, mut taken) = (0, 0);
     for (i, entry) in filtered.iter().enumerate() {
         let bytes = bytes_of(entry);
-        if i > first && (taken >= share || i - first >= count || taken + bytes > CHUNK_BYTES) {
+        let most = if entry.1.is_empty() { count } else { count.min(MAX_FILTERED) };
+        if i > first && (taken >= share || i - first >= most || taken + bytes > CHUNK_BYTES) {
             chunks.push(&filtered[first..i]);
             (first, taken) = (i, 0);
         }
@@ -219,7 +238,7 @@ mod tests {
         let chunks = cut(&entries, 256);
         let lengths: Vec<_> = chunks.iter().map(|chunk| Chunk::new(1, chunk).2.len()).collect();
         assert!(lengths.iter().all(|length| (3400..=4080).contains(length)), "{lengths:?}");
-        let filters: Vec<Filter> = (0..8).map(|i| Filter::new(0..37 * i, 37 * i as usize, 9)).collect();
+        let filters: Vec<Filter> = (0..MAX_FILTERED as u64).map(|i| Filter::new(0..37 * i, 37 * i as usize, 9)).collect();
         let entries: Vec<_> =
             filters.iter().enumerate().map(|(i, it)| (entry(i as u64), it.lines())).collect();
         let (chunk, key, bytes) = Chunk::new(1, &entries);

@@ -7,8 +7,8 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use super::block::Row;
-use super::directory::{Chunk, ChunkKey, Entry, Filtered, cut};
-use super::filter::{self, Filter};
+use super::directory::{Chunk, ChunkKey, Entry, Filtered, MAX_FILTERED, cut};
+use super::filter::{self, Filter, Line};
 
 /// The place of a block in its level; ordered as the blocks are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +22,8 @@ pub(super) struct Place {
 pub(super) struct Level<R> {
     chunks: Vec<Top<R>>,
     prefixes: Prefixes,
+    /// One for each chunk, in sets with filters.
+    fences: Vec<Fence>,
     /// How many blocks there are.
     blocks: usize,
     /// How many rows are put and marked.
@@ -39,6 +41,42 @@ struct Top<R> {
     chunk: Arc<Chunk<R>>,
     /// Rows put and marked in the chunks before.
     before: (u64, u64),
+}
+
+/// What the filters of a chunk are tested by. Every insertion asks every level, and waits for memory while it does, so what leads
+/// to a line of a filter stands together.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Fence {
+    /// The leading bits of the last row of each block; of the last block also behind it.
+    highs: [u64; MAX_FILTERED],
+    /// Where the lines of each block begin; then where the last end.
+    first_lines: [u8; MAX_FILTERED + 1],
+    lines: Arc<[Line]>,
+}
+
+impl Fence {
+    fn new<R: Row>(chunk: &Chunk<R>) -> Self {
+        let last = chunk.high().lead();
+        let (mut highs, mut first_lines) = ([last; MAX_FILTERED], [0; MAX_FILTERED + 1]);
+        if chunk.has_filters() {
+            for (i, (entry, lines)) in chunk.filtered().enumerate() {
+                highs[i] = entry.high.lead();
+                let end = first_lines[i] + lines.len() as u8;
+                first_lines[i + 1..].fill(end);
+            }
+        }
+        Self { highs, first_lines, lines: chunk.lines() }
+    }
+
+    /// Whether the first block that ends at these leading bits or after them may have rows that begin with them.
+    fn passes(&self, lead: u64) -> bool {
+        // All are compared, without a branch that could not be foreseen.
+        let block =
+            self.highs[..MAX_FILTERED - 1].iter().map(|&high| usize::from(high < lead)).sum::<usize>();
+        let lines = self.first_lines[block].into()..self.first_lines[block + 1].into();
+        filter::passes(&self.lines[lines], lead)
+    }
 }
 
 /// For each value of a few leading bits, how many chunks end before the rows that begin with them.
@@ -84,7 +122,11 @@ impl<R: Row> Level<R> {
             top
         };
         let chunks: Vec<Top<R>> = chunks.into_iter().map(top).collect();
-        Self { prefixes: Prefixes::new(&chunks), chunks, blocks, rows: before, sum, memory_bytes }
+        let filtered = chunks.iter().any(|top| top.chunk.has_filters());
+        let fenced = if filtered { &chunks[..] } else { &[] };
+        let fences: Vec<Fence> = fenced.iter().map(|top| Fence::new(&top.chunk)).collect();
+        memory_bytes += fences.capacity() * size_of::<Fence>();
+        Self { prefixes: Prefixes::new(&chunks), chunks, fences, blocks, rows: before, sum, memory_bytes }
     }
 
     pub(super) fn empty() -> Self {
@@ -188,10 +230,12 @@ impl<R: Row> Level<R> {
         })
     }
 
-    /// Whether the first block that ends at `row` or after it may have rows of the same leading bits.
-    pub(super) fn passes(&self, row: R) -> bool {
-        let Place { chunk, entry } = self.find(row);
-        self.chunks.get(chunk).is_some_and(|top| filter::passes(top.chunk.filter_of(entry), row.lead()))
+    /// Whether there may be rows with these leading bits, of which the first would be in the first block that can have one. For sets
+    /// with filters.
+    pub(super) fn passes(&self, lead: u64) -> bool {
+        let around = self.prefixes.around(lead);
+        let mut fences = self.fences[around.start..].iter();
+        fences.find(|fence| fence.highs[MAX_FILTERED - 1] >= lead).is_some_and(|fence| fence.passes(lead))
     }
 
     /// How many rows are put and marked before a block.

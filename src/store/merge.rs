@@ -26,7 +26,7 @@ const GROWTH: u64 = 5;
 /// A step reads at most such a part of a small file's blocks, so that what it writes before the old blocks can be given
 /// back does not make the file much longer.
 const STEP_PART: u64 = 32;
-const LEAST_STEP_BLOCKS: u64 = 16;
+const LEAST_STEP_BLOCKS: u64 = 8;
 
 /// A merge that is due.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -122,8 +122,11 @@ pub(crate) enum Access {
 pub(crate) struct Sizes {
     /// How many rows of a set are kept in memory before they are merged into a level.
     pub(crate) recent_rows: usize,
-    /// How many bytes a block has at most. 4,080 fill a page of the engine exactly.
+    /// How many bytes a block of rows has at most. 8,176 fill two pages of the engine exactly: larger ones make merging no
+    /// faster, and a row of one costs more to read.
     pub(crate) block_bytes: usize,
+    /// How many bytes a block of documents has, unless one alone takes more. 4,080 fill a page.
+    pub(crate) document_block_bytes: usize,
     /// How many entries a chunk of a directory has at most, if they fit into a page.
     pub(crate) chunk_entries: usize,
     /// How many blocks of a level a step of a merge reads.
@@ -136,9 +139,10 @@ impl Default for Sizes {
     fn default() -> Self {
         Self {
             recent_rows: 250_000,
-            block_bytes: 4080,
+            block_bytes: 8176,
+            document_block_bytes: 4080,
             chunk_entries: 256,
-            step_blocks: 512,
+            step_blocks: 256,
             spill_bytes: 64 << 20,
         }
     }

@@ -126,7 +126,7 @@ fn rewrite(
         }
     }
     let records: Vec<_> = live.records().collect();
-    let new_documents = pack_documents(&records, sizes.block_bytes);
+    let new_documents = pack_documents(&records, sizes.document_block_bytes);
     let (dead, new_dead) = forget(state, blocks, low, high, sizes)?;
     Ok(Some(Reclaimed { documents: (low, high), new_documents, dead, new_dead }))
 }

@@ -199,11 +199,10 @@ impl<R: CachedRow> SetReader<'_, R> {
 
     /// Whether there may be rows with these leading bits, in a set with filters.
     pub(super) fn may_have(&self, lead: u64) -> bool {
-        let row = R::join(lead, [0; 2]);
         let committed = self.set.recent.iter().chain(&self.set.frozen);
         self.overlay.is_some_and(|overlay| overlay.may_have(lead))
             || committed.into_iter().any(|run| run.passes(lead))
-            || self.set.levels.iter().any(|slot| slot.level.passes(row))
+            || self.set.levels.iter().any(|slot| slot.level.passes(lead))
     }
 
     /// The last rows of a range that are in the set, the last first: at most `limit`.
@@ -217,7 +216,7 @@ impl<R: CachedRow> SetReader<'_, R> {
         }
         for slot in &self.set.levels {
             // If rows of one lead are there, the first is in the first block that can have one.
-            if !self.set.rules.filtered || lead.is_none() || slot.level.passes(*range.start()) {
+            if !self.set.rules.filtered || lead.is_none() || slot.level.passes(range.start().lead()) {
                 sources.push(Backward::level(self, &slot.level, range)?);
             }
         }

@@ -103,7 +103,7 @@ impl Writer {
         let shared = &turn.0;
         shared.keep_pace(operations.len())?;
         shared.ensure_certain()?;
-        let appended = Appended::new(&view, &mut written.documents, shared.sizes.block_bytes)?;
+        let appended = Appended::new(&view, &mut written.documents, shared.sizes.document_block_bytes)?;
         let runs = written.overlays.into_runs();
         let scopes = encode_scopes(written.scopes);
         // What it pins can be used again by this commit.

@@ -87,7 +87,7 @@ impl WrittenDocuments {
         }
         let directory = directory_of(path)?;
         let records: Vec<_> = self.live().collect();
-        let packed = pack_documents(&records, sizes.block_bytes);
+        let packed = pack_documents(&records, sizes.document_block_bytes);
         let spilled = self.spill(packed, directory);
         spilled.map_err(|source| Error::Io { path: directory.to_owned(), source })?;
         self.newest = DocumentBlock::default();

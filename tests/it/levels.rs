@@ -135,7 +135,7 @@ fn query_time(database: &Database) -> simdb::Result<Duration> {
 
 #[test]
 fn documents_replaced_ten_times_over_take_little_more_than_fresh_ones() -> TestResult {
-    const DOCUMENTS: u64 = 60_000;
+    const DOCUMENTS: u64 = 120_000;
     let folder = Folder::new()?;
     let create = |name: &str| {
         let options = CreateOptions::new().scheme(Scheme::External).recent_documents(5_000);
