@@ -238,7 +238,8 @@ mod tests {
         let chunks = cut(&entries, 256);
         let lengths: Vec<_> = chunks.iter().map(|chunk| Chunk::new(1, chunk).2.len()).collect();
         assert!(lengths.iter().all(|length| (3400..=4080).contains(length)), "{lengths:?}");
-        let filters: Vec<Filter> = (0..MAX_FILTERED as u64).map(|i| Filter::new(0..37 * i, 37 * i as usize, 9)).collect();
+        let filters: Vec<Filter> =
+            (0..MAX_FILTERED as u64).map(|i| Filter::new(0..37 * i, 37 * i as usize, 9)).collect();
         let entries: Vec<_> =
             filters.iter().enumerate().map(|(i, it)| (entry(i as u64), it.lines())).collect();
         let (chunk, key, bytes) = Chunk::new(1, &entries);
