@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
-use crate::plan::{Candidate, Near};
+use crate::plan::Near;
 use crate::store::{DocumentNumber, Read, ScopeNumber};
 
 /// A question: which documents are near this fingerprint?
@@ -174,9 +174,12 @@ fn find(reader: &impl Read, searches: &mut [Search]) -> Result<()> {
     if scanning.is_empty() {
         return Ok(());
     }
-    reader.scan(|fingerprints| {
+    let permutation = &reader.settings().plan.tables()[0].permutation;
+    reader.scan(|candidates| {
         for search in &mut scanning {
-            let verified = fingerprints.iter().filter_map(|&it| search.verify(Candidate::new(it)));
+            let query = permutation.apply(search.fingerprint);
+            let verified =
+                candidates.iter().filter_map(|it| it.verify(query, search.max_distance, permutation));
             let near: BTreeSet<Near> = verified.collect();
             search.add_all(reader, near)?;
         }
@@ -270,7 +273,10 @@ impl Search {
         };
         let mut near = BTreeSet::new();
         for probe in &probes {
-            reader.candidates(probe, |candidate| near.extend(self.verify(candidate)))?;
+            let permutation = &reader.settings().plan.tables()[probe.table].permutation;
+            reader.candidates(probe, |candidate| {
+                near.extend(candidate.verify(probe.query, self.max_distance, permutation));
+            })?;
         }
         self.add_all(reader, near)?;
         Ok(true)
@@ -285,10 +291,6 @@ impl Search {
             }
         }
         Ok(())
-    }
-
-    fn verify(&self, candidate: Candidate) -> Option<Near> {
-        candidate.verify(self.fingerprint, self.max_distance)
     }
 
     /// Takes in the documents of a near fingerprint in one scope.

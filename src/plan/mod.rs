@@ -29,6 +29,8 @@ pub(crate) struct Table {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Probe {
     pub(crate) table: usize,
+    /// The fingerprint asked for, as the table has it.
+    pub(crate) query: Permuted,
     pub(crate) range: RangeInclusive<Permuted>,
 }
 
@@ -73,7 +75,8 @@ impl Plan {
             let Table { permutation, prefix_bits } = &self.tables[table];
             // At distance 0 all bits are known, not only those of the prefix.
             let prefix_bits = if max_distance == 0 { 64 } else { *prefix_bits };
-            Probe { table, range: permutation.apply(query).range(prefix_bits) }
+            let query = permutation.apply(query);
+            Probe { table, query, range: query.range(prefix_bits) }
         };
         Some(tables.iter().map(probe).collect())
     }

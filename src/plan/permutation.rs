@@ -95,20 +95,26 @@ fn look_up(tables: &Spread, word: u64) -> u64 {
     (0..8).fold(0, |moved, byte| moved | tables[byte][usize::from((word >> (56 - 8 * byte)) as u8)])
 }
 
-/// A stored fingerprint that agrees with the query on one prefix, its distance not yet known.
+/// A stored fingerprint, as one table has it, that a probe or a scan returned; its distance is not yet known.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Candidate(Fingerprint);
+pub(crate) struct Candidate(Permuted);
 
 impl Candidate {
-    /// A fingerprint that a probe or a scan returned.
-    pub(crate) fn new(fingerprint: Fingerprint) -> Self {
-        Self(fingerprint)
+    /// A row of a permuted table.
+    pub(crate) const fn new(permuted: Permuted) -> Self {
+        Self(permuted)
     }
 
-    /// The only way to a [`Near`] fingerprint: the distance is computed and must not exceed the maximum.
-    pub(crate) fn verify(self, query: Fingerprint, max_distance: u32) -> Option<Near> {
-        let distance = self.0.distance(query);
-        (distance <= max_distance).then_some(Near { distance, fingerprint: self.0 })
+    /// The only way to a [`Near`] fingerprint: the distance is computed and must not exceed the maximum. It is the same for
+    /// permuted fingerprints, so only what is near is permuted back. `query` is permuted as the candidate is.
+    pub(crate) fn verify(
+        self,
+        query: Permuted,
+        max_distance: u32,
+        permutation: &Permutation,
+    ) -> Option<Near> {
+        let distance = (self.0.0 ^ query.0).count_ones();
+        (distance <= max_distance).then(|| Near { distance, fingerprint: permutation.invert(self.0) })
     }
 }
 
@@ -168,9 +174,11 @@ mod tests {
 
     #[test]
     fn verification_keeps_the_max_distance_and_drops_one_more() {
-        let query = Fingerprint::from_bits(0);
-        let candidate = Candidate::new(Fingerprint::from_bits(0b111));
-        assert!(candidate.verify(query, 2).is_none());
-        assert_eq!(candidate.verify(query, 3).map(|near| near.distance), Some(3));
+        let permutation = scattered();
+        let fingerprint = Fingerprint::from_bits(0b111);
+        let query = permutation.apply(Fingerprint::from_bits(0));
+        let candidate = Candidate::new(permutation.apply(fingerprint));
+        assert_eq!(candidate.verify(query, 2, &permutation), None);
+        assert_eq!(candidate.verify(query, 3, &permutation), Some(Near { distance: 3, fingerprint }));
     }
 }

@@ -207,12 +207,13 @@ pub(super) fn cut<'a, 'b, R: Row>(
     // A sixteenth is left over, since entries are not cut.
     let parts = bytes.div_ceil(CHUNK_BYTES - CHUNK_BYTES / 16).max(filtered.len().div_ceil(most)).max(1);
     let (share, count) = (bytes.div_ceil(parts), filtered.len().div_ceil(parts).max(1));
+    let has_filters = filtered.iter().any(|(_, lines)| !lines.is_empty());
+    let count = if has_filters { count.min(MAX_FILTERED) } else { count };
     let mut chunks = Vec::with_capacity(parts);
     let (mut first, mut taken) = (0, 0);
     for (i, entry) in filtered.iter().enumerate() {
         let bytes = bytes_of(entry);
-        let most = if entry.1.is_empty() { count } else { count.min(MAX_FILTERED) };
-        if i > first && (taken >= share || i - first >= most || taken + bytes > CHUNK_BYTES) {
+        if i > first && (taken >= share || i - first >= count || taken + bytes > CHUNK_BYTES) {
             chunks.push(&filtered[first..i]);
             (first, taken) = (i, 0);
         }

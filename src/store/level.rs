@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::block::Row;
 use super::directory::{Chunk, ChunkKey, Entry, Filtered, MAX_FILTERED, cut};
 use super::filter::{self, Filter, Line};
+use super::prefixes::Prefixes;
 
 /// The place of a block in its level; ordered as the blocks are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,6 +22,7 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub(super) struct Level<R> {
     chunks: Vec<Top<R>>,
+    /// Over the last rows of chunks.
     prefixes: Prefixes,
     /// One for each chunk, in sets with filters.
     fences: Vec<Fence>,
@@ -79,36 +81,6 @@ impl Fence {
     }
 }
 
-/// For each value of a few leading bits, how many chunks end before the rows that begin with them.
-#[derive(Debug)]
-struct Prefixes {
-    starts: Vec<u32>,
-    shift: u32,
-}
-
-impl Prefixes {
-    /// One to two chunks for each value, if rows are evenly spread.
-    fn new<R: Row>(chunks: &[Top<R>]) -> Self {
-        let bits = chunks.len().max(2).ilog2();
-        let shift = u64::BITS - bits;
-        let mut starts = Vec::with_capacity((1 << bits) + 1);
-        for (i, chunk) in chunks.iter().enumerate() {
-            let prefix = (chunk.high.lead() >> shift) as usize;
-            if prefix >= starts.len() {
-                starts.resize(prefix + 1, i as u32);
-            }
-        }
-        starts.resize((1 << bits) + 1, chunks.len() as u32);
-        Self { starts, shift }
-    }
-
-    /// The chunks among which the first is that ends at a row or after it, if it is not the one behind them.
-    fn around(&self, lead: u64) -> Range<usize> {
-        let prefix = (lead >> self.shift) as usize;
-        self.starts[prefix] as usize..self.starts[prefix + 1] as usize
-    }
-}
-
 impl<R: Row> Level<R> {
     pub(super) fn new(chunks: impl IntoIterator<Item = Arc<Chunk<R>>>) -> Self {
         let (mut before, mut blocks, mut sum, mut memory_bytes) = ((0, 0), 0, 0u64, 0);
@@ -126,7 +98,8 @@ impl<R: Row> Level<R> {
         let fenced = if filtered { &chunks[..] } else { &[] };
         let fences: Vec<Fence> = fenced.iter().map(|top| Fence::new(&top.chunk)).collect();
         memory_bytes += fences.capacity() * size_of::<Fence>();
-        Self { prefixes: Prefixes::new(&chunks), chunks, fences, blocks, rows: before, sum, memory_bytes }
+        let prefixes = Prefixes::new(chunks.iter().map(|top| top.high.lead()), 1);
+        Self { prefixes, chunks, fences, blocks, rows: before, sum, memory_bytes }
     }
 
     pub(super) fn empty() -> Self {

@@ -28,6 +28,7 @@ mod merge;
 mod meta;
 mod opening;
 mod overlay;
+mod prefixes;
 mod read;
 mod reclaim;
 #[cfg(test)]

@@ -82,8 +82,9 @@ impl<R: Row> Overlay<R> {
             rows.dedup();
             rows
         };
-        let run = Run::unfiltered(sorted(&mut self.puts), sorted(&mut self.marks));
-        push_run(&mut self.runs, run, self.rules.unfiltered());
+        let rules = self.rules.unsearched();
+        let run = Run::new(sorted(&mut self.puts), sorted(&mut self.marks), rules);
+        push_run(&mut self.runs, run, rules);
         self.searched = AtomicBool::new(false);
     }
 
@@ -101,9 +102,9 @@ impl<R: Row> Overlay<R> {
     /// All as one run.
     pub(super) fn into_run(mut self) -> Run<R> {
         self.sort();
-        let rules = self.rules.unfiltered();
+        let rules = self.rules.unsearched();
         let all = self.runs.into_iter().rev().reduce(|newer, older| newer.over(&older, rules));
-        all.unwrap_or_else(|| Run::unfiltered(Vec::new(), Vec::new())).with_filter(self.rules)
+        all.unwrap_or_else(|| Run::new(Vec::new(), Vec::new(), rules)).prepared(self.rules)
     }
 }
 

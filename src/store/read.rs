@@ -137,27 +137,25 @@ pub(crate) trait Read: Sync {
         &self.view().settings
     }
 
-    /// Calls `each` with every fingerprint in the range of the probe; also, perhaps, with some that have no
-    /// documents any more, and with some more than once.
+    /// Calls `each` with every row in the range of the probe; also, perhaps, with some whose fingerprint has no documents any
+    /// more, and with some more than once.
     fn candidates(&self, probe: &Probe, mut each: impl FnMut(Candidate)) -> Result<()> {
-        let permutation = &self.settings().plan.tables()[probe.table].permutation;
         let range = probe.range.start().bits()..=probe.range.end().bits();
         permuted(self, probe.table).puts(&range, |rows| {
             for &row in rows {
-                each(Candidate::new(permutation.invert(Permuted::from_bits(row))));
+                each(Candidate::new(Permuted::from_bits(row)));
             }
         })
     }
 
-    /// Calls `each` with all fingerprints, one part of the first table after the other, as candidates.
-    fn scan(&self, mut each: impl FnMut(&[Fingerprint]) -> Result<()>) -> Result<()> {
-        let permutation = &self.settings().plan.tables()[0].permutation;
+    /// Calls `each` with all rows of the first table, one part after the other, as candidates.
+    fn scan(&self, mut each: impl FnMut(&[Candidate]) -> Result<()>) -> Result<()> {
         let reader = permuted(self, 0);
         let mut part = Vec::new();
         for range in reader.parts() {
             part.clear();
             reader.puts(&range, |rows| {
-                part.extend(rows.iter().map(|&row| permutation.invert(Permuted::from_bits(row))));
+                part.extend(rows.iter().map(|&row| Candidate::new(Permuted::from_bits(row))));
             })?;
             each(&part)?;
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::block::{Lists, Row};
 use super::filter::Filter;
+use super::prefixes::Prefixes;
 
 /// What a row can live through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,46 +22,89 @@ pub(super) struct Rules {
     pub(super) life: Life,
     /// Whether its blocks and runs have filters: worth their memory where most rows that are looked for are not there.
     pub(super) filtered: bool,
+    /// Whether its runs have an index, which costs about as much as merging them.
+    indexed: bool,
 }
 
 impl Rules {
-    pub(super) const REPEATED: Self = Self { life: Life::Repeated, filtered: false };
-    pub(super) const ONCE: Self = Self { life: Life::Once, filtered: false };
-    pub(super) const ONCE_FILTERED: Self = Self { life: Life::Once, filtered: true };
+    pub(super) const REPEATED: Self = Self { life: Life::Repeated, filtered: false, indexed: true };
+    pub(super) const ONCE: Self = Self { life: Life::Once, filtered: false, indexed: true };
+    pub(super) const ONCE_FILTERED: Self = Self { life: Life::Once, filtered: true, indexed: true };
 
-    /// The same for runs that need no filter.
-    pub(super) fn unfiltered(self) -> Self {
-        Self { filtered: false, ..self }
+    /// The same for runs that nobody, or hardly anybody, searches.
+    pub(super) fn unsearched(self) -> Self {
+        Self { filtered: false, indexed: false, ..self }
     }
 }
 
 /// Sorted rows that are put, and sorted rows that are marked as deleted; no row is in both.
 #[derive(Clone, Debug)]
 pub(super) struct Run<R> {
-    puts: Arc<Vec<R>>,
-    marks: Arc<Vec<R>>,
-    /// How many of each were taken into a level already.
-    puts_taken: usize,
-    marks_taken: usize,
+    puts: Indexed<R>,
+    marks: Indexed<R>,
     /// Over the leading bits of all rows; empty in sets without filters.
     filter: Arc<Filter>,
 }
 
+/// So many rows, or up to twice as many, are searched for one: a line or two of the processor's cache.
+const ROWS_PER_PREFIX: usize = 8;
+
+/// Sorted rows with an index.
+#[derive(Clone, Debug)]
+struct Indexed<R> {
+    rows: Arc<Vec<R>>,
+    prefixes: Arc<Prefixes>,
+    /// How many were taken into a level already.
+    taken: usize,
+}
+
+impl<R: Row> Indexed<R> {
+    /// Rows whose index tells nothing yet.
+    fn new(rows: Vec<R>) -> Self {
+        Self { prefixes: Arc::new(Prefixes::none(rows.len())), rows: Arc::new(rows), taken: 0 }
+    }
+
+    fn index(&mut self) {
+        self.prefixes = Arc::new(Prefixes::new(self.rows.iter().map(|row| row.lead()), ROWS_PER_PREFIX));
+    }
+
+    fn rows(&self) -> &[R] {
+        &self.rows[self.taken..]
+    }
+
+    /// The part in a range.
+    fn within(&self, range: &RangeInclusive<R>) -> &[R] {
+        let from = self.before(*range.start()).max(self.taken);
+        up_to(&self.rows[from..], *range.end())
+    }
+
+    /// The same rows from `low` on.
+    fn from(&self, low: R) -> Self {
+        Self { taken: self.before(low).max(self.taken), ..self.clone() }
+    }
+
+    /// How many rows come before one, those taken included.
+    fn before(&self, row: R) -> usize {
+        let around = self.prefixes.around(row.lead());
+        around.start + self.rows[around].partition_point(|&it| it < row)
+    }
+}
+
 impl<R: Row> Run<R> {
     pub(super) fn new(puts: Vec<R>, marks: Vec<R>, rules: Rules) -> Self {
-        Self::unfiltered(puts, marks).with_filter(rules)
+        let run = Self { puts: Indexed::new(puts), marks: Indexed::new(marks), filter: Arc::default() };
+        run.prepared(rules)
     }
 
-    pub(super) fn unfiltered(puts: Vec<R>, marks: Vec<R>) -> Self {
-        let (puts, marks) = (Arc::new(puts), Arc::new(marks));
-        Self { puts, marks, puts_taken: 0, marks_taken: 0, filter: Arc::default() }
-    }
-
-    /// The same run with a filter, if its set has them.
-    pub(super) fn with_filter(mut self, rules: Rules) -> Self {
+    /// The same run with what makes searches faster, as far as the rules ask for it.
+    pub(super) fn prepared(mut self, rules: Rules) -> Self {
+        if rules.indexed {
+            self.puts.index();
+            self.marks.index();
+        }
         if rules.filtered {
-            let leads = self.puts.iter().chain(&*self.marks).map(|row| row.lead());
-            self.filter = Arc::new(Filter::new(leads, self.puts.len() + self.marks.len(), usize::MAX));
+            let leads = self.puts().iter().chain(self.marks()).map(|row| row.lead());
+            self.filter = Arc::new(Filter::new(leads, self.len(), usize::MAX));
         }
         self
     }
@@ -71,11 +115,16 @@ impl<R: Row> Run<R> {
     }
 
     pub(super) fn puts(&self) -> &[R] {
-        &self.puts[self.puts_taken..]
+        self.puts.rows()
     }
 
     pub(super) fn marks(&self) -> &[R] {
-        &self.marks[self.marks_taken..]
+        self.marks.rows()
+    }
+
+    /// The puts and the marks in a range.
+    pub(super) fn within(&self, range: &RangeInclusive<R>) -> (&[R], &[R]) {
+        (self.puts.within(range), self.marks.within(range))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -84,13 +133,7 @@ impl<R: Row> Run<R> {
 
     /// The rows from `low` on.
     pub(super) fn from(&self, low: R) -> Self {
-        Self {
-            puts: self.puts.clone(),
-            marks: self.marks.clone(),
-            filter: self.filter.clone(),
-            puts_taken: self.puts.partition_point(|&row| row < low).max(self.puts_taken),
-            marks_taken: self.marks.partition_point(|&row| row < low).max(self.marks_taken),
-        }
+        Self { puts: self.puts.from(low), marks: self.marks.from(low), filter: self.filter.clone() }
     }
 
     /// This run over an older one, as one.
@@ -102,14 +145,17 @@ impl<R: Row> Run<R> {
 
 /// The part of sorted rows that lies in a range.
 pub(super) fn part<'a, R: Row>(rows: &'a [R], range: &RangeInclusive<R>) -> &'a [R] {
-    let from = rows.partition_point(|row| row < range.start());
-    let rows = &rows[from..];
+    up_to(&rows[rows.partition_point(|row| row < range.start())..], *range.end())
+}
+
+/// The first of sorted rows, up to one.
+fn up_to<R: Row>(rows: &[R], last: R) -> &[R] {
     // Most ranges are of a few rows, so the end is looked for near the beginning first.
     let mut bound = 8;
-    while rows.get(bound).is_some_and(|row| row <= range.end()) {
+    while rows.get(bound).is_some_and(|&row| row <= last) {
         bound *= 2;
     }
-    let end = rows[..bound.min(rows.len())].partition_point(|row| row <= range.end());
+    let end = rows[..bound.min(rows.len())].partition_point(|&row| row <= last);
     &rows[..end]
 }
 

@@ -108,7 +108,7 @@ impl<R: CachedRow> SetReader<'_, R> {
             each(std::slice::from_ref(row));
         }
         for run in self.runs() {
-            each(part(run.puts(), range));
+            each(run.within(range).0);
         }
         for slot in &self.set.levels {
             let level = &slot.level;
@@ -146,7 +146,7 @@ impl<R: CachedRow> SetReader<'_, R> {
         let mut newer = self.unsorted_within(range);
         let life = self.set.rules.life;
         for run in self.runs() {
-            let older = (part(run.puts(), range), part(run.marks(), range));
+            let older = run.within(range);
             newer = merge((&newer.puts, &newer.marks), older, life);
         }
         for slot in &self.set.levels {
@@ -168,7 +168,8 @@ impl<R: CachedRow> SetReader<'_, R> {
         let within = |rows: &[R]| rows.iter().filter(|row| range.contains(row)).count() as i64;
         let mut count = within(puts) - within(marks);
         for run in self.runs() {
-            count += part(run.puts(), range).len() as i64 - part(run.marks(), range).len() as i64;
+            let (puts, marks) = run.within(range);
+            count += puts.len() as i64 - marks.len() as i64;
         }
         for slot in &self.set.levels {
             count += self.count_level(&slot.level, range)?;
@@ -212,7 +213,8 @@ impl<R: CachedRow> SetReader<'_, R> {
         // Filters know rows by their leading bits.
         let lead = (range.start().lead() == range.end().lead()).then_some(range.start().lead());
         for run in self.runs().filter(|run| lead.is_none_or(|lead| run.passes(lead))) {
-            sources.push(Backward::lists(part(run.puts(), range), part(run.marks(), range)));
+            let (puts, marks) = run.within(range);
+            sources.push(Backward::lists(puts, marks));
         }
         for slot in &self.set.levels {
             // If rows of one lead are there, the first is in the first block that can have one.
