@@ -4,21 +4,16 @@
 //! bytes, built at once. Queries ask at distance 0 for the total and the first three documents; a verdict is an `insert_if_new`
 //! at distance 0, which stores; deletions are of documents built. Writes go to one transaction, which is not committed.
 
+mod support;
+
 use std::cell::RefCell;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use simdb::{CreateOptions, Database, Document, Fingerprint, Policy, Query, Scheme};
+use support::random;
 
 const DOCUMENTS: u64 = 1_000_000;
 const HOT: u64 = 0x0123_4567_89ab_cdef;
-
-/// SplitMix64: the n-th value of the sequence with seed 0.
-fn random(n: u64) -> u64 {
-    let mut z = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
 
 /// The documents with odd numbers share a fingerprint.
 fn document(n: u64) -> Document {

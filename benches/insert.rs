@@ -3,16 +3,11 @@
 //! Corpus: uniformly random fingerprints from a fixed seed, keys of 8 bytes. Each iteration inserts one batch of new
 //! documents into a database that grows from 100,000 documents on, by `insert_if_new` (with its query) or by `insert`.
 
+mod support;
+
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use simdb::{CreateOptions, Database, Document, Fingerprint, Policy, Scheme};
-
-/// SplitMix64: the n-th value of the sequence with seed 0.
-fn random(n: u64) -> u64 {
-    let mut z = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
+use support::random;
 
 fn document(n: u64) -> Document {
     Document::new(n.to_le_bytes(), Fingerprint::from_bits(random(n))).with_seen(0)

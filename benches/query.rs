@@ -4,16 +4,11 @@
 //! paragraphs. Half of the queries are stored fingerprints with two bits flipped, which therefore match, and half are
 //! random. Answers are compared with a linear scan before they are timed. Times are per query; opening is left out.
 
+mod support;
+
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use simdb::{CreateOptions, Database, Document, Fingerprint, Query, Scheme, Snapshot};
-
-/// SplitMix64: the n-th value of the sequence with seed 0.
-fn random(n: u64) -> u64 {
-    let mut z = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
+use support::random;
 
 fn real() -> Vec<u64> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/fp-real/fp.u64le");

@@ -253,4 +253,15 @@ mod tests {
         assert!(Chunk::<u128>::decode(key, &bytes).is_err());
         Ok(())
     }
+
+    /// Blocks without rows that a filter could have once let a chunk grow beyond what the filters of a level are found by.
+    #[test]
+    fn chunks_with_filters_are_short_even_where_some_blocks_have_none() {
+        let filter = Filter::new(0..37, 37, 9);
+        for without in 0..20 {
+            let lines = |high: u64| if high == without { &[][..] } else { filter.lines() };
+            let entries: Vec<Filtered<'_, u64>> = (0..20).map(|high| (entry(high), lines(high))).collect();
+            assert!(cut(&entries, 256).iter().all(|chunk| chunk.len() <= MAX_FILTERED));
+        }
+    }
 }

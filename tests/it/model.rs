@@ -265,7 +265,7 @@ fn compare_kept(kept: &mut Vec<(Snapshot, Model)>) -> Result<(), Box<dyn std::er
 }
 
 proptest! {
-    // Failing sequences are shrunk, printed and kept in proptest-regressions.
+    // Failing sequences are shrunk and printed; each becomes a test of its own.
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
     #[test]
     fn every_sequence_of_operations_agrees_with_a_linear_scan(
