@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::Sizes;
 use super::block::{Packed, Row};
 use super::blocks::CachedRow;
 use super::codec::{self, Fields, Kind, Problem};
@@ -334,11 +333,10 @@ impl State {
         }
     }
 
-    /// Whether the recent runs are long enough to be frozen, and nothing is; or the log is, where operations have
-    /// cancelled each other.
-    pub(super) fn is_freezing_due(&self, sizes: &Sizes) -> bool {
-        let long = self.sets.recent_rows() >= sizes.recent_rows
-            || self.recent_operations >= 4 * sizes.recent_rows as u64;
+    /// Whether the recent runs have so many rows that they are to be frozen, and nothing is; or the log is that long, where
+    /// operations have cancelled each other.
+    pub(super) fn is_freezing_due(&self, least_rows: usize) -> bool {
+        let long = self.sets.recent_rows() >= least_rows || self.recent_operations >= 4 * least_rows as u64;
         long && !self.sets.any_frozen()
     }
 

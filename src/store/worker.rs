@@ -1,5 +1,5 @@
-//! The thread that merges: it freezes the recent runs when they are long enough, does the most urgent merge, one step at
-//! a time, and lets transactions go first.
+//! The thread that merges: it freezes the recent runs when they are long enough or nothing else happens, does the most
+//! urgent merge, one step at a time, and lets transactions go first.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,6 +16,12 @@ use crate::error::{Error, Result};
 
 /// Recent rows may be so many times their limit before a transaction waits for the merges.
 const MOST_WAITING: usize = 4;
+
+/// When nothing has been committed for so long, recent rows are merged although there is room for more, if they are at
+/// least such a part of the limit (fewer are not worth what is written for them): queries then need not look for them in
+/// many runs, and the next start need not read them from the log.
+const PAUSE_BEFORE_FREEZING: Duration = Duration::from_secs(1);
+const LEAST_FREEZING_PART: usize = 4;
 
 /// After a merge that could not read what it needs, it is tried again after so long.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
@@ -76,6 +82,7 @@ impl Drop for Worker {
 impl Shared {
     fn merge_until_stopped(&self) {
         let mut sweep = Sweep::default();
+        let mut idle = false;
         loop {
             let commits = {
                 let progress = lock(&self.progress);
@@ -84,12 +91,15 @@ impl Shared {
                 }
                 progress.commits
             };
-            match guarded(|| self.merge_once(&mut sweep)) {
-                Ok(true) => lock(&self.progress).failure = None,
+            match guarded(|| self.merge_once(&mut sweep, idle)) {
+                Ok(true) => {
+                    idle = false;
+                    lock(&self.progress).failure = None;
+                }
                 Ok(false) => {
                     lock(&self.progress).failure = None;
                     self.changed.notify_all();
-                    self.wait_for_commit_after(commits);
+                    idle = !self.wait_for_commit_after(commits, idle);
                 }
                 Err(error) => {
                     lock(&self.progress).failure = Some(MergeFailure::new(&error));
@@ -105,19 +115,22 @@ impl Shared {
         }
     }
 
-    fn wait_for_commit_after(&self, commits: u64) {
-        let mut progress = lock(&self.progress);
-        while progress.commits == commits && !progress.stop {
-            progress = self.changed.wait(progress).unwrap_or_else(std::sync::PoisonError::into_inner);
-        }
+    /// Waits for a commit, if not idle already only until it is; whether there was one.
+    fn wait_for_commit_after(&self, commits: u64, idle: bool) -> bool {
+        let progress = lock(&self.progress);
+        let none = |progress: &mut Progress| progress.commits == commits && !progress.stop;
+        let limit = if idle { Duration::MAX } else { PAUSE_BEFORE_FREEZING };
+        let waited = self.changed.wait_timeout_while(progress, limit, none);
+        !waited.unwrap_or_else(std::sync::PoisonError::into_inner).1.timed_out()
     }
 
     /// Does one step of the most urgent work; false if there is none.
-    fn merge_once(&self, sweep: &mut Sweep) -> Result<bool> {
+    fn merge_once(&self, sweep: &mut Sweep, idle: bool) -> Result<bool> {
         let _merging = lock(&self.merging);
         let view = self.view()?;
         let state = view.state();
-        if state.is_freezing_due(&self.sizes) {
+        let part = if idle { LEAST_FREEZING_PART } else { 1 };
+        if state.is_freezing_due(self.sizes.recent_rows.div_ceil(part)) {
             drop(view);
             self.yield_to_transactions();
             self.commit_merge(Edit::freeze)?;
@@ -219,7 +232,7 @@ impl Shared {
             let view = self.view()?;
             let state = view.state();
             let due = state.sets.any_frozen()
-                || state.is_freezing_due(&self.sizes)
+                || state.is_freezing_due(self.sizes.recent_rows)
                 || merge::most_urgent(state, &self.sizes).is_some();
             drop(view);
             if !due {

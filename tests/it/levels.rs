@@ -257,3 +257,20 @@ fn a_reopened_database_goes_on_merging_where_it_was() -> TestResult {
     assert_sound(&Database::open(folder.path("d.simdb"), &tiny())?)?;
     Ok(())
 }
+
+#[test]
+fn recent_documents_are_merged_in_a_pause() -> TestResult {
+    let folder = Folder::new()?;
+    let options = CreateOptions::new().scheme(Scheme::External).recent_documents(1_000);
+    let database = Database::create(folder.path("d.simdb"), &options)?;
+    let bits = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    insert_all(&database, (0..400).map(|i| document(i.to_string(), bits(i))))?;
+    assert_eq!(database.snapshot()?.stats()?.levels, 0);
+    let begun = Instant::now();
+    while database.snapshot()?.stats()?.levels == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nothing is merged");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_sound(&database)?;
+    Ok(())
+}

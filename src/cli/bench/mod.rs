@@ -83,7 +83,7 @@ enum Phase {
     Delete,
     /// Put another document in the place of each, with another fingerprint, in durable commits
     Replace,
-    /// Wait until all merges that are due are done
+    /// Pause until no merge is due
     Settle,
     /// Put a dense copy in the place of the database
     Compact,
@@ -179,7 +179,12 @@ impl Bench<'_> {
             Phase::Query => self.query(row)?,
             Phase::Batch => self.batch(row)?,
             Phase::Delete => self.delete(row)?,
-            Phase::Settle => self.database.settle()?,
+            Phase::Settle => {
+                self.database.settle()?;
+                // Merges that wait for a pause begin after a second without commits.
+                std::thread::sleep(Duration::from_secs(2));
+                self.database.settle()?;
+            }
             Phase::Compact => {
                 let begun = Instant::now();
                 self.database.compact(|_, _| {})?;
