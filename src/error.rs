@@ -69,6 +69,11 @@ pub enum Error {
         /// The name.
         name: String,
     },
+    /// No plan has this name.
+    UnknownPlan {
+        /// The name.
+        name: String,
+    },
     /// A stored unit is missing, unreadable or contradicts another.
     Damaged {
         /// The table it belongs to.
@@ -200,6 +205,9 @@ impl fmt::Display for Error {
                 write!(f, "no scheme is called {name:?}; there are ")?;
                 let names: Vec<&str> = Scheme::ALL.iter().map(|scheme| scheme.name()).collect();
                 f.write_str(&names.join(" and "))
+            }
+            Self::UnknownPlan { name } => {
+                write!(f, "no plan is called {name:?}; `simdb plan` lists those there are, such as 4x16")
             }
             Self::Damaged { table, key, problem } => write!(
                 f,

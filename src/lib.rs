@@ -11,12 +11,13 @@ mod store;
 mod text;
 
 pub use database::{
-    Change, CheckReport, CreateOptions, Database, Documents, Match, Matches, OnMatch, OpenOptions, Policy,
-    Problem, Query, Snapshot, Statistics, Verdict, WriteTxn,
+    Change, CheckReport, CreateOptions, Database, Documents, Explanation, Match, Matches, OnMatch,
+    OpenOptions, Policy, Problem, Query, Snapshot, Statistics, TableProbes, Verdict, WriteTxn,
 };
 pub use document::Document;
 pub use error::{Error, Result};
 pub use fingerprint::Fingerprint;
+pub use plan::{PlanEstimate, Prefer};
 pub use text::{Fingerprinter, Scheme};
 
 #[doc = include_str!("../docs/format.md")]

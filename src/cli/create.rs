@@ -1,8 +1,8 @@
 //! `simdb create`
 
-use simdb::{CreateOptions, Database, Scheme, Statistics};
+use simdb::{CreateOptions, Database, Scheme};
 
-use super::output::{Output, complain};
+use super::output::Output;
 use super::{Answer, DatabaseArgument, Run, max_distance_parser, parse_scheme};
 
 #[derive(clap::Args)]
@@ -14,16 +14,34 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "K", default_value_t = 3, value_parser = max_distance_parser(), allow_negative_numbers = true)]
     max_distance: u32,
 
+    /// How many documents there will be; the tables are chosen for so many
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    expect: u64,
+
+    /// What matters in the choice of the tables
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t, conflicts_with = "plan")]
+    prefer: super::Preference,
+
+    /// The tables, by name: `simdb plan` lists them
+    #[arg(long, value_name = "NAME", conflicts_with = "expect")]
+    plan: Option<String>,
+
     /// How fingerprints are made from texts: `text-1`, or `external` if they are made elsewhere
     #[arg(long, value_name = "NAME", default_value_t, value_parser = parse_scheme)]
     scheme: Scheme,
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
-    let options = CreateOptions::new().max_distance(arguments.max_distance).scheme(arguments.scheme);
+    let mut options = CreateOptions::new()
+        .max_distance(arguments.max_distance)
+        .scheme(arguments.scheme)
+        .expected_documents(arguments.expect)
+        .prefer(arguments.prefer.into());
+    if let Some(plan) = &arguments.plan {
+        options = options.plan(plan);
+    }
     let database = Database::create(&arguments.database.database, &options)?;
     let stats = database.snapshot()?.stats()?;
-    note_slow_distance(&stats);
     output.print(
         || super::stats::object(&stats),
         || {
@@ -37,14 +55,4 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
         },
     );
     Ok(Answer::Yes)
-}
-
-/// Tells who chooses a large distance for a new database what it costs.
-pub(super) fn note_slow_distance(stats: &Statistics) {
-    if stats.max_distance > stats.probed_distance {
-        complain(&format!(
-            "note: at distances above {} a query reads every fingerprint",
-            stats.probed_distance
-        ));
-    }
 }

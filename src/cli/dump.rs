@@ -44,6 +44,7 @@ pub(super) struct Load {
 struct Header {
     simdb_dump: u32,
     scheme: String,
+    plan: Option<String>,
     max_distance: u32,
     /// How many documents follow.
     documents: u64,
@@ -108,6 +109,10 @@ pub(super) fn load(arguments: &Load, output: &mut Output) -> Run {
     }
     let scheme: Scheme = header.scheme.parse()?;
     let options = CreateOptions::new().scheme(scheme).max_distance(header.max_distance);
+    let options = match header.plan {
+        Some(plan) => options.plan(plan),
+        None => options.expected_documents(header.documents),
+    };
     let mut read = 0;
     let documents = std::iter::from_fn(|| {
         let Some(line) = lines.next() else {

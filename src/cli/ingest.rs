@@ -123,9 +123,7 @@ fn open_or_create(arguments: &Arguments, records: &mut Records) -> Result<Databa
     if let Some(max_distance) = arguments.max_distance {
         options = options.max_distance(max_distance);
     }
-    let database = Database::create(path, &options)?;
-    super::create::note_slow_distance(&database.snapshot()?.stats()?);
-    Ok(database)
+    Database::create(path, &options)
 }
 
 fn print_duplicate(output: &mut Output, document: &Document, verdict: &Verdict) {

@@ -7,10 +7,12 @@ mod create;
 mod delete;
 mod distance;
 mod dump;
+mod explain;
 mod fingerprint;
 mod get;
 mod ingest;
 mod output;
+mod plan;
 mod query;
 mod stats;
 
@@ -19,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use simdb::ingest::{InputFormat, ReadOptions};
-use simdb::{Database, Error, OpenOptions, Scheme};
+use simdb::{Database, Error, OpenOptions, Prefer, Scheme};
 
 pub(crate) use output::complain;
 
@@ -46,6 +48,8 @@ enum Command {
     Ingest(ingest::Arguments),
     /// Print the stored documents that are near a text, a fingerprint or another document
     Query(query::Arguments),
+    /// Tell how a query is answered: its probes, the candidates expected and met, the time
+    Explain(query::Arguments),
     /// Print a stored document
     Get(get::Arguments),
     /// Delete documents by their keys
@@ -66,6 +70,8 @@ enum Command {
     Fingerprint(fingerprint::Arguments),
     /// Print in how many bits two fingerprints differ
     Distance(distance::Arguments),
+    /// Print the plans for a number of documents, what they take and cost, and which is taken
+    Plan(plan::Arguments),
     /// Measure inserts, queries and deletes of generated documents on this machine
     Bench(bench::Arguments),
 }
@@ -104,6 +110,7 @@ pub(crate) fn run(cli: &Cli) -> Run {
         Command::Create(arguments) => create::run(arguments, &mut output),
         Command::Ingest(arguments) => ingest::run(arguments, &mut output),
         Command::Query(arguments) => query::run(arguments, &mut output),
+        Command::Explain(arguments) => explain::run(arguments, &mut output),
         Command::Get(arguments) => get::run(arguments, &mut output),
         Command::Delete(arguments) => delete::run(arguments, &mut output),
         Command::Stats(arguments) => stats::run(arguments, &mut output),
@@ -114,6 +121,7 @@ pub(crate) fn run(cli: &Cli) -> Run {
         Command::Load(arguments) => dump::load(arguments, &mut output),
         Command::Fingerprint(arguments) => fingerprint::run(arguments, &mut output),
         Command::Distance(arguments) => Ok(distance::run(arguments, &mut output)),
+        Command::Plan(arguments) => plan::run(arguments, &mut output),
         Command::Bench(arguments) => bench::run(arguments, &mut output),
     };
     // What was printed before a failure is true all the same.
@@ -129,6 +137,7 @@ impl Command {
             Self::Create(create::Arguments { database, .. })
             | Self::Ingest(ingest::Arguments { database, .. })
             | Self::Query(query::Arguments { database, .. })
+            | Self::Explain(query::Arguments { database, .. })
             | Self::Get(get::Arguments { database, .. })
             | Self::Delete(delete::Arguments { database, .. })
             | Self::Stats(stats::Arguments { database })
@@ -137,7 +146,7 @@ impl Command {
             | Self::Backup(copy::Backup { database, .. })
             | Self::Dump(dump::Dump { database })
             | Self::Load(dump::Load { database, .. }) => Some(&database.database),
-            Self::Fingerprint(_) | Self::Distance(_) | Self::Bench(_) => None,
+            Self::Fingerprint(_) | Self::Distance(_) | Self::Plan(_) | Self::Bench(_) => None,
         }
     }
 
@@ -273,4 +282,26 @@ struct DatabaseArgument {
     /// The database file
     #[arg(value_name = "DB")]
     database: PathBuf,
+}
+
+/// What matters in the choice of a plan.
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum Preference {
+    /// The fewest tables
+    Space,
+    /// Twice the space has to be worth half the time
+    #[default]
+    Balance,
+    /// The least time
+    Speed,
+}
+
+impl From<Preference> for Prefer {
+    fn from(preference: Preference) -> Self {
+        match preference {
+            Preference::Space => Self::Space,
+            Preference::Balance => Self::Balance,
+            Preference::Speed => Self::Speed,
+        }
+    }
 }

@@ -81,23 +81,11 @@ fn parse_time(text: &str) -> Result<i64, String> {
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
     let database = open_to_read(&arguments.database.database)?;
     let snapshot = database.snapshot()?;
-    let Asked { text, file, fingerprint, key, input } = &arguments.asked;
-    if let Some(input) = input {
+    if let Some(input) = &arguments.asked.input {
         return run_batch(arguments, &database, &snapshot, input, output);
     }
-    let (key, fingerprint) = if let Some(text) = text {
-        (None, database.fingerprinter()?.fingerprint(text))
-    } else if let Some(path) = file {
-        (None, fingerprint_of_file(arguments, &database, path)?)
-    } else if let Some(key) = key {
-        let key = key_bytes(key);
-        let Some(document) = snapshot.get(&key)? else {
-            complain(&format!("{}: no such key", printable(&key)));
-            return Ok(Answer::No);
-        };
-        (Some(key), document.fingerprint())
-    } else {
-        (None, *fingerprint)
+    let Some(Question { key, fingerprint }) = arguments.question(&database, &snapshot)? else {
+        return Ok(Answer::No);
     };
     if fingerprint.is_none() {
         complain("the text is too short to judge, so nothing matches it");
@@ -108,6 +96,12 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
     };
     print_one(output, key.as_deref(), fingerprint, &matches, arguments.limit)?;
     Ok(Answer::yes_if(matches.total() > 0))
+}
+
+/// What is asked for.
+pub(super) struct Question {
+    key: Option<Vec<u8>>,
+    pub(super) fingerprint: Option<Fingerprint>,
 }
 
 /// One JSON object; or a line for each match: its distance, a tab, its key; or, where none is to be listed, the total.
@@ -216,7 +210,37 @@ fn fingerprint_of_file(
 }
 
 impl Arguments {
-    fn query(&self, fingerprint: Fingerprint) -> Query {
+    /// What is asked for; `None`, with a word about it, if it is a key that is not stored.
+    pub(super) fn question(
+        &self,
+        database: &Database,
+        snapshot: &Snapshot,
+    ) -> Result<Option<Question>, Failure> {
+        let Asked { text, file, fingerprint, key, input } = &self.asked;
+        if input.is_some() {
+            return Err(
+                "one fingerprint, text or document at a time is explained, not the records of an input"
+                    .into(),
+            );
+        }
+        let fingerprint = if let Some(text) = text {
+            database.fingerprinter()?.fingerprint(text)
+        } else if let Some(path) = file {
+            fingerprint_of_file(self, database, path)?
+        } else if let Some(key) = key {
+            let key = key_bytes(key);
+            let Some(document) = snapshot.get(&key)? else {
+                complain(&format!("{}: no such key", printable(&key)));
+                return Ok(None);
+            };
+            return Ok(Some(Question { key: Some(key), fingerprint: document.fingerprint() }));
+        } else {
+            *fingerprint
+        };
+        Ok(Some(Question { key: None, fingerprint }))
+    }
+
+    pub(super) fn query(&self, fingerprint: Fingerprint) -> Query {
         let mut query = Query::new(fingerprint).limit(self.limit);
         if let Some(max_distance) = self.max_distance {
             query = query.max_distance(max_distance);

@@ -6,12 +6,18 @@ use super::{Database, WriteTxn};
 use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
-use crate::plan::Plan;
+use crate::plan::plan_named;
 use crate::store::{Event, Image, Recording, Settings, Sizes, Store};
 use crate::text::Scheme;
 
 fn settings() -> Settings {
-    Settings { scheme: Scheme::External, plan: Plan::four_blocks(), max_distance: 3, key_seed: 7, created: 0 }
+    Settings {
+        scheme: Scheme::External,
+        plan: plan_named("4x16").expect("a plan"),
+        max_distance: 3,
+        key_seed: 7,
+        created: 0,
+    }
 }
 
 /// So small that every commit is followed by merges of several steps.

@@ -3,6 +3,7 @@
 mod check;
 #[cfg(test)]
 mod crash;
+mod explain;
 mod query;
 mod read;
 mod write;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use check::{CheckReport, Problem};
+pub use explain::{Explanation, TableProbes};
 pub use query::{Match, Matches, Query};
 pub use read::{Documents, Snapshot, Statistics};
 pub use write::{Change, OnMatch, Policy, Verdict, WriteTxn};
@@ -20,7 +22,7 @@ pub use write::{Change, OnMatch, Policy, Verdict, WriteTxn};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
-use crate::plan::Plan;
+use crate::plan::{self, Plan, PlanEstimate, Prefer};
 use crate::store::{Access, Settings, Sizes, Store};
 use crate::text::{Fingerprinter, Scheme};
 
@@ -37,12 +39,23 @@ use crate::text::{Fingerprinter, Scheme};
 pub struct CreateOptions {
     scheme: Scheme,
     max_distance: u32,
+    /// The name of a plan; without one it is chosen.
+    plan: Option<String>,
+    expected_documents: u64,
+    prefer: Prefer,
     open: OpenOptions,
 }
 
 impl Default for CreateOptions {
     fn default() -> Self {
-        Self { scheme: Scheme::default(), max_distance: 3, open: OpenOptions::default() }
+        Self {
+            scheme: Scheme::default(),
+            max_distance: 3,
+            plan: None,
+            expected_documents: 1_000_000,
+            prefer: Prefer::default(),
+            open: OpenOptions::default(),
+        }
     }
 }
 
@@ -60,10 +73,33 @@ impl CreateOptions {
     }
 
     /// The distance, inclusive, at which queries match that name none; 0 to 64. Default: 3, as for web pages.
-    /// Queries of any other distance are answered just as exactly, but above 3 they read every fingerprint.
+    /// Queries of any other distance are answered just as exactly, but the tables are chosen for this one.
     #[must_use]
     pub fn max_distance(mut self, max_distance: u32) -> Self {
         self.max_distance = max_distance;
+        self
+    }
+
+    /// How many documents there will be; the tables are chosen for so many. With more, queries become slower, with fewer, space is
+    /// wasted; the answers are the same. Default: 1,000,000.
+    #[must_use]
+    pub fn expected_documents(mut self, documents: u64) -> Self {
+        self.expected_documents = documents;
+        self
+    }
+
+    /// What matters in the choice of the tables. Default: [`Prefer::Balance`].
+    #[must_use]
+    pub fn prefer(mut self, prefer: Prefer) -> Self {
+        self.prefer = prefer;
+        self
+    }
+
+    /// The tables, by the name of their plan (`4x16`, say: four tables probed on 16 leading bits; `simdb plan` lists them). Default:
+    /// what is best for the expected documents and the max distance.
+    #[must_use]
+    pub fn plan(mut self, name: impl Into<String>) -> Self {
+        self.plan = Some(name.into());
         self
     }
 
@@ -91,6 +127,26 @@ impl CreateOptions {
 }
 
 impl CreateOptions {
+    fn chosen_plan(&self) -> Result<Plan> {
+        match &self.plan {
+            Some(name) => plan::plan_named(name).ok_or_else(|| Error::UnknownPlan { name: name.clone() }),
+            None => {
+                let all =
+                    plan::plans_and_estimates(self.expected_documents, self.max_distance, self.prefer, &[]);
+                let preferred = all.into_iter().find(|(_, estimate)| estimate.preferred);
+                Ok(preferred.expect("there are plans for every distance").0)
+            }
+        }
+    }
+
+    /// The plans there are for the expected documents and the max distance, from the fewest tables to the most, with what they would
+    /// take and cost; one is preferred. `sample` may have fingerprints that show how unevenly they are spread, some hundred
+    /// thousand, say; if it is empty, they are taken to be uniform.
+    pub fn plans(&self, sample: &[Fingerprint]) -> Vec<PlanEstimate> {
+        let all = plan::plans_and_estimates(self.expected_documents, self.max_distance, self.prefer, sample);
+        all.into_iter().map(|(_, estimate)| estimate).collect()
+    }
+
     /// What a new file says of itself.
     fn settings(&self) -> Result<Settings> {
         if self.max_distance > Fingerprint::BITS {
@@ -99,7 +155,7 @@ impl CreateOptions {
         let created = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         Ok(Settings {
             scheme: self.scheme,
-            plan: Plan::four_blocks(),
+            plan: self.chosen_plan()?,
             max_distance: self.max_distance,
             // The standard library seeds its hash maps from the system's randomness, and so do we.
             key_seed: RandomState::new().hash_one(created),

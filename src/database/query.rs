@@ -1,6 +1,6 @@
 //! Probes -> candidates -> verified matches -> documents.
 
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::ControlFlow;
 
 use crate::document::Document;
@@ -79,6 +79,10 @@ impl Query {
     pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }
+
+    pub(super) fn distance_or(&self, of_the_database: u32) -> u32 {
+        self.filter.max_distance.unwrap_or(of_the_database)
+    }
 }
 
 /// A document near the fingerprint of a query.
@@ -153,38 +157,60 @@ pub(super) fn answer(reader: &impl Read, query: &Query) -> Result<Matches> {
     Search::found(reader, query.fingerprint, &query.filter, None)?.matches(reader)
 }
 
-/// Answers queries. Those that have to scan do so together, in one pass.
+/// Answers queries together.
 pub(super) fn answer_all(reader: &impl Read, queries: &[Query]) -> Result<Vec<Matches>> {
-    let mut searches = queries
-        .iter()
-        .map(|query| Search::new(reader, query.fingerprint, &query.filter, None))
-        .collect::<Result<Vec<_>>>()?;
+    let new = |query: &Query| Search::new(reader, query.fingerprint, &query.filter, None);
+    let mut searches = queries.iter().map(new).collect::<Result<Vec<_>>>()?;
     find(reader, &mut searches)?;
     searches.into_iter().map(|search| search.matches(reader)).collect()
 }
 
-/// Probes for those searches whose distance the plan covers, and scans once for all others.
+/// Finds what is near for each search: by probes, and for those that have to scan in one pass for all.
 fn find(reader: &impl Read, searches: &mut [Search]) -> Result<()> {
+    let plan = &reader.settings().plan;
+    let (rows, sources) = (reader.fingerprints(), reader.sources());
+    let mut probes = Vec::new();
     let mut scanning = Vec::new();
-    for search in searches {
-        if !search.probe(reader)? {
-            scanning.push(search);
+    for (asker, search) in searches.iter().enumerate() {
+        let probe_set = plan.probe_set(search.max_distance, rows, sources, || reader.shares(false))?;
+        if !probe_set.add_probes(plan, search.fingerprint, asker, &mut probes) {
+            scanning.push(asker);
         }
     }
+    // Neighbours in a table lie in the same block, or the next.
+    if searches.len() > 1 {
+        probes.sort_unstable_by_key(|probe| (probe.table, probe.first));
+    }
+    let mut near = Vec::new();
+    reader.candidates(&probes, |probe, candidates| {
+        let permutation = &plan.tables()[probe.table].permutation;
+        let max_distance = searches[probe.asker].max_distance;
+        candidates.each_near(probe.query, max_distance, permutation, |it| near.push((probe.asker, it)));
+    })?;
+    add_all(reader, searches, &mut near)?;
     if scanning.is_empty() {
         return Ok(());
     }
-    let permutation = &reader.settings().plan.tables()[0].permutation;
+    let permutation = &plan.tables()[0].permutation;
     reader.scan(|candidates| {
-        for search in &mut scanning {
-            let query = permutation.apply(search.fingerprint);
-            let verified =
-                candidates.iter().filter_map(|it| it.verify(query, search.max_distance, permutation));
-            let near: BTreeSet<Near> = verified.collect();
-            search.add_all(reader, near)?;
+        for &asker in &scanning {
+            let query = permutation.apply(searches[asker].fingerprint);
+            let max_distance = searches[asker].max_distance;
+            candidates.each_near(query, max_distance, permutation, |it| near.push((asker, it)));
         }
-        Ok(())
-    })
+        add_all(reader, searches, &mut near)
+    })?;
+    Ok(())
+}
+
+/// Gives near fingerprints to the searches that they are near to, and leaves none.
+fn add_all(reader: &impl Read, searches: &mut [Search], near: &mut Vec<(usize, Near)>) -> Result<()> {
+    near.sort_unstable();
+    near.dedup();
+    for (asker, near) in near.drain(..) {
+        searches[asker].add_near(reader, near)?;
+    }
+    Ok(())
 }
 
 /// The documents of a near fingerprint.
@@ -266,29 +292,11 @@ impl Search {
         })
     }
 
-    /// Probes the tables, unless the plan does not cover the distance.
-    fn probe(&mut self, reader: &impl Read) -> Result<bool> {
-        let Some(probes) = reader.settings().plan.probes(self.fingerprint, self.max_distance) else {
-            return Ok(false);
-        };
-        let mut near = BTreeSet::new();
-        for probe in &probes {
-            let permutation = &reader.settings().plan.tables()[probe.table].permutation;
-            reader.candidates(probe, |candidate| {
-                near.extend(candidate.verify(probe.query, self.max_distance, permutation));
-            })?;
-        }
-        self.add_all(reader, near)?;
-        Ok(true)
-    }
-
-    /// Takes in near fingerprints; those whose documents are all deleted have none.
-    fn add_all(&mut self, reader: &impl Read, near: BTreeSet<Near>) -> Result<()> {
-        for near in near {
-            for place in 0..self.scopes.len() {
-                let scope = self.scopes[place];
-                self.add(near, scope, reader.total(near.fingerprint, scope)?);
-            }
+    /// Takes in a near fingerprint; one whose documents are all deleted has none.
+    fn add_near(&mut self, reader: &impl Read, near: Near) -> Result<()> {
+        for place in 0..self.scopes.len() {
+            let scope = self.scopes[place];
+            self.add(near, scope, reader.total(near.fingerprint, scope)?);
         }
         Ok(())
     }
@@ -420,9 +428,9 @@ impl<'r, R: Read> NewestFirst<'r, R> {
             page.numbers =
                 self.reader.newest(self.fingerprint, page.scope, page.read_down_to, self.page_length)?;
             page.numbers.reverse();
-            if let Some(&oldest) = page.numbers.first() {
-                page.read_down_to = oldest;
-            }
+            // A page that is not full is the last.
+            let full = page.numbers.len() == self.page_length;
+            page.read_down_to = page.numbers.first().filter(|_| full).copied().unwrap_or(DocumentNumber::MIN);
         }
         self.heads.extend(page.numbers.pop().map(|number| (number, place)));
         Ok(())

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use super::explain::{self, Explanation};
 use super::query::{self, Matches, Query};
 use crate::document::Document;
 use crate::error::Result;
@@ -78,6 +79,18 @@ impl Snapshot {
             .map(|queries| query::answer_all(&self.reader, queries))
             .collect::<Result<Vec<_>>>()?;
         Ok(answers.into_iter().flatten().collect())
+    }
+
+    /// Answers a query and tells how: what is read, what it was expected to meet and what it met, how long that took. Reads some
+    /// blocks more than the query itself, to know how the fingerprints are spread.
+    ///
+    /// # Errors
+    ///
+    /// As for [`query`](Self::query).
+    pub fn explain(&self, query: &Query) -> Result<(Matches, Explanation)> {
+        let matches = query::answer(&self.reader, query)?;
+        let explanation = explain::explain(&self.reader, query, matches.total())?;
+        Ok((matches, explanation))
     }
 
     /// Makes a dense copy of this snapshot at `path`, where nothing may stand yet: a database of its own, whole or not

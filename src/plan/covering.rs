@@ -1,108 +1,183 @@
-//! The proof, by enumeration, that a set of tables misses nothing, and the families of tables there are.
+//! The proof, by branch and bound, that a set of probes misses nothing.
 //!
-//! Two fingerprints meet in a table if they agree on all bits of its prefix. So a set of tables finds every pair
-//! at distance k exactly if no choice of k bits puts a difference into every prefix. The least number of bits
-//! that does is a minimum hitting set of the prefixes; the *radius* is one less.
+//! A probe set looks, in some tables, at a prefix in which so many bits may be flipped. It misses a pair of fingerprints if the
+//! pair differs, in every one of these prefixes, in more bits than may be flipped there. So it is exact at distance k if k
+//! differences cannot be spread over the 64 bits in such a way. Bits that lie in the same prefixes are interchangeable:
+//! they form a *cell*, which can hold as many differences as it has bits.
 
-/// The largest distance at which tables with these prefixes (as masks of fingerprint bits) miss nothing; 64
-/// where one of them has no prefix at all and so returns everything, `None` where there are no tables.
+/// A prefix, as a mask of fingerprint bits, and in how many of them a fingerprint may differ and is found all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reach {
+    pub(super) prefix: u64,
+    pub(super) flips: u32,
+}
+
+/// How many steps a proof may take: some dozen milliseconds.
+pub(super) const MOST_STEPS: u32 = 1 << 16;
+
+/// Whether no pair of fingerprints that differ in at most `distance` bits is missed; `None` if the search took more than `steps`, which
+/// proves nothing. What it took is taken from `steps`.
 ///
 /// # Cost
 ///
-/// Exponential in the answer: branches over the bits of one prefix per difference. Bits that stand in the same
-/// prefixes are interchangeable, and only one of each such cell is tried, so for disjoint prefixes the cost is
-/// linear.
-pub(super) fn radius(prefixes: &[u64]) -> Option<u32> {
-    if prefixes.is_empty() {
-        return None;
-    }
-    if prefixes.contains(&0) {
-        return Some(u64::BITS);
-    }
-    let fewest = (1..=u64::BITS).find(|&bits| can_hit(prefixes, 0, bits));
-    fewest.map(|bits| bits - 1)
+/// Exponential in the distance at worst, with a limit. Disjoint prefixes and those of the usual families take some dozens
+/// of steps.
+pub(super) fn covers(reaches: &[Reach], distance: u32, steps: &mut u32) -> Option<bool> {
+    let mut search = Search::new(reaches, *steps);
+    let missed = search.can_miss(distance);
+    *steps = search.steps;
+    (missed || search.steps > 0).then_some(!missed)
 }
 
-/// Whether `bits` further differences, beside those in `chosen`, can put one into every prefix.
-fn can_hit(prefixes: &[u64], chosen: u64, bits: u32) -> bool {
-    let Some(missed) = prefixes.iter().find(|&&prefix| prefix & chosen == 0) else { return true };
-    if bits == 0 {
-        return false;
-    }
-    let mut untried = *missed;
-    while untried != 0 {
-        let bit = 1 << untried.trailing_zeros();
-        if can_hit(prefixes, chosen | bit, bits - 1) {
-            return true;
+/// The largest distance at which nothing is missed; `None` where there are no probes. Gives up as [`covers`] does, with the
+/// largest distance it could prove.
+pub(super) fn radius(reaches: &[Reach]) -> Option<u32> {
+    let proved =
+        (0..=u64::BITS).take_while(|&distance| covers(reaches, distance, &mut { MOST_STEPS }) == Some(true));
+    proved.last()
+}
+
+/// Bits that lie in the same prefixes.
+#[derive(Clone, Copy)]
+struct Cell {
+    /// Which these are, a bit for each.
+    prefixes: u64,
+    /// How many more differences the cell can take.
+    room: u32,
+}
+
+struct Search {
+    cells: Vec<Cell>,
+    /// How many more differences each prefix needs before its probes miss.
+    lacking: Vec<u32>,
+    /// How many more steps it may take.
+    steps: u32,
+}
+
+impl Search {
+    fn new(reaches: &[Reach], steps: u32) -> Self {
+        let mut cells: Vec<Cell> = Vec::new();
+        for bit in (0..u64::BITS).map(|bit| 1 << bit) {
+            let within = reaches.iter().enumerate().filter(|(_, reach)| reach.prefix & bit != 0);
+            let prefixes = within.fold(0, |set, (place, _)| set | 1 << place);
+            match cells.iter_mut().find(|cell| cell.prefixes == prefixes) {
+                Some(cell) => cell.room += 1,
+                None => cells.push(Cell { prefixes, room: 1 }),
+            }
         }
-        untried &= !cell(prefixes, bit);
+        Self { cells, lacking: reaches.iter().map(|reach| reach.flips + 1).collect(), steps }
     }
-    false
-}
 
-/// All bits that stand in exactly the same prefixes as `bit`.
-fn cell(prefixes: &[u64], bit: u64) -> u64 {
-    prefixes.iter().fold(u64::MAX, |cell, &prefix| cell & if prefix & bit != 0 { prefix } else { !prefix })
-}
-
-/// For each distance from 0 to the radius of all tables, the fewest tables that miss nothing at it.
-pub(super) fn fewest_tables(prefixes: &[u64]) -> Vec<Vec<usize>> {
-    let Some(largest) = radius(prefixes) else { return Vec::new() };
-    // By number of tables, so that the first subset that reaches a distance is a smallest one.
-    let mut subsets: Vec<u32> = (1..1u32 << prefixes.len()).collect();
-    subsets.sort_by_key(|subset| subset.count_ones());
-    let mut found = vec![Vec::new(); largest as usize + 1];
-    for subset in subsets {
-        let tables: Vec<usize> = (0..prefixes.len()).filter(|table| subset & (1 << table) != 0).collect();
-        let masks: Vec<u64> = tables.iter().map(|&table| prefixes[table]).collect();
-        let reached = radius(&masks).unwrap_or(0);
-        for place in found.iter_mut().take(reached as usize + 1).filter(|place| place.is_empty()) {
-            place.clone_from(&tables);
+    /// Whether `left` further differences can make every probe miss.
+    fn can_miss(&mut self, left: u32) -> bool {
+        // Whatever is chosen has to put differences into the prefix that lacks most.
+        let most = self.lacking.iter().enumerate().max_by_key(|(_, lacking)| **lacking);
+        let Some((most, &lacking)) = most.filter(|(_, lacking)| **lacking > 0) else { return true };
+        if lacking > left || self.steps == 0 || !self.may_suffice(left) {
+            return false;
         }
-        if found.iter().all(|place| !place.is_empty()) {
-            break;
+        self.steps -= 1;
+        let mut closed = Vec::new();
+        let mut found = false;
+        for place in self.cells_of(most) {
+            let Cell { prefixes, room } = self.cells[place];
+            self.cells[place].room -= 1;
+            let before = self.lacking.clone();
+            for (i, lacking) in self.lacking.iter_mut().enumerate() {
+                *lacking = lacking.saturating_sub((prefixes >> i & 1) as u32);
+            }
+            found = self.can_miss(left - 1);
+            self.lacking = before;
+            closed.push((place, room));
+            if found {
+                break;
+            }
+            // All choices with this cell have been tried, so the others are tried without it.
+            self.cells[place].room = 0;
         }
+        closed.into_iter().for_each(|(place, room)| self.cells[place].room = room);
+        found
     }
-    found
-}
 
-/// The bit orders of the simplest family: the 64 bits fall into `blocks` equal blocks, and each table has
-/// another block in front, the rest behind it in cyclic order. k differences cannot touch k + 1 blocks.
-pub(super) fn one_block_in_front(blocks: usize) -> Vec<[u8; 64]> {
-    let width = 64 / blocks;
-    (0..blocks).map(|block| std::array::from_fn(|i| ((block * width + i) % 64) as u8)).collect()
+    /// The prefixes that lack differences, a bit for each.
+    fn open(&self) -> u64 {
+        let lacking = self.lacking.iter().enumerate().filter(|(_, lacking)| **lacking > 0);
+        lacking.fold(0, |set, (place, _)| set | 1 << place)
+    }
+
+    /// Whether `left` differences could be enough, if each counted in as many prefixes as its cell has.
+    fn may_suffice(&self, mut left: u32) -> bool {
+        let open = self.open();
+        let mut uses: Vec<(u32, u32)> =
+            self.cells.iter().map(|cell| ((cell.prefixes & open).count_ones(), cell.room)).collect();
+        uses.sort_unstable_by(|a, b| b.cmp(a));
+        let mut lacking: u32 = self.lacking.iter().sum();
+        for (prefixes, room) in uses {
+            let taken = room.min(left);
+            lacking = lacking.saturating_sub(taken * prefixes);
+            left -= taken;
+        }
+        lacking == 0
+    }
+
+    /// The cells of a prefix that have room, those first that count in the most prefixes.
+    fn cells_of(&self, prefix: usize) -> Vec<usize> {
+        let open = self.open();
+        let usable =
+            |&place: &usize| self.cells[place].prefixes >> prefix & 1 != 0 && self.cells[place].room > 0;
+        let mut places: Vec<usize> = (0..self.cells.len()).filter(usable).collect();
+        places.sort_by_key(|&place| std::cmp::Reverse((self.cells[place].prefixes & open).count_ones()));
+        places
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
+    fn reaches(prefixes: &[u64], flips: u32) -> Vec<Reach> {
+        prefixes.iter().map(|&prefix| Reach { prefix, flips }).collect()
+    }
+
     #[test]
-    fn disjoint_prefixes_have_a_radius_of_one_less_than_their_number() {
+    fn disjoint_prefixes_add_up() {
         let blocks = [0xffff, 0xffff << 16, 0xffff << 32, 0xffff << 48];
         for tables in 1..=4 {
-            assert_eq!(radius(&blocks[..tables]), Some(tables as u32 - 1));
+            for flips in 0..=3 {
+                let expected = tables as u32 * (flips + 1) - 1;
+                assert_eq!(radius(&reaches(&blocks[..tables], flips)), Some(expected));
+            }
         }
         assert_eq!(radius(&[]), None);
-        assert_eq!(radius(&[0xff, 0]), Some(64));
+        assert_eq!(radius(&reaches(&[0xff, 0], 0)), Some(64));
+        // More flips than bits find everything.
+        assert_eq!(radius(&reaches(&[0xff], 8)), Some(64));
+        assert_eq!(radius(&reaches(&[0xff], 7)), Some(7));
     }
 
     #[test]
     fn overlapping_prefixes_are_hit_by_their_common_bits() {
         // All pairs of three blocks: one difference hits two of them, two hit all.
-        assert_eq!(radius(&[0xffff, 0xff_00ff, 0xff_ff00]), Some(1));
-        // The paper's ten tables: all pairs of five blocks in front. Radius 3.
-        let blocks: Vec<u64> = (0..5).map(|block| 0xfff << (12 * block)).collect();
-        let pairs: Vec<u64> =
-            (0..5).flat_map(|a| (0..a).map(move |b| (a, b))).map(|(a, b)| blocks[a] | blocks[b]).collect();
-        assert_eq!(pairs.len(), 10);
-        assert_eq!(radius(&pairs), Some(3));
+        assert_eq!(radius(&reaches(&[0xffff, 0xff_00ff, 0xff_ff00], 0)), Some(1));
     }
 
-    #[test]
-    fn smaller_distances_need_fewer_tables() {
-        let blocks = [0xffff, 0xffff << 16, 0xffff << 32, 0xffff << 48];
-        let tables: Vec<usize> = fewest_tables(&blocks).iter().map(Vec::len).collect();
-        assert_eq!(tables, [1, 2, 3, 4]);
+    /// Of all ways to spread differences over bits, whether one makes every probe miss.
+    fn misses(reaches: &[Reach], bits: u32, distance: u32) -> bool {
+        (0..1u64 << bits)
+            .filter(|it| it.count_ones() <= distance)
+            .any(|it| reaches.iter().all(|reach| (reach.prefix & it).count_ones() > reach.flips))
+    }
+
+    proptest! {
+        #[test]
+        fn the_search_agrees_with_enumeration(
+            reaches in prop::collection::vec((0..1u64 << 12, 0..4u32), 1..7), distance in 0..9u32,
+        ) {
+            let reaches: Vec<Reach> =
+                reaches.into_iter().map(|(prefix, flips)| Reach { prefix, flips }).collect();
+            prop_assert_eq!(covers(&reaches, distance, &mut { MOST_STEPS }), Some(!misses(&reaches, 12, distance)));
+        }
     }
 }

@@ -1,8 +1,7 @@
 //! One permuted table's view of fingerprints: the permutation, the permuted value, the range a probe reads,
 //! and the candidate that comes back.
 
-use std::ops::RangeInclusive;
-
+use super::near;
 use crate::fingerprint::Fingerprint;
 
 /// A fingerprint with its bits in the order of one table; sorted, its leading bits decide.
@@ -10,7 +9,8 @@ use crate::fingerprint::Fingerprint;
 pub(crate) struct Permuted(u64);
 
 impl Permuted {
-    /// A permuted value read back from a table.
+    /// A permuted value without its fingerprint.
+    #[cfg(test)]
     pub(crate) const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
@@ -18,12 +18,6 @@ impl Permuted {
     /// The value a table is sorted by.
     pub(crate) const fn bits(self) -> u64 {
         self.0
-    }
-
-    /// All values that agree with this one on the leading `prefix_bits` (0 to 64) bits.
-    pub(crate) fn range(self, prefix_bits: u32) -> RangeInclusive<Permuted> {
-        let rest = u64::MAX.checked_shr(prefix_bits).unwrap_or(0);
-        Permuted(self.0 & !rest)..=Permuted(self.0 | rest)
     }
 }
 
@@ -95,26 +89,33 @@ fn look_up(tables: &Spread, word: u64) -> u64 {
     (0..8).fold(0, |moved, byte| moved | tables[byte][usize::from((word >> (56 - 8 * byte)) as u8)])
 }
 
-/// A stored fingerprint, as one table has it, that a probe or a scan returned; its distance is not yet known.
+/// Stored fingerprints, as one table has them, that a probe or a scan returned; their distances are not yet known.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Candidate(Permuted);
+pub(crate) struct Candidates<'a>(&'a [u64]);
 
-impl Candidate {
-    /// A row of a permuted table.
-    pub(crate) const fn new(permuted: Permuted) -> Self {
-        Self(permuted)
+impl<'a> Candidates<'a> {
+    /// Rows of a permuted table.
+    pub(crate) const fn new(rows: &'a [u64]) -> Self {
+        Self(rows)
     }
 
-    /// The only way to a [`Near`] fingerprint: the distance is computed and must not exceed the maximum. It is the same for
-    /// permuted fingerprints, so only what is near is permuted back. `query` is permuted as the candidate is.
-    pub(crate) fn verify(
+    /// How many there are.
+    pub(crate) fn len(self) -> usize {
+        self.0.len()
+    }
+
+    /// The only way to a [`Near`] fingerprint: the distance of each is computed and must not exceed the maximum. It is the same for
+    /// permuted fingerprints, so only what is near is permuted back. `query` is permuted as the candidates are.
+    pub(crate) fn each_near(
         self,
         query: Permuted,
         max_distance: u32,
         permutation: &Permutation,
-    ) -> Option<Near> {
-        let distance = (self.0.0 ^ query.0).count_ones();
-        (distance <= max_distance).then(|| Near { distance, fingerprint: permutation.invert(self.0) })
+        mut each: impl FnMut(Near),
+    ) {
+        near::each_near(self.0, query.0, max_distance, |row, distance| {
+            each(Near { distance, fingerprint: permutation.invert(Permuted(row)) });
+        });
     }
 }
 
@@ -165,20 +166,24 @@ mod tests {
     }
 
     #[test]
-    fn ranges_cover_exactly_the_prefix() {
-        let value = Permuted(0xabcd_0123_4567_89ef);
-        assert_eq!(value.range(0), Permuted(0)..=Permuted(u64::MAX));
-        assert_eq!(value.range(16), Permuted(0xabcd_0000_0000_0000)..=Permuted(0xabcd_ffff_ffff_ffff));
-        assert_eq!(value.range(64), value..=value);
-    }
-
-    #[test]
-    fn verification_keeps_the_max_distance_and_drops_one_more() {
+    fn what_is_near_is_found_up_to_the_max_distance_and_no_farther() {
         let permutation = scattered();
-        let fingerprint = Fingerprint::from_bits(0b111);
         let query = permutation.apply(Fingerprint::from_bits(0));
-        let candidate = Candidate::new(permutation.apply(fingerprint));
-        assert_eq!(candidate.verify(query, 2, &permutation), None);
-        assert_eq!(candidate.verify(query, 3, &permutation), Some(Near { distance: 3, fingerprint }));
+        // Every distance at every place of a list that is longer than what is compared together.
+        let fingerprints: Vec<Fingerprint> = (0..1000u64)
+            .map(|i| Fingerprint::from_bits((1u64 << (i % 64)).wrapping_sub(1).rotate_left(i as u32)))
+            .collect();
+        let rows: Vec<u64> = fingerprints.iter().map(|&it| permutation.apply(it).bits()).collect();
+        for max_distance in [0, 3, 7, 40, 64] {
+            for first in [0, 1, 31, 990, 1000] {
+                let mut found = Vec::new();
+                Candidates::new(&rows[first..])
+                    .each_near(query, max_distance, &permutation, |it| found.push(it));
+                let near = fingerprints[first..]
+                    .iter()
+                    .map(|&fingerprint| Near { distance: fingerprint.bits().count_ones(), fingerprint });
+                assert_eq!(found, near.filter(|it| it.distance <= max_distance).collect::<Vec<_>>());
+            }
+        }
     }
 }

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
 use redb::ReadOnlyTable;
 
 use super::block::{self, Lists, Row, digest};
+use super::cache::BlockCache;
 use super::codec::Problem;
 use super::directory::Entry;
 use super::documents::DocumentBlock;
@@ -54,30 +53,17 @@ impl CachedRow for u128 {
     }
 }
 
-#[derive(Clone)]
-pub(super) struct ByBytes;
-
-impl Weighter<u64, Decoded> for ByBytes {
-    fn weight(&self, _: &u64, decoded: &Decoded) -> u64 {
-        /// What the cache itself, the reference counts and the vectors take for a block.
-        const OVERHEAD: usize = 160;
-        let bytes = match decoded {
+impl Decoded {
+    pub(super) fn memory_bytes(&self) -> u64 {
+        /// What the reference counts, the vectors and the allocator take for a block.
+        const OVERHEAD: usize = 96;
+        let bytes = match self {
             Decoded::Narrow(block) => (block.puts.capacity() + block.marks.capacity()) * u64::BYTES,
             Decoded::Wide(block) => (block.puts.capacity() + block.marks.capacity()) * u128::BYTES,
             Decoded::Documents(block) => block.memory_bytes(),
         };
         (OVERHEAD + bytes) as u64
     }
-}
-
-/// Blocks by their number, which is never used for another block, so that what is cached is never stale.
-pub(super) type BlockCache = Cache<u64, Decoded, ByBytes>;
-
-/// A cache for about this many bytes.
-pub(super) fn cache(bytes: u64) -> BlockCache {
-    // About as many blocks as fit.
-    const TYPICAL_BYTES: u64 = 6000;
-    BlockCache::with_weighter((bytes / TYPICAL_BYTES) as usize + 16, bytes, ByBytes)
 }
 
 /// The blocks of one commit.
@@ -89,7 +75,7 @@ pub(super) struct Blocks {
 impl Blocks {
     /// The rows of a block, kept in the cache.
     pub(super) fn rows<R: CachedRow>(&self, set: &'static str, entry: &Entry<R>) -> Result<Arc<Lists<R>>> {
-        if let Some(block) = self.cache.get(&entry.id).and_then(R::unwrap) {
+        if let Some(block) = self.cache.get(entry.id).and_then(R::unwrap) {
             return Ok(block);
         }
         let mut block = Lists::default();
@@ -106,7 +92,7 @@ impl Blocks {
         entry: &Entry<R>,
         rows: &mut Lists<R>,
     ) -> Result<()> {
-        match self.cache.peek(&entry.id).and_then(R::unwrap) {
+        match self.cache.peek(entry.id).and_then(R::unwrap) {
             Some(block) => {
                 rows.extend((&block.puts, &block.marks));
                 Ok(())
@@ -128,7 +114,7 @@ impl Blocks {
 
     /// The documents of a block, kept in the cache.
     pub(super) fn documents(&self, entry: &Entry<u64>) -> Result<Arc<DocumentBlock>> {
-        if let Some(Decoded::Documents(block)) = self.cache.get(&entry.id) {
+        if let Some(Decoded::Documents(block)) = self.cache.get(entry.id) {
             return Ok(block);
         }
         let block = self.documents_once(entry)?;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::bulk::{Bulk, DocumentsWriter, NewFile, SetWriter};
+use super::cache::BlockCache;
 use super::guard::{Guarded, guarded};
 use super::meta::{Settings, encode_scopes};
 use super::overlay::{key_row, posting_row};
@@ -14,7 +15,7 @@ use super::read::{Read, Reader, View};
 use super::shared::OpenFile;
 use super::sort::Sorter;
 use super::state::{SetNumber, State};
-use super::{DocumentNumber, ScopeNumber, Sizes, blocks, copy, directory_of, opening, sync_directory};
+use super::{DocumentNumber, ScopeNumber, Sizes, copy, directory_of, opening, sync_directory};
 use crate::document::Document;
 use crate::error::{Error, Result};
 
@@ -149,7 +150,7 @@ fn ensure_different_keys(
     }
     let txn = open.engine.begin_read()?;
     let state = opening::state(&txn, &settings.plan)?;
-    let cache = Arc::new(blocks::cache(1 << 20));
+    let cache = Arc::new(BlockCache::new(1 << 20));
     let reader = Reader::new(Arc::new(View::new(open, &txn, state, Arc::new(settings.clone()), cache)?));
     for pair in repeated {
         let [first, second] = [reader.linked_document(pair[0])?, reader.linked_document(pair[1])?];

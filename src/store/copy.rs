@@ -8,8 +8,9 @@ use std::sync::Arc;
 use tempfile::NamedTempFile;
 
 use super::block::Lists;
-use super::blocks::{self, BlockCache, Blocks};
+use super::blocks::Blocks;
 use super::bulk::{Bulk, DocumentsWriter, NewFile, SetWriter};
+use super::cache::BlockCache;
 use super::engine::Engine;
 use super::guard::{Guarded, guarded};
 use super::read::View;
@@ -158,7 +159,7 @@ pub(super) fn backup(view: &View, path: &Path, sizes: &Sizes, progress: CopyProg
     let NewFile { temporary, engine, file } = copy(view, path, sizes, ENGINE_CACHE_BYTES, progress)?;
     let open = Arc::new(OpenFile { engine: Guarded::new(engine), file });
     // Numbers of its blocks may be those of other blocks in the file, so that it has a cache of its own.
-    verify(&copy_view(&open, view, Arc::new(blocks::cache(0)))?, view)?;
+    verify(&copy_view(&open, view, Arc::new(BlockCache::new(0)))?, view)?;
     persist(temporary, path, false)?;
     sync_directory(directory_of(path)?).map_err(|source| Error::Io { path: path.to_owned(), source })
 }

@@ -10,6 +10,7 @@ use super::block::Row;
 use super::directory::{Chunk, ChunkKey, Entry, Filtered, MAX_FILTERED, cut};
 use super::filter::{self, Filter, Line};
 use super::prefixes::Prefixes;
+use super::search::{guess, partition_point_near};
 
 /// The place of a block in its level; ordered as the blocks are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -145,8 +146,18 @@ impl<R: Row> Level<R> {
     pub(super) fn find(&self, row: R) -> Place {
         let around = self.prefixes.around(row.lead());
         let chunk = around.start + self.chunks[around].partition_point(|top| top.high < row);
-        let entries = self.chunks.get(chunk).map_or(&[][..], |top| top.chunk.entries());
-        Place { chunk, entry: entries.partition_point(|entry| entry.high < row) }
+        let Some(top) = self.chunks.get(chunk) else { return self.end() };
+        let entries = top.chunk.entries();
+        let low = chunk.checked_sub(1).map_or(0, |before| self.chunks[before].high.lead());
+        let guess = guess(entries.len(), low, top.high.lead(), row.lead());
+        Place { chunk, entry: partition_point_near(entries, guess, |entry| entry.high < row) }
+    }
+
+    /// The blocks that may have rows in a range, each with the last leading bits before it.
+    pub(super) fn with_lows(&self, range: RangeInclusive<R>) -> impl Iterator<Item = (u64, &Entry<R>)> {
+        let places = self.overlapping(&range);
+        let mut low = self.before(places.start).and_then(|it| self.entry(it)).map_or(0, |it| it.high.lead());
+        self.entries(places).map(move |entry| (std::mem::replace(&mut low, entry.high.lead()), entry))
     }
 
     /// The places from the first block that may have rows from `row` on.

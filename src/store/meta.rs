@@ -240,11 +240,12 @@ pub(super) fn decode_scope(name: &str, bytes: &[u8]) -> Result<ScopeNumber> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::plan_named;
 
     fn settings() -> Settings {
         Settings {
             scheme: Scheme::External,
-            plan: Plan::four_blocks(),
+            plan: plan_named("4x16").expect("a plan"),
             max_distance: 5,
             key_seed: 99,
             created: 1_700_000_000,
@@ -256,7 +257,7 @@ mod tests {
         let read = decode_settings(&encode_settings(&settings()))?;
         assert_eq!((read.scheme, read.max_distance, read.key_seed), (Scheme::External, 5, 99));
         assert_eq!(read.plan.to_string(), "4x16");
-        for (read, written) in read.plan.tables().iter().zip(Plan::four_blocks().tables()) {
+        for (read, written) in read.plan.tables().iter().zip(plan_named("4x16").expect("a plan").tables()) {
             assert_eq!(read.permutation.positions(), written.permutation.positions());
         }
         let counters = Counters { next_document: 9, next_scope: 2, documents: 7, too_short: 1 };

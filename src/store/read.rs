@@ -8,14 +8,18 @@ use std::sync::Arc;
 use redb::{ReadOnlyTable, ReadTransaction, ReadableTable};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::blocks::{BlockCache, Blocks, CachedRow};
+use super::block::Lists;
+use super::blocks::{Blocks, CachedRow};
+use super::cache::BlockCache;
 use super::copy::{self, CopyProgress};
 use super::documents::{DocumentBlock, Record};
 use super::engine::{BLOCKS, SCOPES, engine_error};
 use super::guard::{Guarded, guarded};
 use super::meta::{Counters, Settings, decode_scope};
 use super::overlay::{Overlays, key_row, posting_row};
+use super::probing::read_ranges;
 use super::shared::OpenFile;
+use super::skew;
 use super::sorted_set::SetReader;
 use super::state::State;
 use super::written::WrittenDocuments;
@@ -23,7 +27,7 @@ use super::{DocumentNumber, ScopeNumber, Sizes};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
-use crate::plan::{Candidate, Permuted, Probe};
+use crate::plan::{Candidates, Probe};
 
 /// What is committed at one moment.
 pub(crate) struct View {
@@ -137,29 +141,34 @@ pub(crate) trait Read: Sync {
         &self.view().settings
     }
 
-    /// Calls `each` with every row in the range of the probe; also, perhaps, with some whose fingerprint has no documents any
-    /// more, and with some more than once.
-    fn candidates(&self, probe: &Probe, mut each: impl FnMut(Candidate)) -> Result<()> {
-        let range = probe.range.start().bits()..=probe.range.end().bits();
-        permuted(self, probe.table).puts(&range, |rows| {
-            for &row in rows {
-                each(Candidate::new(Permuted::from_bits(row)));
-            }
-        })
+    /// Calls `each` with the candidates of each probe: all rows in its range; also, perhaps, some whose fingerprint has no documents
+    /// any more, and some more than once. Returns how many blocks they were in.
+    fn candidates(&self, probes: &[Probe], mut each: impl FnMut(&Probe, Candidates<'_>)) -> Result<u64> {
+        read_ranges(probes, |table| permuted(self, table), |probe, rows| each(probe, Candidates::new(rows)))
     }
 
-    /// Calls `each` with all rows of the first table, one part after the other, as candidates.
-    fn scan(&self, mut each: impl FnMut(&[Candidate]) -> Result<()>) -> Result<()> {
+    /// Calls `each` with all rows of the first table, one part after the other, as candidates. Returns how many blocks they were in.
+    fn scan(&self, mut each: impl FnMut(Candidates<'_>) -> Result<()>) -> Result<u64> {
         let reader = permuted(self, 0);
-        let mut part = Vec::new();
+        let mut rows = Lists::default();
         for range in reader.parts() {
-            part.clear();
-            reader.puts(&range, |rows| {
-                part.extend(rows.iter().map(|&row| Candidate::new(Permuted::from_bits(row))));
-            })?;
-            each(&part)?;
+            reader.puts(&range, &mut rows)?;
+            each(Candidates::new(&rows.puts))?;
         }
-        Ok(())
+        Ok(reader.set.levels.iter().map(|slot| slot.level.blocks() as u64).sum())
+    }
+
+    /// In how many levels and runs each fingerprint is looked for.
+    fn sources(&self) -> usize {
+        permuted(self, 0).sources()
+    }
+
+    /// For each table, what share of its rows begins as a stored row does, by the number of bits from 0 to 64; empty where nothing is known.
+    /// With `read`, blocks are read to measure what the directory does not tell.
+    fn shares(&self, read: bool) -> Result<Vec<Vec<f64>>> {
+        (0..self.settings().plan.tables().len())
+            .map(|table| skew::shares(&permuted(self, table), read))
+            .collect()
     }
 
     /// How many documents of a fingerprint a scope lists.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::block::{Lists, Row};
 use super::filter::Filter;
 use super::prefixes::Prefixes;
+use super::search::{guess, partition_point_near};
 
 /// What a row can live through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +128,11 @@ impl<R: Row> Run<R> {
         (self.puts.within(range), self.marks.within(range))
     }
 
+    /// The puts in a range.
+    pub(super) fn puts_within(&self, range: &RangeInclusive<R>) -> &[R] {
+        self.puts.within(range)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.puts().len() + self.marks().len()
     }
@@ -145,11 +151,14 @@ impl<R: Row> Run<R> {
 
 /// The part of sorted rows that lies in a range.
 pub(super) fn part<'a, R: Row>(rows: &'a [R], range: &RangeInclusive<R>) -> &'a [R] {
-    up_to(&rows[rows.partition_point(|row| row < range.start())..], *range.end())
+    let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return rows };
+    let guess = guess(rows.len(), first.lead(), last.lead(), range.start().lead());
+    let start = partition_point_near(rows, guess, |row| row < range.start());
+    up_to(&rows[start..], *range.end())
 }
 
 /// The first of sorted rows, up to one.
-fn up_to<R: Row>(rows: &[R], last: R) -> &[R] {
+pub(super) fn up_to<R: Row>(rows: &[R], last: R) -> &[R] {
     // Most ranges are of a few rows, so the end is looked for near the beginning first.
     let mut bound = 8;
     while rows.get(bound).is_some_and(|&row| row <= last) {

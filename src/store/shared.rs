@@ -8,8 +8,8 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use redb::DatabaseError;
 
-use super::blocks::{self, BlockCache};
 use super::bulk::NewFile;
+use super::cache::BlockCache;
 use super::copy::{self, CopyProgress};
 use super::engine::{Engine, engine_error};
 use super::guard::{Guarded, guarded};
@@ -83,7 +83,7 @@ impl Shared {
         let engine_cache_bytes = engine_cache_bytes(cache_bytes);
         let cache_bytes = cache_bytes - engine_cache_bytes;
         let open = Arc::new(OpenFile { engine: Guarded::new(engine), file });
-        let cache = Arc::new(blocks::cache(cache_bytes as u64));
+        let cache = Arc::new(BlockCache::new(cache_bytes as u64));
         let (settings, view) = guarded(|| {
             let txn = open.engine.begin_read()?;
             let settings = Arc::new(opening::settings(&txn, path)?);

@@ -72,13 +72,13 @@ pub(super) struct SetReader<'a, R> {
 
 impl<R: CachedRow> SetReader<'_, R> {
     /// The sorted runs in memory, from new to old.
-    fn runs(&self) -> impl Iterator<Item = &Run<R>> {
+    pub(super) fn runs(&self) -> impl Iterator<Item = &Run<R>> {
         let written = self.overlay.map_or(&[][..], |overlay| overlay.parts().0);
         written.iter().rev().chain(self.set.recent.iter().rev()).chain(&self.set.frozen)
     }
 
     /// The rows that the transaction wrote last and has not sorted.
-    fn unsorted(&self) -> (&[R], &[R]) {
+    pub(super) fn unsorted(&self) -> (&[R], &[R]) {
         self.overlay.map_or((&[], &[]), |overlay| {
             let (_, puts, marks) = overlay.parts();
             (puts, marks)
@@ -97,25 +97,35 @@ impl<R: CachedRow> SetReader<'_, R> {
         Lists { puts: sorted(puts), marks: sorted(marks) }
     }
 
-    fn block(&self, entry: &Entry<R>) -> Result<Arc<Lists<R>>> {
+    pub(super) fn block(&self, entry: &Entry<R>) -> Result<Arc<Lists<R>>> {
         self.blocks.rows(self.set.name, entry)
     }
 
-    /// Calls `each` with all rows in a range that some source puts: in no order, perhaps more than once, and also those
-    /// that a newer source marks.
-    pub(super) fn puts(&self, range: &RangeInclusive<R>, mut each: impl FnMut(&[R])) -> Result<()> {
-        for row in self.unsorted().0.iter().filter(|row| range.contains(row)) {
-            each(std::slice::from_ref(row));
-        }
-        for run in self.runs() {
-            each(run.within(range).0);
-        }
+    /// How many levels and runs there are, the transaction's own apart.
+    pub(super) fn sources(&self) -> usize {
+        self.set.recent.len() + usize::from(self.set.frozen.is_some()) + self.set.levels.len()
+    }
+
+    /// Makes `rows` all rows in a range that some source puts: in no order, perhaps more than once, and also those that a
+    /// newer source marks. Blocks that are read for it are not cached.
+    pub(super) fn puts(&self, range: &RangeInclusive<R>, rows: &mut Lists<R>) -> Result<()> {
+        rows.puts.clear();
         for slot in &self.set.levels {
             let level = &slot.level;
+            let first = rows.puts.len();
             for entry in level.entries(level.overlapping(range)) {
-                each(part(&self.block(entry)?.puts, range));
+                rows.marks.clear();
+                self.blocks.append_rows(self.set.name, entry, rows)?;
             }
+            let before = rows.puts[first..].partition_point(|row| row < range.start());
+            rows.puts.drain(first..first + before);
+            let within = rows.puts[first..].partition_point(|row| row <= range.end());
+            rows.puts.truncate(first + within);
         }
+        for run in self.runs() {
+            rows.puts.extend(run.puts_within(range));
+        }
+        rows.puts.extend(self.unsorted().0.iter().filter(|row| range.contains(row)));
         Ok(())
     }
 

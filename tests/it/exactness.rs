@@ -1,8 +1,8 @@
 //! No miss, no false match: the answers of the real path against enumeration and against a linear scan.
 
-use simdb::{Database, Fingerprint, Query};
+use simdb::{CreateOptions, Database, Fingerprint, Query, Scheme};
 
-use crate::support::{Folder, TestResult, bundled, document, fingerprints, insert_all, rows};
+use crate::support::{Folder, TestResult, assert_sound, bundled, document, fingerprints, insert_all, rows};
 
 /// Every word with at most three bits set: 1 + 64 + 2,016 + 41,664.
 fn differences_up_to_three_bits() -> Vec<u64> {
@@ -18,26 +18,84 @@ fn differences_up_to_three_bits() -> Vec<u64> {
     differences
 }
 
+/// The names of all plans there are.
+fn plans() -> Vec<String> {
+    let plans = (1..=7).flat_map(|distance| CreateOptions::new().max_distance(distance).plans(&[]));
+    let mut names: Vec<String> = plans.map(|it| it.plan).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert!(names.len() > 12, "{names:?}");
+    names
+}
+
+/// A scattered number for each.
+fn spread(i: u64) -> u64 {
+    (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31).wrapping_mul(0xd6e8_feb8_6659_fd93)
+}
+
 #[test]
-fn one_stored_fingerprint_is_found_from_every_query_within_three_bits() -> TestResult {
+fn one_stored_fingerprint_is_found_from_every_query_within_three_bits_under_every_plan() -> TestResult {
     let folder = Folder::new()?;
-    let database = folder.database("one.simdb")?;
     let stored = 0x0123_4567_89ab_cdef;
-    insert_all(&database, [document("it", stored)])?;
-    let snapshot = database.snapshot()?;
     let differences = differences_up_to_three_bits();
     assert_eq!(differences.len(), 43_745);
-    for max_distance in 0..=3 {
-        let queries: Vec<Query> = differences
-            .iter()
-            .map(|difference| {
+    for plan in plans() {
+        let options = CreateOptions::new().scheme(Scheme::External).plan(&plan).recent_documents(2_000);
+        let database = Database::create(folder.path(&plan), &options)?;
+        insert_all(&database, [document("it", stored)])?;
+        // Others, far from it, so that to compare with all would be dear.
+        let others = (0..20_000).map(spread).filter(|it| (it ^ stored).count_ones() > 12);
+        insert_all(&database, others.map(|it| document(it.to_le_bytes(), it)))?;
+        let snapshot = database.snapshot()?;
+        for max_distance in 0..=3 {
+            let query = |difference| {
                 Query::new(Fingerprint::from_bits(stored ^ difference)).max_distance(max_distance)
-            })
-            .collect();
-        for (difference, found) in differences.iter().zip(snapshot.query_batch(&queries)?) {
-            let expected = difference.count_ones() <= max_distance;
-            assert_eq!(found.total() == 1, expected, "difference {difference:#x} at {max_distance}");
+            };
+            let queries: Vec<Query> = differences.iter().map(|&it| query(it)).collect();
+            let (_, explanation) = snapshot.explain(&query(0))?;
+            assert!(!explanation.probes.is_empty(), "{plan} at {max_distance}: {explanation:?}");
+            for (difference, found) in differences.iter().zip(snapshot.query_batch(&queries)?) {
+                let expected = difference.count_ones() <= max_distance;
+                assert_eq!(
+                    found.total() == 1,
+                    expected,
+                    "{plan}: difference {difference:#x} at {max_distance}"
+                );
+            }
         }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_plan_gives_the_counts_of_a_linear_scan_at_every_distance() -> TestResult {
+    let folder = Folder::new()?;
+    // Uniform ones, a crowded prefix, and clusters of neighbours.
+    let uniform = (0..15_000).map(spread);
+    let crowded = (0..1_000).map(|i| 0xabcd << 48 | spread(i) >> 16);
+    let clustered = (0..4_000).map(|i| spread(i / 40) ^ 1 << (i % 64) ^ 1 << (spread(i) % 64));
+    let stored: Vec<u64> = uniform.chain(crowded).chain(clustered).collect();
+    let asked: Vec<u64> = (0..40).map(|i| stored[i * 500] ^ (1 << i) ^ 3).collect();
+    for plan in plans() {
+        let options = CreateOptions::new().scheme(Scheme::External).plan(&plan).recent_documents(3_000);
+        let database = Database::create(folder.path(&plan), &options)?;
+        for (batch, bits) in stored.chunks(1_000).enumerate() {
+            insert_all(
+                &database,
+                bits.iter().enumerate().map(|(i, &it)| document(format!("{batch} {i}"), it)),
+            )?;
+        }
+        let snapshot = database.snapshot()?;
+        for max_distance in 0..=16 {
+            let query = |&bits| Query::new(Fingerprint::from_bits(bits)).max_distance(max_distance).limit(0);
+            let queries: Vec<Query> = asked.iter().map(query).collect();
+            for (&bits, found) in asked.iter().zip(snapshot.query_batch(&queries)?) {
+                let expected = counts_by_scan(&stored, bits)[max_distance as usize];
+                assert_eq!(found.total(), expected, "{plan}: {bits:#x} at {max_distance}");
+            }
+        }
+        drop(snapshot);
+        assert_sound(&database)?;
     }
     Ok(())
 }

@@ -32,6 +32,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "K", default_value_t = 3, value_parser = super::max_distance_parser())]
     max_distance: u32,
 
+    /// The tables, by name [default: those chosen for as many documents]
+    #[arg(long, value_name = "NAME")]
+    plan: Option<String>,
+
     /// How many documents a commit has
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     batch: u64,
@@ -109,7 +113,7 @@ const DELETED: u64 = 3;
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
     let folder = tempfile::Builder::new().prefix("simdb-bench-").tempdir_in(&arguments.directory)?;
     let path = folder.path().join("bench.simdb");
-    let options = CreateOptions::new().scheme(Scheme::External).cache_bytes(arguments.cache);
+    let options = arguments.create_options();
     let mut bench = Bench {
         arguments,
         collection: arguments.collection(0),
@@ -143,6 +147,18 @@ fn print(output: &mut Output, row: &Map<String, Value>) {
 }
 
 impl Arguments {
+    fn create_options(&self) -> CreateOptions {
+        let options = CreateOptions::new()
+            .scheme(Scheme::External)
+            .max_distance(self.max_distance)
+            .expected_documents(self.documents)
+            .cache_bytes(self.cache);
+        match &self.plan {
+            Some(plan) => options.plan(plan),
+            None => options,
+        }
+    }
+
     /// The documents after so many replacements.
     fn collection(&self, replaced: u64) -> Collection {
         let spread = match self.data {
@@ -164,7 +180,7 @@ impl Bench<'_> {
                     let document = Document::new(key(number), collection.fingerprint(number));
                     Ok(document.with_seen(1_700_000_000))
                 });
-                let options = CreateOptions::new().scheme(Scheme::External).cache_bytes(arguments.cache);
+                let options = arguments.create_options();
                 let begun = Instant::now();
                 let database = Database::build(path, &options, documents, arguments.cache)?;
                 let seconds = begun.elapsed().as_secs_f64();

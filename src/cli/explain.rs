@@ -1,0 +1,85 @@
+//! `simdb explain`
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use simdb::Explanation;
+
+use super::output::{Output, complain};
+use super::query::{Arguments, Question};
+use super::{Answer, Run, open_to_read};
+
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
+    let database = open_to_read(&arguments.database.database)?;
+    let snapshot = database.snapshot()?;
+    let Some(Question { fingerprint, .. }) = arguments.question(&database, &snapshot)? else {
+        return Ok(Answer::No);
+    };
+    let Some(fingerprint) = fingerprint else {
+        complain("the text is too short to judge, so nothing is read for it");
+        return Ok(Answer::No);
+    };
+    let (matches, explanation) = snapshot.explain(&arguments.query(fingerprint))?;
+    if output.is_json() {
+        output.print(|| object(&explanation), String::new);
+    } else {
+        lines(&explanation).into_iter().for_each(|line| output.print(|| Value::Null, || line));
+    }
+    Ok(Answer::yes_if(matches.total() > 0))
+}
+
+fn micros(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e8).round() / 100.0
+}
+
+fn lines(it: &Explanation) -> Vec<String> {
+    let mut lines =
+        vec![format!("plan {}, max distance {}, {} sources", it.plan, it.max_distance, it.sources)];
+    if it.probes.is_empty() {
+        lines.push("all fingerprints are compared".to_owned());
+    }
+    lines.extend(it.probes.iter().map(|of| {
+        format!(
+            "table {}: {} leading bits, {} flips, {} ranges; {:.1} candidates expected, {} met",
+            of.table, of.prefix_bits, of.flips, of.ranges, of.candidates_expected, of.candidates
+        )
+    }));
+    lines.push(format!(
+        "{:.1} candidates expected, {} met in {} blocks; {} fingerprints near, {} documents",
+        it.candidates_expected, it.candidates, it.blocks, it.near, it.total
+    ));
+    lines.push(format!(
+        "{} us expected, {} us taken, {} us when repeated",
+        micros(it.expected),
+        micros(it.first),
+        micros(it.again)
+    ));
+    lines
+}
+
+fn object(it: &Explanation) -> Value {
+    let probes = it.probes.iter().map(|of| {
+        json!({
+            "table": of.table,
+            "prefix_bits": of.prefix_bits,
+            "flips": of.flips,
+            "ranges": of.ranges,
+            "candidates_expected": of.candidates_expected,
+            "candidates": of.candidates,
+        })
+    });
+    json!({
+        "plan": it.plan,
+        "max_distance": it.max_distance,
+        "sources": it.sources,
+        "probes": probes.collect::<Vec<_>>(),
+        "candidates_expected": it.candidates_expected,
+        "candidates": it.candidates,
+        "blocks": it.blocks,
+        "near": it.near,
+        "total": it.total,
+        "expected_us": micros(it.expected),
+        "first_us": micros(it.first),
+        "again_us": micros(it.again),
+    })
+}

@@ -1,0 +1,134 @@
+//! `simdb plan`
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use simdb::{CreateOptions, Fingerprint, PlanEstimate};
+
+use super::output::Output;
+use super::{Answer, Failure, Preference, Run, max_distance_parser, open_to_read};
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// The distance, inclusive, at which documents are to match
+    #[arg(long, value_name = "K", default_value_t = 3, value_parser = max_distance_parser(), allow_negative_numbers = true)]
+    max_distance: u32,
+
+    /// How many documents there will be
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    expect: u64,
+
+    /// What matters in the choice
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    prefer: Preference,
+
+    /// Only plans whose files have at most so many bytes, keys and payloads apart
+    #[arg(long, value_name = "BYTES")]
+    max_file: Option<f64>,
+
+    /// Only plans whose tables take at most so many bytes of memory
+    #[arg(long, value_name = "BYTES")]
+    max_memory: Option<f64>,
+
+    /// Take the fingerprints to be as unevenly spread as those of this database
+    #[arg(long, value_name = "DB")]
+    sample: Option<PathBuf>,
+}
+
+/// So many fingerprints tell enough of how all are spread.
+const SAMPLE: u64 = 500_000;
+
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
+    let options = CreateOptions::new()
+        .max_distance(arguments.max_distance)
+        .expected_documents(arguments.expect)
+        .prefer(arguments.prefer.into());
+    let sample = arguments.sample.as_ref().map_or(Ok(Vec::new()), |path| sample(path))?;
+    let documents = arguments.expect as f64;
+    let fits = |plan: &PlanEstimate| {
+        arguments.max_file.is_none_or(|most| plan.document_bytes * documents <= most)
+            && arguments.max_memory.is_none_or(|most| plan.cached_bytes * documents <= most)
+    };
+    let plans = options.plans(&sample);
+    // If the best does not fit, the largest that does is nearest to it.
+    let taken = plans.iter().position(|plan| plan.preferred && fits(plan)).or(plans.iter().rposition(fits));
+    if !output.is_json() {
+        output.print(|| Value::Null, || line_of(&HEADINGS.map(str::to_owned)));
+    }
+    for (place, plan) in plans.iter().enumerate() {
+        let taken = taken == Some(place);
+        output.print(|| object(plan, documents, taken), || line(plan, documents, taken, fits(plan)));
+    }
+    Ok(Answer::yes_if(taken.is_some()))
+}
+
+/// Fingerprints of documents evenly spread over the database, each once.
+fn sample(path: &Path) -> Result<Vec<Fingerprint>, Failure> {
+    let database = open_to_read(path)?;
+    let snapshot = database.snapshot()?;
+    let step = (snapshot.stats()?.documents / SAMPLE).max(1) as usize;
+    let mut sample = Vec::new();
+    for document in snapshot.documents().step_by(step) {
+        sample.extend(document?.fingerprint());
+    }
+    sample.sort_unstable();
+    sample.dedup();
+    Ok(sample)
+}
+
+const HEADINGS: [&str; 8] =
+    ["plan", "tables", "the paper's", "bytes/document", "file", "memory", "candidates", "us/query"];
+
+fn line(plan: &PlanEstimate, documents: f64, taken: bool, fits: bool) -> String {
+    let cells = [
+        plan.plan.clone(),
+        plan.tables.to_string(),
+        plan.tables_in_the_paper.to_string(),
+        format!("{:.1}", plan.document_bytes),
+        bytes(plan.document_bytes * documents),
+        bytes(plan.cached_bytes * documents),
+        format!("{:.1}", plan.candidates),
+        format!("{:.2}", plan.query.as_secs_f64() * 1e6),
+    ];
+    let remark = match (taken, fits) {
+        (true, _) if plan.preferred => "  taken",
+        (true, _) => "  taken: the largest that fits",
+        (_, false) => "  too large",
+        _ => "",
+    };
+    line_of(&cells) + remark
+}
+
+/// Cells at the right of columns that are as wide as the headings.
+fn line_of(cells: &[String; 8]) -> String {
+    let cells = cells.iter().zip(HEADINGS);
+    cells
+        .map(|(cell, heading)| format!("{cell:>width$}", width = heading.len().max(8)))
+        .collect::<Vec<_>>()
+        .join("  ")
+}
+
+fn bytes(count: f64) -> String {
+    let (mut value, mut unit) = (count, "B");
+    for larger in ["kB", "MB", "GB", "TB", "PB"] {
+        if value >= 1000.0 {
+            (value, unit) = (value / 1000.0, larger);
+        }
+    }
+    if unit == "B" { format!("{value:.0} B") } else { format!("{value:.1} {unit}") }
+}
+
+fn object(plan: &PlanEstimate, documents: f64, taken: bool) -> Value {
+    json!({
+        "plan": plan.plan,
+        "tables": plan.tables,
+        "tables_in_the_paper": plan.tables_in_the_paper,
+        "prefix_bits": plan.prefix_bits,
+        "document_bytes": plan.document_bytes,
+        "file_bytes": (plan.document_bytes * documents) as u64,
+        "memory_bytes": (plan.cached_bytes * documents) as u64,
+        "candidates": plan.candidates,
+        "query_us": plan.query.as_secs_f64() * 1e6,
+        "taken": taken,
+    })
+}

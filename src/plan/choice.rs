@@ -1,0 +1,139 @@
+//! Choosing the tables of a file that is made: what each plan would take and cost, and which is taken.
+
+use std::time::Duration;
+
+use super::Plan;
+use super::cost::Load;
+use super::families::plans_for;
+use super::planner::cheapest;
+use crate::fingerprint::Fingerprint;
+
+/// What matters in the choice of a plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Prefer {
+    /// The fewest tables.
+    Space,
+    /// The least product of space and query time: twice the space has to be worth half the time.
+    #[default]
+    Balance,
+    /// The least query time.
+    Speed,
+}
+
+/// What the tables of a plan would take and cost for some number of documents at a distance; from
+/// [`CreateOptions::plans`](crate::CreateOptions::plans).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct PlanEstimate {
+    /// The name of the plan: tables, `x`, bits of the shortest prefix.
+    pub plan: String,
+    /// How many tables it has.
+    pub tables: usize,
+    /// How many leading bits each table is probed on, at least.
+    pub prefix_bits: u32,
+    /// How many tables the construction of Manku, Jain and Das Sarma (2007, section 3.2) needs for prefixes as long.
+    pub tables_in_the_paper: u64,
+    /// How many bytes a document takes in a dense file, its key and payload apart.
+    pub document_bytes: f64,
+    /// How much memory keeps all tables at hand, in bytes for each document.
+    pub cached_bytes: f64,
+    /// How many candidates a query meets.
+    pub candidates: f64,
+    /// How long a query takes with the tables in memory, the look-up of its matches apart.
+    pub query: Duration,
+    /// Whether it is the one to take.
+    pub preferred: bool,
+}
+
+/// What a document takes besides its rows in the permuted tables: its record, the row of its key with a filter, its posting.
+const OTHER_BYTES: f64 = 24.0;
+
+/// All plans that are worth considering, from the fewest tables to the most, and what is known of them. `sample`: stored fingerprints
+/// that show how unevenly they are spread; without, they are taken to be uniform.
+pub(crate) fn plans_and_estimates(
+    documents: u64,
+    distance: u32,
+    prefer: Prefer,
+    sample: &[Fingerprint],
+) -> Vec<(Plan, PlanEstimate)> {
+    let mut all: Vec<(Plan, PlanEstimate)> = plans_for(distance)
+        .into_iter()
+        .map(|plan| {
+            let load = Load::sampled(documents as f64, plan.tables(), sample);
+            let probes = cheapest(plan.tables(), distance, &load);
+            let estimate = PlanEstimate {
+                plan: plan.to_string(),
+                tables: plan.tables().len(),
+                prefix_bits: plan.least_prefix_bits(),
+                tables_in_the_paper: tables_in_the_paper(64.0, distance, f64::from(plan.least_prefix_bits())),
+                document_bytes: OTHER_BYTES + plan.tables().len() as f64 * row_bytes(documents),
+                cached_bytes: 8.0 * plan.tables().len() as f64,
+                candidates: load.all_candidates(&probes),
+                query: Duration::from_nanos(load.nanos(&probes) as u64),
+                preferred: false,
+            };
+            (plan, estimate)
+        })
+        .collect();
+    let rank = |estimate: &PlanEstimate| match prefer {
+        Prefer::Space => estimate.document_bytes,
+        Prefer::Balance => estimate.document_bytes * estimate.query.as_secs_f64(),
+        Prefer::Speed => estimate.query.as_secs_f64(),
+    };
+    if let Some((_, best)) = all.iter_mut().min_by(|a, b| rank(&a.1).total_cmp(&rank(&b.1))) {
+        best.preferred = true;
+    }
+    all
+}
+
+/// How many bytes a row takes in a block: the bits of the mean gap between rows, and those that the largest gap of a block has more.
+fn row_bytes(rows: u64) -> f64 {
+    const MORE_BITS: f64 = 3.2;
+    let gap = 64.0 - (rows.max(2) as f64).log2();
+    (gap + MORE_BITS) / 8.0
+}
+
+/// The recursion of the paper: with the tables of C(r, k) choices of r - k of r blocks, on whose remaining bits the same may be done again,
+/// the fewest tables that have so many bits in front.
+fn tables_in_the_paper(bits: f64, distance: u32, prefix_bits: f64) -> u64 {
+    if prefix_bits <= 0.0 {
+        return 1;
+    }
+    let splits = (distance + 1..=distance + 12).filter_map(|blocks| {
+        let kept = bits * f64::from(blocks - distance) / f64::from(blocks);
+        let tables = (0..distance).fold(1, |all, i| all * u64::from(blocks - i) / u64::from(i + 1));
+        // Blocks have at least a bit.
+        (bits >= f64::from(blocks) && distance > 0).then(|| {
+            // A block may be rounded up.
+            let rest = prefix_bits - kept.ceil();
+            tables.saturating_mul(tables_in_the_paper(bits - kept, distance, rest))
+        })
+    });
+    splits.min().unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_paper_needs_as_many_tables_as_it_says() {
+        for (prefix_bits, tables) in [(16.0, 4), (25.0, 10), (28.0, 16), (32.0, 20)] {
+            assert_eq!(tables_in_the_paper(64.0, 3, prefix_bits), tables, "{prefix_bits} bits");
+        }
+    }
+
+    #[test]
+    fn more_documents_and_less_room_change_the_choice() {
+        let chosen = |documents, prefer| {
+            let all = plans_and_estimates(documents, 3, prefer, &[]);
+            let preferred: Vec<String> =
+                all.into_iter().filter(|it| it.1.preferred).map(|it| it.1.plan).collect();
+            preferred.join(" ")
+        };
+        assert_eq!(chosen(1_000_000, Prefer::Balance), "4x16");
+        assert_eq!(chosen(100_000_000, Prefer::Balance), "6x21");
+        assert_eq!(chosen(100_000_000, Prefer::Space), "4x16");
+        assert_ne!(chosen(10_000_000_000, Prefer::Speed), "6x21");
+    }
+}

@@ -1,0 +1,89 @@
+//! What a probe set costs: ranges read, candidates met, and the time they take.
+
+use super::Table;
+use super::probes::{ProbeSet, Way};
+use crate::fingerprint::Fingerprint;
+
+/// Reading a range costs so many nanoseconds in each source (level or run in memory), candidates apart.
+const RANGE_NANOS: f64 = 90.0;
+/// Comparing with a candidate.
+const CANDIDATE_NANOS: f64 = 0.8;
+/// Comparing with a fingerprint in a scan, which has to be read and unpacked too.
+const SCANNED_NANOS: f64 = 4.5;
+
+/// What a file holds, as far as the cost of a query depends on it.
+#[derive(Clone, Debug)]
+pub(crate) struct Load {
+    /// How many fingerprints there are.
+    pub(crate) rows: f64,
+    /// In how many levels and runs each table is stored.
+    pub(crate) sources: f64,
+    /// For each table, the share of its rows that a prefix of 0 to 64 bits leads to, on average over the prefixes of stored
+    /// fingerprints. Empty where fingerprints are taken to be uniform.
+    pub(crate) shares: Vec<Vec<f64>>,
+}
+
+impl Load {
+    /// So many uniform fingerprints in one level.
+    pub(crate) fn uniform(rows: f64) -> Self {
+        Self { rows, sources: 1.0, shares: Vec::new() }
+    }
+
+    /// So many fingerprints, spread as those of a sample are; as uniform ones where there is none.
+    pub(super) fn sampled(rows: f64, tables: &[Table], sample: &[Fingerprint]) -> Self {
+        let shares = if sample.len() < 2 {
+            Vec::new()
+        } else {
+            tables.iter().map(|it| shares_of(it, sample)).collect()
+        };
+        Self { shares, ..Self::uniform(rows) }
+    }
+
+    fn share(&self, table: usize, prefix_bits: u32) -> f64 {
+        let uniform = || 0.5f64.powi(prefix_bits as i32);
+        let measured = self.shares.get(table).and_then(|shares| shares.get(prefix_bits as usize));
+        measured.copied().unwrap_or_else(uniform)
+    }
+
+    /// How many candidates a way of probing meets.
+    pub(crate) fn candidates(&self, way: Way) -> f64 {
+        // Prefixes beside that of a stored fingerprint are not more frequent than others; but nor are they for sure.
+        self.rows * self.share(way.table, way.prefix_bits) * way.values()
+    }
+
+    pub(super) fn way_nanos(&self, way: Way) -> f64 {
+        let candidates = self.candidates(way);
+        // Whoever reads much of a table will not find it in memory.
+        let each = if candidates > self.rows / 16.0 { SCANNED_NANOS } else { CANDIDATE_NANOS };
+        way.ranges() * self.sources * RANGE_NANOS + candidates * each
+    }
+
+    /// How many candidates a query meets with a probe set.
+    pub(crate) fn all_candidates(&self, probes: &ProbeSet) -> f64 {
+        match probes {
+            ProbeSet::Scan => self.rows,
+            ProbeSet::Ways(ways) => ways.iter().map(|&way| self.candidates(way)).sum(),
+        }
+    }
+
+    /// What a query costs with a probe set, in nanoseconds, its matches apart.
+    pub(crate) fn nanos(&self, probes: &ProbeSet) -> f64 {
+        match probes {
+            ProbeSet::Scan => self.rows * SCANNED_NANOS,
+            ProbeSet::Ways(ways) => ways.iter().map(|&way| self.way_nanos(way)).sum(),
+        }
+    }
+}
+
+/// For each number of leading bits, the share of all pairs of a sample that agree on them.
+fn shares_of(table: &Table, sample: &[Fingerprint]) -> Vec<f64> {
+    let mut rows: Vec<u64> = sample.iter().map(|&it| table.permutation.apply(it).bits()).collect();
+    rows.sort_unstable();
+    let pairs = rows.len() as f64 * (rows.len() - 1) as f64;
+    let share = |bits: u32| {
+        let same = |a: &u64, b: &u64| (a ^ b).checked_shr(64 - bits).unwrap_or(0) == 0;
+        let groups = rows.chunk_by(same).map(|group| group.len() as f64 * (group.len() - 1) as f64);
+        groups.sum::<f64>() / pairs
+    };
+    (0..=64).map(share).collect()
+}

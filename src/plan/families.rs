@@ -1,0 +1,155 @@
+//! The families of tables there are: which blocks of bits each table has in front.
+//!
+//! All of them keep, in each table, some of the blocks that the 64 bits fall into, such that differences in any k blocks leave
+//! one table's blocks untouched. `covering` proves that of the bits themselves; what is said here is why they exist.
+
+use super::order::bit_orders;
+use super::permutation::Permutation;
+use super::{Plan, Table};
+
+/// No plan has more tables: each takes as much space as the first.
+pub(super) const MOST_TABLES: usize = 32;
+
+/// For each table, the blocks it keeps in front; the 64 bits fall into as many blocks as are named.
+type Design = Vec<Vec<usize>>;
+
+/// The plans that are exact at `distance` without flips, from the fewest tables to the most. For distances beyond 7, those
+/// for 7.
+pub(crate) fn plans_for(distance: u32) -> Vec<Plan> {
+    let mut plans: Vec<Plan> = (distance..=distance + 2)
+        .flat_map(|distance| designs_for(distance.clamp(1, 7)))
+        .map(|design| plan_of(&design))
+        .collect();
+    plans.sort_by_key(|plan| (plan.tables().len(), std::cmp::Reverse(plan.least_prefix_bits())));
+    // More tables are worth nothing without longer prefixes.
+    let mut longest = 0;
+    plans.retain(|plan| {
+        let longer = plan.least_prefix_bits() > longest;
+        longest = longest.max(plan.least_prefix_bits());
+        longer
+    });
+    plans
+}
+
+/// The plan of a name, as [`Plan`] displays it.
+pub(crate) fn plan_named(name: &str) -> Option<Plan> {
+    (1..=7).flat_map(designs_for).map(|design| plan_of(&design)).find(|plan| plan.to_string() == name)
+}
+
+/// The designs that are exact at just this distance, 1 to 7.
+fn designs_for(distance: u32) -> Vec<Design> {
+    let differences = distance as usize;
+    let mut designs: Vec<Design> = (1..=differences + 1)
+        .filter(|groups| (differences + 1).is_multiple_of(*groups))
+        .filter(|groups| groups << ((differences + 1) / groups) <= MOST_TABLES + groups)
+        .map(|groups| grouped_simplex(groups, (differences + 1) / groups - 1))
+        .collect();
+    designs.extend((differences + 2..=differences + 4).map(|blocks| subsets(blocks, blocks - differences)));
+    if distance == 3 {
+        designs.push(quadratic_residues());
+        designs.push(planes());
+    }
+    designs.retain(|design| design.len() <= MOST_TABLES);
+    designs
+}
+
+/// The 64 bits in `groups` groups, in each of which `differences` differences leave one table's blocks untouched; so
+/// `groups * (differences + 1)` differences are needed to touch them all.
+///
+/// A group has 2^(d+1) - 1 blocks, which are the vectors of d + 1 bits but zero, and as many tables: for each such vector h the
+/// blocks v with h.v = 1. That is the simplex code. d blocks span at most d dimensions, so some h vanishes on all of them,
+/// and its table has none of them in front. With d = 0 this is one table for each of `groups` blocks, with it in front.
+fn grouped_simplex(groups: usize, differences: usize) -> Design {
+    let size = (1 << (differences + 1)) - 1;
+    let table = |group: usize, h: usize| {
+        let kept = (1..=size).filter(move |v| (h & v).count_ones() % 2 == 1);
+        kept.map(|v| group * size + v - 1).collect()
+    };
+    (0..groups).flat_map(|group| (1..=size).map(move |h| table(group, h))).collect()
+}
+
+/// All ways to keep `kept` of `blocks` blocks: the design of the paper (Manku, Jain, Das Sarma, 2007), section 3.1.
+fn subsets(blocks: usize, kept: usize) -> Design {
+    let all = 0..1usize << blocks;
+    let chosen = all.filter(|set| set.count_ones() as usize == kept).take(MOST_TABLES + 1);
+    chosen.map(|set| (0..blocks).filter(|block| set >> block & 1 != 0).collect()).collect()
+}
+
+/// Eleven blocks, and as tables the shifts of the quadratic residues modulo 11, a symmetric design: whichever three blocks
+/// differ, one of the tables keeps none of them.
+fn quadratic_residues() -> Design {
+    (0..11).map(|shift| [1, 3, 4, 5, 9].map(|it| (it + shift) % 11).to_vec()).collect()
+}
+
+/// Eight blocks, the points of the affine space of three bits, and its fourteen planes: any three points lie in a plane, and the
+/// parallel plane has none of them (the Steiner system S(3, 4, 8)).
+fn planes() -> Design {
+    let plane = |h: usize, side: u32| (0..8usize).filter(move |v| (h & v).count_ones() % 2 == side).collect();
+    (1..8).flat_map(|h| [plane(h, 0), plane(h, 1)]).collect()
+}
+
+/// The plan of a design, its blocks as equal as may be.
+fn plan_of(design: &Design) -> Plan {
+    let blocks = design.iter().flatten().max().map_or(1, |last| last + 1);
+    let first_bit = |block: usize| (64 * block).div_ceil(blocks);
+    let mask =
+        |block: usize| (first_bit(block)..first_bit(block + 1)).fold(0, |mask, bit| mask | 1 << (63 - bit));
+    let kept: Vec<u64> =
+        design.iter().map(|kept| kept.iter().fold(0, |bits, &block| bits | mask(block))).collect();
+    let tables = bit_orders(&kept).into_iter().zip(&kept).map(|(positions, kept)| Table {
+        permutation: Permutation::new(positions).expect("an order of all bits is a permutation"),
+        prefix_bits: kept.count_ones(),
+    });
+    Plan::new(tables.collect()).expect("a design has tables, and not too many")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::covering::{Reach, radius};
+    use super::*;
+
+    /// The radius with so many flips in each table.
+    fn radius_of(plan: &Plan, flips: u32) -> u32 {
+        let reach = |table: &Table| Reach { prefix: table.permutation.prefix_mask(table.prefix_bits), flips };
+        let reaches: Vec<Reach> = plan.tables().iter().map(reach).collect();
+        radius(&reaches).expect("a plan has tables")
+    }
+
+    #[test]
+    fn every_design_is_exact_at_its_distance() {
+        for distance in 1..=7 {
+            for design in designs_for(distance) {
+                let plan = plan_of(&design);
+                assert!(radius_of(&plan, 0) >= distance, "{plan} at {distance}");
+                assert!(plan.tables().len() <= MOST_TABLES);
+            }
+        }
+    }
+
+    /// The figures of docs/design.md.
+    #[test]
+    fn the_radii_with_flips_are_those_of_the_documentation() {
+        for (name, radii) in [
+            ("4x16", [3, 7, 11]),
+            ("6x21", [3, 5, 9]),
+            ("10x25", [3, 4, 8]),
+            ("11x28", [3, 4, 7]),
+            ("14x32", [3, 5, 6]),
+        ] {
+            let plan = plan_named(name).expect(name);
+            assert_eq!([0, 1, 2].map(|flips| radius_of(&plan, flips)), radii, "{name}");
+        }
+    }
+
+    #[test]
+    fn plans_for_a_distance_get_longer_prefixes_for_more_tables() {
+        let names: Vec<String> = plans_for(3).iter().map(Plan::to_string).collect();
+        assert_eq!(names, ["4x16", "6x21", "10x25", "11x28", "14x32"]);
+        for distance in [0, 1, 2, 4, 5, 6, 7, 8, 20, 64] {
+            let plans = plans_for(distance);
+            assert!(!plans.is_empty());
+            assert!(plans.is_sorted_by_key(|plan| plan.tables().len()));
+        }
+        assert!(plan_named("5x99").is_none());
+    }
+}

@@ -1,0 +1,146 @@
+//! The order of the bits within each table: such that shortened prefixes of several tables partition the 64 bits.
+//!
+//! Flips make a distance k exact where m prefixes are disjoint, each with about k / m flips; and few long disjoint prefixes
+//! are the cheapest way to larger distances. A family only says which bits a table has in front, not in which order. So
+//! the order is chosen, here, such that for several m there are m tables whose first 64 / m bits are disjoint.
+//!
+//! The plain algorithm: each table has a chain of sets of bits, each containing the one before, which its leading bits are to be.
+//! For each m and each choice of m tables, it is asked, as a matching of bits with tables, whether the 64 bits can be dealt out so that
+//! each chain can take in its table's share.
+
+use super::choices;
+
+/// Into how many prefixes the 64 bits are to fall, the most useful first: at a hundred million fingerprints, 4 prefixes serve distances up to 11.
+const PARTS: [usize; 7] = [4, 3, 2, 5, 6, 8, 7];
+
+/// How many choices of tables are tried for each number of parts.
+const MOST_CHOICES: usize = 3000;
+
+/// Orders of the bits, as positions counted from the most significant bit, in which each table begins with the bits `kept` for it.
+pub(super) fn bit_orders(kept: &[u64]) -> Vec<[u8; 64]> {
+    let mut chains: Vec<Chain> = kept.iter().map(|&bits| Chain(vec![bits, u64::MAX])).collect();
+    for parts in PARTS.into_iter().filter(|&parts| parts <= kept.len()) {
+        let found = choices(kept.len(), parts).take(MOST_CHOICES).find_map(|tables| {
+            let shares = deal(&chains, &tables)?;
+            Some(tables.into_iter().zip(shares).collect::<Vec<_>>())
+        });
+        for (table, share) in found.into_iter().flatten() {
+            chains[table].insert(share);
+        }
+    }
+    chains.iter().map(Chain::order).collect()
+}
+
+/// Sets of bits, each containing the one before; the last has all.
+struct Chain(Vec<u64>);
+
+impl Chain {
+    /// What a set of so many bits must have, and what it may have, to fit into the chain.
+    fn bounds(&self, bits: u32) -> (u64, u64) {
+        let least = self.0.iter().rev().find(|set| set.count_ones() <= bits).copied().unwrap_or(0);
+        let most = self.0.iter().find(|set| set.count_ones() >= bits).copied().unwrap_or(u64::MAX);
+        (least, most)
+    }
+
+    fn insert(&mut self, set: u64) {
+        let place = self.0.partition_point(|it| it.count_ones() < set.count_ones());
+        if self.0.get(place) != Some(&set) {
+            self.0.insert(place, set);
+        }
+    }
+
+    fn order(&self) -> [u8; 64] {
+        let mut order = Vec::with_capacity(64);
+        let mut taken = 0;
+        for set in &self.0 {
+            order.extend((0..64u8).filter(|bit| (set & !taken) >> (63 - bit) & 1 != 0));
+            taken |= set;
+        }
+        std::array::from_fn(|i| order[i])
+    }
+}
+
+/// Deals the 64 bits out to tables, in shares as equal as may be that fit into their chains.
+fn deal(chains: &[Chain], tables: &[usize]) -> Option<Vec<u64>> {
+    let sizes: Vec<u32> =
+        (0..tables.len()).map(|i| ((64 * (i + 1)) / tables.len() - (64 * i) / tables.len()) as u32).collect();
+    let bounds: Vec<(u64, u64)> =
+        tables.iter().zip(&sizes).map(|(&table, &size)| chains[table].bounds(size)).collect();
+    let mut shares: Vec<u64> = bounds.iter().map(|(least, _)| *least).collect();
+    let needed = shares.iter().fold(0, |all, share| all | share);
+    if shares.iter().map(|share| share.count_ones()).sum::<u32>() > needed.count_ones() {
+        return None;
+    }
+    for bit in (0..64).map(|bit| 1 << bit).filter(|bit| needed & bit == 0) {
+        let mut tried = 0;
+        if !give(bit, &mut shares, &bounds, &sizes, &mut tried) {
+            return None;
+        }
+    }
+    Some(shares)
+}
+
+/// Gives a bit to a table that may have it, which if it is full passes one of its own on: an augmenting path.
+fn give(bit: u64, shares: &mut [u64], bounds: &[(u64, u64)], sizes: &[u32], tried: &mut u64) -> bool {
+    for place in 0..shares.len() {
+        if bounds[place].1 & bit == 0 || *tried >> place & 1 != 0 {
+            continue;
+        }
+        *tried |= 1 << place;
+        if shares[place].count_ones() < sizes[place] {
+            shares[place] |= bit;
+            return true;
+        }
+        let own = shares[place] & !bounds[place].0;
+        for other in (0..64).map(|bit| 1 << bit).filter(|other| own & other != 0) {
+            if give(other, shares, bounds, sizes, tried) {
+                shares[place] = shares[place] & !other | bit;
+                return true;
+            }
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prefix(order: &[u8; 64], bits: usize) -> u64 {
+        order[..bits].iter().fold(0, |mask, &bit| mask | 1 << (63 - bit))
+    }
+
+    #[test]
+    fn the_bits_kept_stay_in_front_and_shorter_prefixes_partition_the_rest() {
+        let kept = [0xffff << 48, 0xffff << 32, 0xffff << 16, 0xffff_u64];
+        let orders = bit_orders(&kept);
+        for (order, kept) in orders.iter().zip(kept) {
+            let mut sorted = *order;
+            sorted.sort_unstable();
+            assert_eq!(sorted, std::array::from_fn(|bit| bit as u8));
+            assert_eq!(prefix(order, 16), kept);
+        }
+        for parts in 2..=4 {
+            let partitions = |tables: Vec<usize>| {
+                // Any split of the bits among them that is about equal.
+                let least = 64 / parts;
+                let shares = tables.iter().map(|&table| (least..=least + 1).map(move |bits| (table, bits)));
+                let mut sets = vec![Some(0u64)];
+                for share in shares {
+                    let share: Vec<_> = share.collect();
+                    sets = sets
+                        .into_iter()
+                        .flatten()
+                        .flat_map(|set| share.iter().map(move |&(table, bits)| (set, table, bits)))
+                        .map(|(set, table, bits)| {
+                            let prefix = prefix(&orders[table], bits);
+                            (set & prefix == 0).then_some(set | prefix)
+                        })
+                        .collect();
+                }
+                sets.into_iter().flatten().any(|set| set == u64::MAX)
+            };
+            assert!(choices(4, parts).any(partitions), "{parts} parts");
+        }
+    }
+}

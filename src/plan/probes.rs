@@ -1,0 +1,146 @@
+//! Probe sets: which range reads together answer a distance exactly.
+
+use super::covering::{self, Reach};
+use super::permutation::Permuted;
+use super::{Plan, Table};
+use crate::fingerprint::Fingerprint;
+
+/// How one table is probed: all its fingerprints that differ in at most `flips` of the leading `prefix_bits` bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Way {
+    pub(crate) table: usize,
+    pub(crate) prefix_bits: u32,
+    pub(crate) flips: u32,
+}
+
+/// How a distance is answered.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ProbeSet {
+    /// By probes that were proved to miss nothing.
+    Ways(Vec<Way>),
+    /// By comparing with every fingerprint.
+    Scan,
+}
+
+/// One range read of one table for one query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Probe {
+    /// Which of several queries it is for.
+    pub(crate) asker: usize,
+    pub(crate) table: usize,
+    /// The fingerprint asked for, as the table has it.
+    pub(crate) query: Permuted,
+    /// The first and the last row of the range.
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+}
+
+impl Way {
+    pub(super) fn reach(self, tables: &[Table]) -> Reach {
+        Reach { prefix: tables[self.table].permutation.prefix_mask(self.prefix_bits), flips: self.flips }
+    }
+
+    /// How many ranges it reads. With flips at the end of a prefix both values of the bit are read, as one range of a shorter
+    /// prefix; that leaves one range for each choice of `flips` of the bits.
+    pub(crate) fn ranges(self) -> f64 {
+        if self.flips >= self.prefix_bits { 1.0 } else { choose(self.prefix_bits, self.flips) }
+    }
+
+    /// How many values of the prefix they contain.
+    pub(super) fn values(self) -> f64 {
+        (0..=self.flips.min(self.prefix_bits)).map(|flips| choose(self.prefix_bits, flips)).sum()
+    }
+
+    /// Calls `each` with the first and last row of each range, in order.
+    fn each_range(self, query: Permuted, mut each: impl FnMut(u64, u64)) {
+        flipped(query.bits(), 0, self.prefix_bits, self.flips, &mut each);
+    }
+}
+
+/// How many choices of `chosen` of `all` there are.
+fn choose(all: u32, chosen: u32) -> f64 {
+    (0..chosen).map(|i| f64::from(all - i) / f64::from(i + 1)).product()
+}
+
+/// The ranges around a row of which the bits before `bit` are fixed, in order; up to `flips` of those from there to `prefix_bits` may
+/// be flipped.
+fn flipped(row: u64, bit: u32, prefix_bits: u32, flips: u32, each: &mut impl FnMut(u64, u64)) {
+    if flips >= prefix_bits - bit || flips == 0 {
+        let fixed = if flips == 0 { prefix_bits } else { bit };
+        let rest = u64::MAX.checked_shr(fixed).unwrap_or(0);
+        return each(row & !rest, row | rest);
+    }
+    let mask = 1 << (63 - bit);
+    for value in [row & !mask, row | mask] {
+        let left = flips - u32::from(value != row);
+        flipped(value, bit + 1, prefix_bits, left, each);
+    }
+}
+
+impl ProbeSet {
+    /// Whether it is proved to miss nothing at this distance.
+    pub(super) fn is_exact(&self, tables: &[Table], distance: u32) -> bool {
+        match self {
+            Self::Scan => true,
+            Self::Ways(ways) => {
+                let reaches: Vec<Reach> = ways.iter().map(|way| way.reach(tables)).collect();
+                covering::covers(&reaches, distance, &mut { covering::MOST_STEPS }) == Some(true)
+            }
+        }
+    }
+
+    /// Adds its probes for a fingerprint, those of one table in the order of its rows, in the name of `asker`; false if everything is to be
+    /// scanned instead.
+    pub(crate) fn add_probes(
+        &self,
+        plan: &Plan,
+        query: Fingerprint,
+        asker: usize,
+        probes: &mut Vec<Probe>,
+    ) -> bool {
+        let Self::Ways(ways) = self else { return false };
+        for way in ways {
+            let table = way.table;
+            let query = plan.tables()[table].permutation.apply(query);
+            way.each_range(query, |first, last| probes.push(Probe { asker, table, query, first, last }));
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn ranges_and_values_are_counted_as_they_are_made() {
+        for (prefix_bits, flips) in [(16, 0), (16, 1), (21, 2), (8, 3), (3, 3), (3, 5), (0, 0), (64, 1)] {
+            let way = Way { table: 0, prefix_bits, flips };
+            let (mut ranges, mut values, mut last_end) = (0, 0u128, None);
+            way.each_range(Permuted::from_bits(0x0123_4567_89ab_cdef), |first, last| {
+                assert!(last_end.is_none_or(|end| first > end), "{way:?}");
+                last_end = Some(last);
+                ranges += 1;
+                values += (u128::from(last - first) + 1) >> (64 - prefix_bits);
+            });
+            assert_eq!((f64::from(ranges), values as f64), (way.ranges(), way.values()), "{way:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_have_just_the_rows_that_differ_little(
+            row: u64, difference: u64, thin: u64, prefix_bits in 0..=64u32, flips in 0..4u32,
+        ) {
+            let way = Way { table: 0, prefix_bits, flips };
+            prop_assume!(way.ranges() < 1e5);
+            let other = row ^ (difference & thin & thin.rotate_left(7));
+            let mut found = 0;
+            way.each_range(Permuted::from_bits(row), |first, last| found += u32::from((first..=last).contains(&other)));
+            let differing = (row ^ other).checked_shr(64 - prefix_bits).unwrap_or(0).count_ones();
+            prop_assert_eq!(found, u32::from(differing <= flips));
+        }
+    }
+}
