@@ -7,7 +7,7 @@ use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::plan::Near;
-use crate::store::{DocumentNumber, Read, ScopeNumber};
+use crate::store::{DocumentNumber, Posted, Read, ScopeNumber};
 
 /// A question: which documents are near this fingerprint?
 ///
@@ -216,7 +216,8 @@ fn add_all(reader: &impl Read, searches: &mut [Search], near: &mut Vec<(usize, N
 /// The documents of a near fingerprint.
 #[derive(Default)]
 struct Group {
-    scopes: Vec<ScopeNumber>,
+    /// In each scope they are few and known, newest first, or not.
+    scopes: Vec<(ScopeNumber, Option<Vec<DocumentNumber>>)>,
     documents: u64,
 }
 
@@ -294,24 +295,23 @@ impl Search {
 
     /// Takes in a near fingerprint; one whose documents are all deleted has none.
     fn add_near(&mut self, reader: &impl Read, near: Near) -> Result<()> {
-        for place in 0..self.scopes.len() {
-            let scope = self.scopes[place];
-            self.add(near, scope, reader.total(near.fingerprint, scope)?);
-        }
+        let scopes = std::mem::take(&mut self.scopes);
+        reader.posted(near.fingerprint, &scopes, |scope, posted| self.add(near, scope, posted))?;
+        self.scopes = scopes;
         Ok(())
     }
 
     /// Takes in the documents of a near fingerprint in one scope.
-    fn add(&mut self, near: Near, scope: ScopeNumber, documents: u64) {
+    fn add(&mut self, near: Near, scope: ScopeNumber, posted: Posted) {
         let ignored = self.ignored.is_some_and(|(_, f, of)| f == near.fingerprint && scope.covers(of));
-        let documents = documents.saturating_sub(u64::from(ignored));
+        let documents = posted.total.saturating_sub(u64::from(ignored));
         if documents == 0 {
             return;
         }
         self.total += documents;
         self.kept += documents;
         let group = self.near.entry(near).or_default();
-        group.scopes.push(scope);
+        group.scopes.push((scope, posted.numbers));
         group.documents += documents;
         // Fingerprints that even the limit cannot reach are let go, so that memory grows with the limit and not
         // with the matches. How many documents of a fingerprint are recent enough is not known before they are
@@ -365,7 +365,7 @@ impl Search {
             return Ok(());
         }
         for (near, group) in &self.near {
-            let mut newest = NewestFirst::new(reader, near.fingerprint, &group.scopes, self.limit)?;
+            let mut newest = NewestFirst::new(reader, near.fingerprint, group, self.limit)?;
             while let Some(number) = newest.next()? {
                 if self.ignored.is_some_and(|(ignored, ..)| ignored == number) {
                     continue;
@@ -403,11 +403,15 @@ struct ScopePage {
 }
 
 impl<'r, R: Read> NewestFirst<'r, R> {
-    fn new(reader: &'r R, fingerprint: Fingerprint, scopes: &[ScopeNumber], limit: usize) -> Result<Self> {
+    fn new(reader: &'r R, fingerprint: Fingerprint, group: &Group, limit: usize) -> Result<Self> {
         // One more than the limit, in case one of them is to be ignored.
         let page_length = limit.saturating_add(1).min(256);
-        let page = |&scope| ScopePage { scope, numbers: Vec::new(), read_down_to: DocumentNumber::MAX };
-        let scopes: Vec<ScopePage> = scopes.iter().map(page).collect();
+        let page = |(scope, known): &(ScopeNumber, Option<Vec<DocumentNumber>>)| ScopePage {
+            scope: *scope,
+            numbers: known.iter().flatten().rev().copied().collect(),
+            read_down_to: if known.is_some() { DocumentNumber::MIN } else { DocumentNumber::MAX },
+        };
+        let scopes: Vec<ScopePage> = group.scopes.iter().map(page).collect();
         let mut newest = Self { reader, fingerprint, page_length, scopes, heads: BinaryHeap::new() };
         for place in 0..newest.scopes.len() {
             newest.advance(place)?;

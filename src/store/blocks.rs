@@ -16,23 +16,24 @@ use crate::error::{Error, Result};
 /// A verified and decoded block.
 #[derive(Clone, Debug)]
 pub(super) enum Decoded {
-    Narrow(Arc<Lists<u64>>),
-    Wide(Arc<Lists<u128>>),
+    /// The rows that are put, then those that are marked.
+    Narrow(Arc<[u64]>),
+    Wide(Arc<[u128]>),
     Documents(Arc<DocumentBlock>),
 }
 
 /// Rows of which decoded blocks are cached.
 pub(super) trait CachedRow: Row {
-    fn wrap(block: Arc<Lists<Self>>) -> Decoded;
-    fn unwrap(decoded: Decoded) -> Option<Arc<Lists<Self>>>;
+    fn wrap(block: Arc<[Self]>) -> Decoded;
+    fn unwrap(decoded: Decoded) -> Option<Arc<[Self]>>;
 }
 
 impl CachedRow for u64 {
-    fn wrap(block: Arc<Lists<Self>>) -> Decoded {
+    fn wrap(block: Arc<[Self]>) -> Decoded {
         Decoded::Narrow(block)
     }
 
-    fn unwrap(decoded: Decoded) -> Option<Arc<Lists<Self>>> {
+    fn unwrap(decoded: Decoded) -> Option<Arc<[Self]>> {
         match decoded {
             Decoded::Narrow(block) => Some(block),
             _ => None,
@@ -41,11 +42,11 @@ impl CachedRow for u64 {
 }
 
 impl CachedRow for u128 {
-    fn wrap(block: Arc<Lists<Self>>) -> Decoded {
+    fn wrap(block: Arc<[Self]>) -> Decoded {
         Decoded::Wide(block)
     }
 
-    fn unwrap(decoded: Decoded) -> Option<Arc<Lists<Self>>> {
+    fn unwrap(decoded: Decoded) -> Option<Arc<[Self]>> {
         match decoded {
             Decoded::Wide(block) => Some(block),
             _ => None,
@@ -58,11 +59,33 @@ impl Decoded {
         /// What the reference counts, the vectors and the allocator take for a block.
         const OVERHEAD: usize = 96;
         let bytes = match self {
-            Decoded::Narrow(block) => (block.puts.capacity() + block.marks.capacity()) * u64::BYTES,
-            Decoded::Wide(block) => (block.puts.capacity() + block.marks.capacity()) * u128::BYTES,
+            Decoded::Narrow(block) => size_of_val::<[u64]>(block),
+            Decoded::Wide(block) => size_of_val::<[u128]>(block),
             Decoded::Documents(block) => block.memory_bytes(),
         };
         (OVERHEAD + bytes) as u64
+    }
+}
+
+/// The rows of a block.
+#[derive(Debug)]
+pub(super) struct Block<R> {
+    rows: Arc<[R]>,
+    puts: usize,
+}
+
+impl<R> Block<R> {
+    /// With the rows that its directory speaks of.
+    fn new(rows: Arc<[R]>, entry: &Entry<R>) -> Self {
+        Self { rows, puts: entry.puts.into() }
+    }
+
+    pub(super) fn puts(&self) -> &[R] {
+        &self.rows[..self.puts]
+    }
+
+    pub(super) fn marks(&self) -> &[R] {
+        &self.rows[self.puts..]
     }
 }
 
@@ -74,15 +97,21 @@ pub(super) struct Blocks {
 
 impl Blocks {
     /// The rows of a block, kept in the cache.
-    pub(super) fn rows<R: CachedRow>(&self, set: &'static str, entry: &Entry<R>) -> Result<Arc<Lists<R>>> {
-        if let Some(block) = self.cache.get(entry.id).and_then(R::unwrap) {
-            return Ok(block);
+    pub(super) fn rows<R: CachedRow>(&self, set: &'static str, entry: &Entry<R>) -> Result<Block<R>> {
+        if let Some(rows) = self.cache.get(entry.id).and_then(R::unwrap) {
+            return Ok(Block::new(rows, entry));
         }
-        let mut block = Lists::default();
-        self.read_rows(set, entry, &mut block)?;
-        let block = Arc::new(block);
-        self.cache.insert(entry.id, R::wrap(block.clone()));
+        let block = self.rows_once(set, entry)?;
+        self.cache.insert(entry.id, R::wrap(block.rows.clone()));
         Ok(block)
+    }
+
+    /// The rows of a block, from the file.
+    pub(super) fn rows_once<R: CachedRow>(&self, set: &'static str, entry: &Entry<R>) -> Result<Block<R>> {
+        let mut lists = Lists::default();
+        self.read_rows(set, entry, &mut lists)?;
+        lists.puts.append(&mut lists.marks);
+        Ok(Block::new(lists.puts.into(), entry))
     }
 
     /// Adds the rows of a block that is not worth caching to others that come before them.
@@ -93,8 +122,9 @@ impl Blocks {
         rows: &mut Lists<R>,
     ) -> Result<()> {
         match self.cache.peek(entry.id).and_then(R::unwrap) {
-            Some(block) => {
-                rows.extend((&block.puts, &block.marks));
+            Some(cached) => {
+                let block = Block::new(cached, entry);
+                rows.extend((block.puts(), block.marks()));
                 Ok(())
             }
             None => self.read_rows(set, entry, rows),

@@ -1,25 +1,26 @@
 //! The cache of verified, decoded blocks, by their number: set-associative, as the caches of processors are.
 //!
-//! A number leads to one *set* of a few places, and a block is in one of these or not in the cache. So a look-up reads two or three
-//! lines of memory that lie together, whatever the size of the cache, where a hash table with a list of what was used last reads many
-//! that do not; and threads meet only where they look for blocks of the same set. Numbers are never used again for another
-//! block, so that what is cached is never stale.
+//! A number leads to a *set* of a few places, and a block is in one of these or not in the cache. So a look-up reads two lines of memory,
+//! whatever the size of the cache, where a hash table with a list of what was used last reads many; and threads meet only
+//! where they look for the same block. Numbers are never used again for another block, so that what is cached is never stale.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockReadGuard};
 
 use super::blocks::Decoded;
 
-/// How many blocks a set has places for.
+/// How many places a set has: the words of a line of memory.
 const WAYS: usize = 8;
 
 /// There are twice as many places as blocks of this size, which is typical, fit into the cache: then hardly any set is full
 /// before the cache is.
-const TYPICAL_BYTES: u64 = 12_000;
+const TYPICAL_BYTES: u64 = 6_000;
 
 pub(super) struct BlockCache {
-    sets: Box<[RwLock<Set>]>,
+    sets: Box<[Set]>,
+    /// For each place of each set its block. The lock is held where a place is emptied or filled, and by those who read the block.
+    blocks: Box<[Slot]>,
     capacity: AtomicU64,
     /// How many bytes the blocks take.
     bytes: AtomicU64,
@@ -27,23 +28,33 @@ pub(super) struct BlockCache {
     hand: AtomicUsize,
 }
 
-/// The numbers of its blocks stand first, in the line that the lock is in.
+/// For each place, 0 if it is empty, or one more than the number of its block, doubled; odd if the block was asked for since the hand came by.
+/// Written by whoever holds the lock of the block, but for the last bit.
 #[derive(Default)]
-#[repr(C)]
-struct Set {
-    /// For each place whether its block was asked for since the hand came by: a bit each.
-    used: AtomicU8,
-    /// One more than the number of the block, or 0.
-    numbers: [u64; WAYS],
-    blocks: [Option<Decoded>; WAYS],
+#[repr(align(64))]
+struct Set([AtomicU64; WAYS]);
+
+/// Two lie in a line of memory.
+#[derive(Default)]
+#[repr(align(32))]
+struct Slot(RwLock<Option<Decoded>>);
+
+const USED: u64 = 1;
+
+fn label(number: u64) -> u64 {
+    (number + 1) << 1
 }
+
+/// A block that nobody can evict meanwhile. Whoever holds one must not add to the cache, since another may want to do so in its place.
+pub(super) type Held<'a> = RwLockReadGuard<'a, Option<Decoded>>;
 
 impl BlockCache {
     /// A cache for about so many bytes.
     pub(super) fn new(capacity: u64) -> Self {
         let sets = (2 * capacity / TYPICAL_BYTES / WAYS as u64 + 1) as usize;
         Self {
-            sets: (0..sets).map(|_| RwLock::default()).collect(),
+            sets: (0..sets).map(|_| Set::default()).collect(),
+            blocks: (0..sets * WAYS).map(|_| Slot::default()).collect(),
             capacity: capacity.into(),
             bytes: 0.into(),
             hand: 0.into(),
@@ -67,53 +78,101 @@ impl BlockCache {
 
     /// A block, if it is there, which is then kept for longer.
     pub(super) fn get(&self, number: u64) -> Option<Decoded> {
-        let set = self.set(number).read();
-        let place = set.place(number)?;
-        // Written only where it changes something, so that threads can share the line.
-        let bit = 1 << place;
-        if set.used.load(Ordering::Relaxed) & bit == 0 {
-            set.used.fetch_or(bit, Ordering::Relaxed);
-        }
-        set.blocks[place].clone()
+        let place = self.place(number)?;
+        self.note_use(place);
+        self.hold(place, number).and_then(|block| block.clone())
     }
 
     /// A block, if it is there.
     pub(super) fn peek(&self, number: u64) -> Option<Decoded> {
-        let set = self.set(number).read();
-        set.blocks[set.place(number)?].clone()
+        self.hold(self.place(number)?, number).and_then(|block| block.clone())
+    }
+
+    /// Where a block is, if it is there. Takes no lock, so that a processor can do so for many blocks at a time.
+    #[inline]
+    pub(super) fn place(&self, number: u64) -> Option<usize> {
+        let set = self.set(number);
+        let labels = self.sets[set].0.iter();
+        let way = labels.map(|it| it.load(Ordering::Relaxed)).position(|it| it & !USED == label(number))?;
+        Some(set * WAYS + way)
+    }
+
+    /// Brings a place nearer that is going to be read. The answer means nothing.
+    #[inline]
+    pub(super) fn touch(&self, place: usize) -> bool {
+        self.blocks[place].0.is_locked()
+    }
+
+    /// A block that was found at a place, unless it is gone or about to go.
+    #[inline]
+    pub(super) fn hold(&self, place: usize, number: u64) -> Option<Held<'_>> {
+        let held = self.blocks[place].0.try_read()?;
+        (self.label_at(place).load(Ordering::Relaxed) & !USED == label(number)).then_some(held)
+    }
+
+    /// Keeps a block for longer.
+    #[inline]
+    pub(super) fn note_use(&self, place: usize) {
+        // Written only where it changes something, so that threads can share the line.
+        let label = self.label_at(place);
+        if label.load(Ordering::Relaxed) & USED == 0 {
+            label.fetch_or(USED, Ordering::Relaxed);
+        }
     }
 
     /// Adds a block, for which others have to go if it would be too much.
     pub(super) fn insert(&self, number: u64, block: Decoded) {
         // Before it is there, so that nobody can count out what was not counted in.
         self.bytes.fetch_add(block.memory_bytes(), Ordering::Relaxed);
+        let place = self.place(number).unwrap_or_else(|| self.place_for_another(self.set(number)));
         let removed = {
-            let mut set = self.set(number).write();
-            let place = set.place(number).unwrap_or_else(|| set.place_for_another());
-            *set.used.get_mut() |= 1 << place;
-            set.numbers[place] = number + 1;
-            set.blocks[place].replace(block)
+            let mut there = self.blocks[place].0.write();
+            self.label_at(place).store(label(number) | USED, Ordering::Relaxed);
+            there.replace(block)
         };
         self.let_go(removed);
         self.evict();
     }
 
     pub(super) fn clear(&self) {
-        for set in &self.sets {
-            let removed = std::mem::take(&mut *set.write());
-            self.let_go(removed.blocks.into_iter().flatten());
-        }
+        (0..self.blocks.len()).for_each(|place| self.empty(place));
     }
 
-    fn set(&self, number: u64) -> &RwLock<Set> {
+    #[inline]
+    fn set(&self, number: u64) -> usize {
         // Multiples of the golden ratio are spread evenly, also those of neighbouring numbers.
         let spread = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        &self.sets[((u128::from(spread) * self.sets.len() as u128) >> 64) as usize]
+        ((u128::from(spread) * self.sets.len() as u128) >> 64) as usize
     }
 
-    /// Counts blocks out that have been removed.
-    fn let_go(&self, removed: impl IntoIterator<Item = Decoded>) {
-        let bytes = removed.into_iter().map(|block| block.memory_bytes()).sum();
+    fn label_at(&self, place: usize) -> &AtomicU64 {
+        &self.sets[place / WAYS].0[place % WAYS]
+    }
+
+    /// An empty place of a set; if there is none, that of a block not asked for lately.
+    fn place_for_another(&self, set: usize) -> usize {
+        let labels: [u64; WAYS] = std::array::from_fn(|way| self.sets[set].0[way].load(Ordering::Relaxed));
+        let empty = labels.iter().position(|&it| it == 0);
+        let unused = || labels.iter().position(|it| it & USED == 0);
+        let way = empty.or_else(unused).unwrap_or_else(|| {
+            self.sets[set].0.iter().for_each(|it| _ = it.fetch_and(!USED, Ordering::Relaxed));
+            0
+        });
+        set * WAYS + way
+    }
+
+    fn empty(&self, place: usize) {
+        let removed = {
+            let mut there = self.blocks[place].0.write();
+            self.label_at(place).store(0, Ordering::Relaxed);
+            there.take()
+        };
+        self.let_go(removed);
+    }
+
+    /// Counts a block out that has been removed.
+    fn let_go(&self, removed: Option<Decoded>) {
+        let bytes = removed.map_or(0, |block| block.memory_bytes());
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
@@ -124,38 +183,79 @@ impl BlockCache {
         let mut steps = 2 * self.sets.len();
         while self.bytes() > self.capacity() && steps > 0 {
             steps -= 1;
-            let hand = self.hand.fetch_add(1, Ordering::Relaxed) % self.sets.len();
-            let removed = self.sets[hand].write().remove_unused();
-            self.let_go(removed.into_iter().flatten());
+            let set = self.hand.fetch_add(1, Ordering::Relaxed) % self.sets.len();
+            for way in 0..WAYS {
+                let before = self.sets[set].0[way].fetch_and(!USED, Ordering::Relaxed);
+                if before != 0 && before & USED == 0 {
+                    self.empty(set * WAYS + way);
+                }
+            }
         }
     }
 }
 
-impl Set {
-    fn place(&self, number: u64) -> Option<usize> {
-        self.numbers.iter().position(|&it| it == number + 1)
+const _: () = assert!(size_of::<Slot>() == 32);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn block(number: u64) -> Decoded {
+        Decoded::Narrow(Arc::from(vec![number; 1_500]))
     }
 
-    /// An empty place; if there is none, that of a block not asked for lately.
-    fn place_for_another(&mut self) -> usize {
-        if let Some(place) = self.numbers.iter().position(|&it| it == 0) {
-            return place;
-        }
-        let used = self.used.get_mut();
-        if *used == u8::MAX {
-            *used = 0;
-        }
-        used.trailing_ones() as usize
+    fn is_right(found: &Option<Decoded>, number: u64) -> bool {
+        matches!(found, Some(Decoded::Narrow(block)) if block[0] == number)
     }
 
-    fn remove_unused(&mut self) -> [Option<Decoded>; WAYS] {
-        let used = std::mem::take(self.used.get_mut());
-        std::array::from_fn(|place| {
-            let unused = used & (1 << place) == 0 && self.numbers[place] != 0;
-            if unused {
-                self.numbers[place] = 0;
+    #[test]
+    fn it_keeps_what_fits_and_what_is_used_and_no_more() {
+        let each = block(0).memory_bytes();
+        let cache = BlockCache::new(1000 * each);
+        (0..900).for_each(|number| cache.insert(number, block(number)));
+        let kept = (0..900).filter(|&number| is_right(&cache.get(number), number)).count();
+        // Those that do not fit into their set are gone.
+        assert!(kept > 800, "{kept}");
+        assert_eq!(cache.bytes(), kept as u64 * each);
+        // The hand spares what is asked for again and again.
+        for number in 900..5_000 {
+            cache.insert(number, block(number));
+            (0..50).for_each(|hot| drop(cache.get(hot)));
+        }
+        assert!(cache.bytes() <= 1000 * each);
+        assert!((0..50).filter(|&number| is_right(&cache.peek(number), number)).count() > 40);
+        cache.set_capacity(10 * each);
+        assert!(cache.bytes() <= 10 * each);
+        cache.clear();
+        assert_eq!((cache.bytes(), cache.get(4_999).is_none()), (0, true));
+    }
+
+    #[test]
+    fn many_threads_get_the_block_they_ask_for_or_none() {
+        let cache = BlockCache::new(60 * block(0).memory_bytes());
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                let cache = &cache;
+                scope.spawn(move || {
+                    for i in 0..20_000u64 {
+                        let number = (i * 7 + thread * 13) % 150;
+                        match cache.get(number) {
+                            None => cache.insert(number, block(number)),
+                            found => assert!(is_right(&found, number)),
+                        }
+                        if let Some(held) =
+                            cache.place(number + 1).and_then(|place| cache.hold(place, number + 1))
+                        {
+                            assert!(is_right(&held, number + 1));
+                        }
+                    }
+                });
             }
-            self.blocks[place].take_if(|_| unused)
-        })
+        });
+        assert!(cache.bytes() <= 60 * block(0).memory_bytes());
+        cache.clear();
+        assert_eq!(cache.bytes(), 0);
     }
 }

@@ -9,6 +9,7 @@ use super::bits::{packed_bytes, width_of};
 use super::block::{Packed, decode_column, digest, encode_column};
 use super::codec::{self, Fields, Problem};
 use super::filter::Filter;
+use super::search::partition_point_near;
 use crate::document::Document;
 use crate::fingerprint::Fingerprint;
 
@@ -20,7 +21,7 @@ const PLAIN: u8 = 0;
 const LZ4: u8 = 1;
 
 /// Bit of the flags: the document has a fingerprint.
-const HAS_FINGERPRINT: u8 = 1;
+const HAS_FINGERPRINT: u64 = 1;
 
 /// A block claims no more documents, and no more bytes before compression: one document may have 70,000.
 const MAX_DOCUMENTS: usize = 4096;
@@ -59,27 +60,32 @@ impl Record<'_> {
 /// Documents in the order of their numbers: those of a block, or those that a transaction has written.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DocumentBlock {
-    numbers: Vec<u64>,
-    flags: Vec<u8>,
-    fingerprints: Vec<u64>,
-    seen: Vec<i64>,
-    /// Where key and extras of each end.
-    key_ends: Vec<usize>,
-    extras_ends: Vec<usize>,
+    heads: Vec<Head>,
     keys: Vec<u8>,
     extras: Vec<u8>,
     /// How many bytes the block takes in the file.
     stored_bytes: usize,
 }
 
+/// The parts of a document of fixed length, together, since they are read together.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    number: u64,
+    fingerprint: Option<Fingerprint>,
+    seen: i64,
+    /// Where its key and its extras end.
+    key_end: usize,
+    extras_end: usize,
+}
+
 impl DocumentBlock {
     pub(super) fn len(&self) -> usize {
-        self.numbers.len()
+        self.heads.len()
     }
 
     /// The number of the last document.
     pub(super) fn last(&self) -> Option<u64> {
-        self.numbers.last().copied()
+        self.heads.last().map(|head| head.number)
     }
 
     pub(super) fn stored_bytes(&self) -> usize {
@@ -87,17 +93,12 @@ impl DocumentBlock {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.len() * 41 + self.keys.len() + self.extras.len()
+        self.len() * size_of::<Head>() + self.keys.len() + self.extras.len()
     }
 
     /// Adds a document with a number above all others.
     pub(super) fn push(&mut self, number: u64, document: &Document) {
-        self.numbers.push(number);
-        self.flags.push(if document.fingerprint().is_some() { HAS_FINGERPRINT } else { 0 });
-        self.fingerprints.push(document.fingerprint().map_or(0, Fingerprint::bits));
-        self.seen.push(document.seen());
         self.keys.extend(document.key());
-        self.key_ends.push(self.keys.len());
         if !(document.rank().is_empty() && document.scope().is_empty() && document.payload().is_empty()) {
             let extras = Extras {
                 rank: document.rank().to_vec(),
@@ -106,37 +107,40 @@ impl DocumentBlock {
             };
             codec::encode(&extras, &mut self.extras);
         }
-        self.extras_ends.push(self.extras.len());
+        self.push_head(number, document.fingerprint(), document.seen());
     }
 
     /// Adds a document of another block, with a number above all others.
     pub(super) fn push_record(&mut self, record: &Record<'_>) {
-        self.numbers.push(record.number);
-        self.flags.push(if record.fingerprint.is_some() { HAS_FINGERPRINT } else { 0 });
-        self.fingerprints.push(record.fingerprint.map_or(0, Fingerprint::bits));
-        self.seen.push(record.seen);
         self.keys.extend(record.key);
-        self.key_ends.push(self.keys.len());
         self.extras.extend(record.extras);
-        self.extras_ends.push(self.extras.len());
+        self.push_head(record.number, record.fingerprint, record.seen);
+    }
+
+    /// After its key and extras.
+    fn push_head(&mut self, number: u64, fingerprint: Option<Fingerprint>, seen: i64) {
+        let (key_end, extras_end) = (self.keys.len(), self.extras.len());
+        self.heads.push(Head { number, fingerprint, seen, key_end, extras_end });
     }
 
     /// The place of a document, if it is here.
     pub(super) fn find(&self, number: u64) -> Option<usize> {
-        self.numbers.binary_search(&number).ok()
+        // Most blocks have numbers without gaps.
+        let first = self.heads.first()?.number;
+        let guess = number.saturating_sub(first).min(self.len() as u64) as usize;
+        let place = partition_point_near(&self.heads, guess, |head| head.number < number);
+        (self.heads.get(place)?.number == number).then_some(place)
     }
 
     /// The document at a place below [`len`](Self::len).
     pub(super) fn record(&self, place: usize) -> Record<'_> {
-        let begin = |ends: &[usize]| if place == 0 { 0 } else { ends[place - 1] };
-        let has_fingerprint = self.flags[place] & HAS_FINGERPRINT != 0;
-        Record {
-            number: self.numbers[place],
-            fingerprint: has_fingerprint.then(|| Fingerprint::from_bits(self.fingerprints[place])),
-            seen: self.seen[place],
-            key: &self.keys[begin(&self.key_ends)..self.key_ends[place]],
-            extras: &self.extras[begin(&self.extras_ends)..self.extras_ends[place]],
-        }
+        let (key_begin, extras_begin) = match place.checked_sub(1) {
+            Some(before) => (self.heads[before].key_end, self.heads[before].extras_end),
+            None => (0, 0),
+        };
+        let Head { number, fingerprint, seen, key_end, extras_end } = self.heads[place];
+        let (key, extras) = (&self.keys[key_begin..key_end], &self.extras[extras_begin..extras_end]);
+        Record { number, fingerprint, seen, key, extras }
     }
 
     pub(super) fn records(&self) -> impl Iterator<Item = Record<'_>> {
@@ -171,9 +175,8 @@ impl DocumentBlock {
         let least_seen = i64::from_le_bytes(fields.take()?);
         let greatest_seen = i64::from_le_bytes(fields.take()?);
         let numbers = decode_column(&mut fields, count)?;
-        let numbers: Vec<u64> = numbers.iter().zip(0..).map(|(it, i)| it.wrapping_add(i)).collect();
         let flags = decode_column(&mut fields, count)?;
-        if flags.iter().any(|&flags| flags & !u64::from(HAS_FINGERPRINT) != 0) {
+        if flags.iter().any(|&flags| flags & !HAS_FINGERPRINT != 0) {
             return Err("it has flags this release does not know");
         }
         let seen = decode_column(&mut fields, count)?;
@@ -184,12 +187,22 @@ impl DocumentBlock {
         let key_ends = decode_ends(&mut fields, count)?;
         let extras_ends = decode_ends(&mut fields, count)?;
         let fingerprints = fields.take_slice(count * 8)?.as_chunks().0;
-        let fingerprints = fingerprints.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
         let keys = fields.take_slice(key_ends.last().copied().unwrap_or(0))?.to_vec();
         let extras = fields.take_slice(extras_ends.last().copied().unwrap_or(0))?.to_vec();
         fields.finish()?;
-        let flags = flags.into_iter().map(|flags| flags as u8).collect();
-        Ok(Self { numbers, flags, fingerprints, seen, key_ends, extras_ends, keys, extras, stored_bytes: 0 })
+        let head = |i: usize| Head {
+            number: numbers[i].wrapping_add(i as u64),
+            fingerprint: (flags[i] & HAS_FINGERPRINT != 0)
+                .then(|| Fingerprint::from_bits(u64::from_le_bytes(fingerprints[i]))),
+            seen: seen[i],
+            key_end: key_ends[i],
+            extras_end: extras_ends[i],
+        };
+        let heads: Vec<Head> = (0..count).map(head).collect();
+        if !heads.is_sorted_by(|a, b| a.number < b.number) {
+            return Err("its documents are out of order");
+        }
+        Ok(Self { heads, keys, extras, stored_bytes: 0 })
     }
 }
 

@@ -144,20 +144,26 @@ impl<R: Row> Level<R> {
 
     /// The first block that ends at `row` or after it; the end where there is none.
     pub(super) fn find(&self, row: R) -> Place {
-        let around = self.prefixes.around(row.lead());
-        let chunk = around.start + self.chunks[around].partition_point(|top| top.high < row);
-        let Some(top) = self.chunks.get(chunk) else { return self.end() };
-        let entries = top.chunk.entries();
-        let low = chunk.checked_sub(1).map_or(0, |before| self.chunks[before].high.lead());
-        let guess = guess(entries.len(), low, top.high.lead(), row.lead());
-        Place { chunk, entry: partition_point_near(entries, guess, |entry| entry.high < row) }
+        self.place_in(self.chunk_of(row), row).0
     }
 
-    /// The blocks that may have rows in a range, each with the last leading bits before it.
-    pub(super) fn with_lows(&self, range: RangeInclusive<R>) -> impl Iterator<Item = (u64, &Entry<R>)> {
-        let places = self.overlapping(&range);
-        let mut low = self.before(places.start).and_then(|it| self.entry(it)).map_or(0, |it| it.high.lead());
-        self.entries(places).map(move |entry| (std::mem::replace(&mut low, entry.high.lead()), entry))
+    /// The first chunk that ends at `row` or after it; their number where there is none.
+    #[inline]
+    pub(super) fn chunk_of(&self, row: R) -> usize {
+        let around = self.prefixes.around(row.lead());
+        around.start + self.chunks[around].partition_point(|top| top.high < row)
+    }
+
+    /// The first block that ends at `row` or after it, in the chunk of the row; and the last leading bits before it.
+    #[inline]
+    pub(super) fn place_in(&self, chunk: usize, row: R) -> (Place, u64) {
+        let low = chunk.checked_sub(1).map_or(0, |before| self.chunks[before].high.lead());
+        let Some(top) = self.chunks.get(chunk) else { return (self.end(), low) };
+        let entries = top.chunk.entries();
+        let guess = guess(entries.len(), low, top.high.lead(), row.lead());
+        let entry = partition_point_near(entries, guess, |entry| entry.high < row);
+        let low = entry.checked_sub(1).map_or(low, |before| entries[before].high.lead());
+        (Place { chunk, entry }, low)
     }
 
     /// The places from the first block that may have rows from `row` on.

@@ -58,7 +58,7 @@ pub(crate) use copy::CopyProgress;
 use engine::{Engine, open_error};
 use guard::guarded;
 pub(crate) use meta::{FORMAT_VERSION, Settings};
-pub(crate) use read::{Read, Reader, View};
+pub(crate) use read::{Posted, Read, Reader, View};
 #[cfg(test)]
 pub(crate) use recording::{Event, Image, Recording};
 use shared::Shared;

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-/// For each value of a few leading bits, how many items come before those that begin with it.
+/// For each value of a few leading bits, how many items come before those that begin with it. Bits that no item has set do not count:
+/// the numbers of documents have as many bits as there are documents.
 #[derive(Debug)]
 pub(super) struct Prefixes {
     starts: Box<[u32]>,
@@ -12,10 +13,14 @@ pub(super) struct Prefixes {
 impl Prefixes {
     /// An index of items with these leading bits, in order: about `share` to twice as many for each value, if they are evenly
     /// spread.
-    pub(super) fn new(leads: impl ExactSizeIterator<Item = u64>, share: usize) -> Self {
+    pub(super) fn new(
+        leads: impl ExactSizeIterator<Item = u64> + DoubleEndedIterator + Clone,
+        share: usize,
+    ) -> Self {
         let count = leads.len();
         let bits = (count / share).max(1).ilog2();
-        let shift = u64::BITS - bits;
+        let width = u64::BITS - leads.clone().next_back().unwrap_or(0).leading_zeros();
+        let shift = width.saturating_sub(bits);
         let mut starts = vec![0; (1 << bits) + 1].into_boxed_slice();
         for (i, lead) in leads.enumerate() {
             // The last item of a value decides.
@@ -34,7 +39,8 @@ impl Prefixes {
 
     /// The items among which the first is that does not come before these leading bits, if it is not the one behind them.
     pub(super) fn around(&self, lead: u64) -> Range<usize> {
-        let prefix = lead.checked_shr(self.shift).unwrap_or(0) as usize;
-        self.starts[prefix] as usize..self.starts[prefix + 1] as usize
+        let last = self.starts.len() - 1;
+        let prefix = lead.checked_shr(self.shift).unwrap_or(0).min(last as u64) as usize;
+        self.starts[prefix] as usize..self.starts[(prefix + 1).min(last)] as usize
     }
 }

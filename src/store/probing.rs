@@ -1,28 +1,21 @@
 //! Reading many ranges of the permuted tables at once.
 //!
-//! What a probe costs is waiting for memory: for the directory, for the block, for the rows in it. So each of these steps is done for all
-//! probes before the next is done for the first, and the processor waits for all of them together.
+//! What a probe costs is waiting for memory: for the directory, for the block's place in the cache, for the block, for the rows in it. So each of
+//! these steps is a short loop of its own over all probes, and the processor, which looks some hundred instructions ahead, waits for many of
+//! them together. What would keep it from that, locks above all, stands in loops of its own too, after the memory is there.
 
-use std::sync::Arc;
-
-use super::block::Lists;
+use super::blocks::{Block, Blocks, Decoded};
+use super::cache::Held;
 use super::directory::Entry;
+use super::level::Level;
 use super::run::up_to;
 use super::search::{guess, partition_point_near};
 use super::sorted_set::SetReader;
 use crate::error::Result;
 use crate::plan::Probe;
 
-/// So many blocks are in hand at a time.
+/// So many ranges, or parts of them, are in hand at a time.
 const TOGETHER: usize = 32;
-
-/// The part of a block that lies in the range of a probe.
-struct Part<'a> {
-    probe: &'a Probe,
-    /// The last row of the block before.
-    low: u64,
-    entry: &'a Entry<u64>,
-}
 
 /// Calls `each` with the rows in the range of each probe that some source puts: in no order, perhaps more than once, and also those that
 /// a newer source marks. `reader` reads the table of a number. Returns how many blocks they were in.
@@ -32,8 +25,8 @@ pub(super) fn read_ranges<'a>(
     mut each: impl FnMut(&Probe, &[u64]),
 ) -> Result<u64> {
     let Some(first) = probes.first() else { return Ok(0) };
-    let mut blocks = 0;
-    let mut parts = Vec::with_capacity(TOGETHER);
+    let mut hand =
+        Hand { blocks: reader(first.table).blocks, ranges: Vec::new(), parts: Vec::new(), read: 0 };
     for probe in probes {
         let reader = reader(probe.table);
         let range = probe.first..=probe.last;
@@ -44,38 +37,133 @@ pub(super) fn read_ranges<'a>(
             each(probe, run.puts_within(&range));
         }
         for slot in &reader.set.levels {
-            for (low, entry) in slot.level.with_lows(range.clone()) {
-                blocks += 1;
-                parts.push(Part { probe, low, entry });
-                if parts.len() == TOGETHER {
-                    read_parts(&reader, &parts, &mut each)?;
-                    parts.clear();
-                }
-            }
+            hand.ranges.push(Range { probe, level: &slot.level, chunk: 0 });
+        }
+        if hand.ranges.len() >= TOGETHER {
+            hand.read(&mut each)?;
         }
     }
-    read_parts(&reader(first.table), &parts, &mut each)?;
-    Ok(blocks)
+    hand.read(&mut each)?;
+    Ok(hand.read)
 }
 
-/// `reader`: of any permuted table, since all are read in the same way.
-fn read_parts(
-    reader: &SetReader<'_, u64>,
-    parts: &[Part<'_>],
-    each: &mut impl FnMut(&Probe, &[u64]),
-) -> Result<()> {
-    let blocks =
-        parts.iter().map(|part| reader.block(part.entry)).collect::<Result<Vec<Arc<Lists<u64>>>>>()?;
-    let mut guesses = [(0, 0); TOGETHER];
-    for ((part, block), place) in parts.iter().zip(&blocks).zip(&mut guesses) {
-        let guess = guess(block.puts.len(), part.low, part.entry.high, part.probe.first);
-        *place = (guess, block.puts.get(guess).copied().unwrap_or(0));
+/// What is read at a time.
+struct Hand<'a> {
+    blocks: &'a Blocks,
+    ranges: Vec<Range<'a>>,
+    parts: Vec<Part<'a>>,
+    /// How many blocks were read.
+    read: u64,
+}
+
+/// The range of a probe in a level.
+struct Range<'a> {
+    probe: &'a Probe,
+    level: &'a Level<u64>,
+    /// The chunk of the directory it begins in.
+    chunk: usize,
+}
+
+/// What lies of a range in one block.
+struct Part<'a> {
+    probe: &'a Probe,
+    /// The last row of the block before.
+    low: u64,
+    entry: &'a Entry<u64>,
+    /// Where the block is cached.
+    place: Option<usize>,
+    rows: Rows<'a>,
+    /// Where the range may begin.
+    guess: usize,
+}
+
+enum Rows<'a> {
+    Unread,
+    Held(Held<'a>),
+    Read(Block<u64>),
+}
+
+impl Part<'_> {
+    #[inline]
+    fn puts(&self) -> &[u64] {
+        match &self.rows {
+            Rows::Held(held) => match &**held {
+                Some(Decoded::Narrow(rows)) => &rows[..self.entry.puts.into()],
+                _ => &[],
+            },
+            Rows::Read(block) => block.puts(),
+            Rows::Unread => &[],
+        }
     }
-    // The rows are there from here on.
-    std::hint::black_box(&mut guesses);
-    for ((part, block), (guess, _)) in parts.iter().zip(&blocks).zip(guesses) {
-        let start = partition_point_near(&block.puts, guess, |&row| row < part.probe.first);
-        each(part.probe, up_to(&block.puts[start..], part.probe.last));
+}
+
+impl<'a> Hand<'a> {
+    /// Reads what is in hand, and leaves nothing.
+    fn read(&mut self, each: &mut impl FnMut(&Probe, &[u64])) -> Result<()> {
+        for range in &mut self.ranges {
+            range.chunk = range.level.chunk_of(range.probe.first);
+        }
+        for range in std::mem::take(&mut self.ranges) {
+            let Range { probe, level, chunk } = range;
+            let (mut place, mut low) = level.place_in(chunk, probe.first);
+            while let Some(entry) = level.entry(place) {
+                self.parts.push(Part { probe, low, entry, place: None, rows: Rows::Unread, guess: 0 });
+                if self.parts.len() == TOGETHER {
+                    self.read_parts(each)?;
+                }
+                if entry.high >= probe.last {
+                    break;
+                }
+                (place, low) = (level.after(place, 1), entry.high);
+            }
+        }
+        self.read_parts(each)
     }
-    Ok(())
+
+    fn read_parts(&mut self, each: &mut impl FnMut(&Probe, &[u64])) -> Result<()> {
+        let cache = &self.blocks.cache;
+        for part in &mut self.parts {
+            part.place = cache.place(part.entry.id);
+        }
+        let mut touched = false;
+        for place in self.parts.iter().filter_map(|part| part.place) {
+            touched |= cache.touch(place);
+        }
+        std::hint::black_box(touched);
+        // What is not there is read before anything is held.
+        for part in self.parts.iter_mut().filter(|part| part.place.is_none()) {
+            part.rows = Rows::Read(self.blocks.rows("permuted", part.entry)?);
+        }
+        for part in &mut self.parts {
+            let Some(place) = part.place else { continue };
+            cache.note_use(place);
+            part.rows = match cache.hold(place, part.entry.id) {
+                Some(held) => Rows::Held(held),
+                // It has just gone.
+                None => Rows::Read(self.blocks.rows_once("permuted", part.entry)?),
+            };
+        }
+        for part in &mut self.parts {
+            part.guess = guess(part.entry.puts.into(), part.low, part.entry.high, part.probe.first);
+        }
+        // The guess is right up to a few lines of memory.
+        const LINES: usize = 5;
+        const ROWS_OF_A_LINE: usize = 8;
+        let mut near = 0;
+        for part in &self.parts {
+            let (puts, first) = (part.puts(), part.guess.saturating_sub(LINES / 2 * ROWS_OF_A_LINE));
+            for line in 0..LINES {
+                near |= puts.get(first + line * ROWS_OF_A_LINE).copied().unwrap_or(0);
+            }
+        }
+        std::hint::black_box(near);
+        for part in &self.parts {
+            let puts = part.puts();
+            let start = partition_point_near(puts, part.guess, |&row| row < part.probe.first);
+            each(part.probe, up_to(&puts[start..], part.probe.last));
+        }
+        self.read += self.parts.len() as u64;
+        self.parts.clear();
+        Ok(())
+    }
 }

@@ -117,6 +117,13 @@ pub(crate) struct Written {
     pub(super) scopes: std::collections::BTreeMap<String, ScopeNumber>,
 }
 
+/// The documents of a fingerprint that a scope lists.
+pub(crate) struct Posted {
+    pub(crate) total: u64,
+    /// Newest first; `None` where there may be many.
+    pub(crate) numbers: Option<Vec<DocumentNumber>>,
+}
+
 /// What `check` counts by going through all rows.
 #[derive(Default)]
 pub(crate) struct RowCounts {
@@ -171,14 +178,39 @@ pub(crate) trait Read: Sync {
             .collect()
     }
 
-    /// How many documents of a fingerprint a scope lists.
-    fn total(&self, fingerprint: Fingerprint, scope: ScopeNumber) -> Result<u64> {
-        let total = postings(self).count(&listed(fingerprint, scope, DocumentNumber::MAX))?;
-        u64::try_from(total).map_err(|_| Error::Damaged {
-            table: "postings",
-            key: fingerprint.to_string(),
-            problem: "more documents are marked as deleted than there are",
-        })
+    /// Calls `each` with each scope and how many documents of a fingerprint it lists; and, if they are few, their numbers.
+    fn posted(
+        &self,
+        fingerprint: Fingerprint,
+        scopes: &[ScopeNumber],
+        mut each: impl FnMut(ScopeNumber, Posted),
+    ) -> Result<()> {
+        // One look-up tells of all scopes.
+        let all = posting_row(fingerprint, ScopeNumber::EMPTY, DocumentNumber::MIN)
+            ..=posting_row(fingerprint, ScopeNumber::ANY, DocumentNumber::MAX);
+        let few = postings(self).few(&all)?;
+        for &scope in scopes {
+            let range = listed(fingerprint, scope, DocumentNumber::MAX);
+            let (total, numbers) = match &few {
+                Some(rows) => {
+                    let numbers: Vec<DocumentNumber> = rows
+                        .iter()
+                        .rev()
+                        .filter(|row| range.contains(row))
+                        .map(|&row| number_of(row))
+                        .collect();
+                    (numbers.len() as i64, Some(numbers))
+                }
+                None => (postings(self).count(&range)?, None),
+            };
+            let total = u64::try_from(total).map_err(|_| Error::Damaged {
+                table: "postings",
+                key: fingerprint.to_string(),
+                problem: "more documents are marked as deleted than there are",
+            })?;
+            each(scope, Posted { total, numbers });
+        }
+        Ok(())
     }
 
     /// The newest documents of a fingerprint in a scope, newest first: at most `limit`, all below `below`.

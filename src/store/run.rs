@@ -152,7 +152,18 @@ impl<R: Row> Run<R> {
 /// The part of sorted rows that lies in a range.
 pub(super) fn part<'a, R: Row>(rows: &'a [R], range: &RangeInclusive<R>) -> &'a [R] {
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return rows };
-    let guess = guess(rows.len(), first.lead(), last.lead(), range.start().lead());
+    part_within(rows, first.lead(), last.lead(), range)
+}
+
+/// The part of sorted rows that lies in a range, where the rows are known to lie between two leading bits: ends that are not
+/// looked at need not be fetched.
+pub(super) fn part_within<'a, R: Row>(
+    rows: &'a [R],
+    low: u64,
+    high: u64,
+    range: &RangeInclusive<R>,
+) -> &'a [R] {
+    let guess = guess(rows.len(), low, high, range.start().lead());
     let start = partition_point_near(rows, guess, |row| row < range.start());
     up_to(&rows[start..], *range.end())
 }

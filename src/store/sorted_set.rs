@@ -8,11 +8,11 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::block::{Lists, Row};
-use super::blocks::{Blocks, CachedRow};
+use super::blocks::{Block, Blocks, CachedRow};
 use super::directory::Entry;
 use super::level::{Level, Place};
 use super::overlay::Overlay;
-use super::run::{Rules, Run, merge, part, push_run};
+use super::run::{Rules, Run, merge, part, part_within, push_run};
 use crate::error::Result;
 
 /// What one sorted set holds at one moment.
@@ -97,7 +97,7 @@ impl<R: CachedRow> SetReader<'_, R> {
         Lists { puts: sorted(puts), marks: sorted(marks) }
     }
 
-    pub(super) fn block(&self, entry: &Entry<R>) -> Result<Arc<Lists<R>>> {
+    pub(super) fn block(&self, entry: &Entry<R>) -> Result<Block<R>> {
         self.blocks.rows(self.set.name, entry)
     }
 
@@ -171,6 +171,50 @@ impl<R: CachedRow> SetReader<'_, R> {
         Ok(newer.puts)
     }
 
+    /// The rows of a range that are in the set, in order, if they are few and lie in one block of each level; rows live
+    /// [`once`](super::run::Life::Once).
+    pub(super) fn few(&self, range: &RangeInclusive<R>) -> Result<Option<Vec<R>>> {
+        const FEW: usize = 64;
+        let (puts, marks) = self.unsorted();
+        let within = |rows: &[R]| rows.iter().copied().filter(|row| range.contains(row)).collect::<Vec<R>>();
+        let (mut puts, mut marks) = (within(puts), within(marks));
+        let mut add = |more: (&[R], &[R])| {
+            let few = puts.len() + marks.len() + more.0.len() + more.1.len() <= FEW;
+            if few {
+                puts.extend_from_slice(more.0);
+                marks.extend_from_slice(more.1);
+            }
+            few
+        };
+        if !self.runs().all(|run| add(run.within(range))) {
+            return Ok(None);
+        }
+        for slot in &self.set.levels {
+            let level = &slot.level;
+            let (place, low) = level.place_in(level.chunk_of(*range.start()), *range.start());
+            let Some(entry) = level.entry(place) else { continue };
+            if entry.high < *range.end() {
+                return Ok(None);
+            }
+            let block = self.block(entry)?;
+            let within = |rows| part_within(rows, low, entry.high.lead(), range);
+            if !add((within(block.puts()), within(block.marks()))) {
+                return Ok(None);
+            }
+        }
+        if !marks.is_empty() {
+            marks.sort_unstable();
+            let before = puts.len();
+            puts.retain(|row| marks.binary_search(row).is_err());
+            // Each mark takes one row away; where one does not, counting tells what is wrong.
+            if before - puts.len() != marks.len() {
+                return Ok(None);
+            }
+        }
+        puts.sort_unstable();
+        Ok(Some(puts))
+    }
+
     /// How many rows of a range are in the set, if rows live [`once`](super::run::Life::Once): puts less marks, whatever the length of
     /// the range.
     pub(super) fn count(&self, range: &RangeInclusive<R>) -> Result<i64> {
@@ -191,8 +235,8 @@ impl<R: CachedRow> SetReader<'_, R> {
         let first = level.find(*range.start());
         let Some(entry) = level.entry(first) else { return Ok(0) };
         let block = self.block(entry)?;
-        let count = |block: &Lists<R>, range: &RangeInclusive<R>| {
-            part(&block.puts, range).len() as i64 - part(&block.marks, range).len() as i64
+        let count = |block: &Block<R>, range: &RangeInclusive<R>| {
+            part(block.puts(), range).len() as i64 - part(block.marks(), range).len() as i64
         };
         let mut sum = count(&block, range);
         if entry.high >= *range.end() {
@@ -203,7 +247,7 @@ impl<R: CachedRow> SetReader<'_, R> {
         let (from, to) = (level.rows_before(level.after(first, 1)), level.rows_before(last));
         sum += (to.0 - from.0) as i64 - (to.1 - from.1) as i64;
         if let Some(entry) = level.entry(last) {
-            sum += count(self.block(entry)?.as_ref(), range);
+            sum += count(&self.block(entry)?, range);
         }
         Ok(sum)
     }
@@ -263,14 +307,14 @@ struct Backward<'a, R> {
 
 enum Rows<'a, R> {
     Lists(&'a [R], &'a [R]),
-    Block(Arc<Lists<R>>),
+    Block(Block<R>),
 }
 
 impl<R> Rows<'_, R> {
     fn lists(&self) -> (&[R], &[R]) {
         match self {
             Rows::Lists(puts, marks) => (puts, marks),
-            Rows::Block(block) => (&block.puts, &block.marks),
+            Rows::Block(block) => (block.puts(), block.marks()),
         }
     }
 }
@@ -286,8 +330,8 @@ impl<'a, R: CachedRow> Backward<'a, R> {
         // The block in which the range ends may have rows behind it, or none before it.
         if let Some(entry) = level.entry(level.find(*range.end())) {
             let block = reader.block(entry)?;
-            source.puts_left = block.puts.partition_point(|row| row <= range.end());
-            source.marks_left = block.marks.partition_point(|row| row <= range.end());
+            source.puts_left = block.puts().partition_point(|row| row <= range.end());
+            source.marks_left = block.marks().partition_point(|row| row <= range.end());
             source.rows = Rows::Block(block);
         }
         if source.puts_left + source.marks_left == 0 {
@@ -324,7 +368,7 @@ impl<'a, R: CachedRow> Backward<'a, R> {
             && let Some(entry) = level.entry(place).filter(|entry| entry.high >= low)
         {
             let block = reader.block(entry)?;
-            (self.puts_left, self.marks_left) = (block.puts.len(), block.marks.len());
+            (self.puts_left, self.marks_left) = (block.puts().len(), block.marks().len());
             self.rows = Rows::Block(block);
             self.rest = Some((level, place, low));
         }

@@ -184,8 +184,9 @@ impl Writer {
     }
 
     fn documents_of(&self, fingerprint: Fingerprint) -> Result<u64> {
-        let totals = ScopeNumber::ALL_DOCUMENTS.iter().map(|&scope| self.total(fingerprint, scope));
-        totals.sum()
+        let mut total = 0;
+        self.posted(fingerprint, ScopeNumber::ALL_DOCUMENTS, |_, posted| total += posted.total)?;
+        Ok(total)
     }
 
     fn scope_number_or_new(&mut self, name: &str) -> Result<ScopeNumber> {
