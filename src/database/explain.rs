@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::query::Query;
 use crate::error::Result;
-use crate::plan::{Load, ProbeSet};
+use crate::plan::ProbeSet;
 use crate::store::Read;
 
 /// How a query is answered, beside its answer. From [`Snapshot::explain`](crate::Snapshot::explain).
@@ -60,8 +60,8 @@ pub(super) fn explain(reader: &impl Read, query: &Query, total: u64) -> Result<E
     let plan = &settings.plan;
     let max_distance = query.distance_or(settings.max_distance);
     let (rows, sources) = (reader.fingerprints(), reader.sources());
-    let set = plan.probe_set(max_distance, rows, sources, || reader.shares(false))?;
-    let load = Load { rows: rows as f64, sources: sources as f64, shares: reader.shares(true)? };
+    let set = plan.probe_set(max_distance, rows, sources, || reader.load(false))?;
+    let load = reader.load(true)?;
     let mut explanation = Explanation {
         plan: plan.to_string(),
         max_distance,

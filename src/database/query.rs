@@ -157,6 +157,39 @@ pub(super) fn answer(reader: &impl Read, query: &Query) -> Result<Matches> {
     Search::found(reader, query.fingerprint, &query.filter, None)?.matches(reader)
 }
 
+/// Whether any document matches.
+pub(super) fn answer_any(reader: &impl Read, query: &Query) -> Result<bool> {
+    let mut search =
+        Search::new(reader, query.fingerprint, &Filter { limit: 1, ..query.filter.clone() }, None)?;
+    let plan = &reader.settings().plan;
+    let probe_set =
+        plan.probe_set(search.max_distance, reader.fingerprints(), reader.sources(), || reader.load(false))?;
+    let mut probes = Vec::new();
+    // Which documents are recent enough is not known before they are read.
+    if search.since.is_some() || !probe_set.add_probes(plan, search.fingerprint, 0, &mut probes) {
+        return Ok(answer(reader, &Query { filter: Filter { limit: 1, ..query.filter.clone() }, ..*query })?
+            .total()
+            > 0);
+    }
+    // What is near is found by several tables mostly, so that half of them will do; those are read together.
+    for probes in probes.chunks(probes.len().div_ceil(2)) {
+        let mut near = Vec::new();
+        reader.candidates(probes, |probe, candidates| {
+            let permutation = &plan.tables()[probe.table].permutation;
+            candidates.each_near(probe.query, search.max_distance, permutation, |it| near.push(it));
+        })?;
+        near.sort_unstable();
+        near.dedup();
+        for near in near {
+            search.add_near(reader, near)?;
+            if search.total > 0 {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
 /// Answers queries together.
 pub(super) fn answer_all(reader: &impl Read, queries: &[Query]) -> Result<Vec<Matches>> {
     let new = |query: &Query| Search::new(reader, query.fingerprint, &query.filter, None);
@@ -172,7 +205,7 @@ fn find(reader: &impl Read, searches: &mut [Search]) -> Result<()> {
     let mut probes = Vec::new();
     let mut scanning = Vec::new();
     for (asker, search) in searches.iter().enumerate() {
-        let probe_set = plan.probe_set(search.max_distance, rows, sources, || reader.shares(false))?;
+        let probe_set = plan.probe_set(search.max_distance, rows, sources, || reader.load(false))?;
         if !probe_set.add_probes(plan, search.fingerprint, asker, &mut probes) {
             scanning.push(asker);
         }

@@ -53,10 +53,9 @@ impl Snapshot {
     ///
     /// # Cost
     ///
-    /// Up to distance 3, one probe per table and one more than the distance in tables: among `n` evenly spread
-    /// fingerprints a probe meets about `n / 65,536` candidates, and each costs one comparison. Above, one
-    /// comparison for each fingerprint of the database. Each match adds a few look-ups, and the reading of its document if it is
-    /// listed. Memory grows with the limit and with the number of near fingerprints, not with the number of their
+    /// A few range reads in some of the tables, more of them for larger distances; each candidate costs one comparison. Where that
+    /// would be dearer, one comparison for each fingerprint of the database. [`explain`](Self::explain) tells which, and how many.
+    /// Each match adds a look-up, and the reading of its document if it is listed. Memory grows with the limit and with the number of near fingerprints, not with the number of their
     /// documents.
     ///
     /// # References
@@ -64,6 +63,15 @@ impl Snapshot {
     /// Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, section 3.
     pub fn query(&self, query: &Query) -> Result<Matches> {
         query::answer(&self.reader, query)
+    }
+
+    /// Whether any document matches: what [`query`](Self::query) would tell with its total, but it stops at the first that is found.
+    ///
+    /// # Errors
+    ///
+    /// As for [`query`](Self::query).
+    pub fn any_match(&self, query: &Query) -> Result<bool> {
+        query::answer_any(&self.reader, query)
     }
 
     /// Answers many queries, in their order, on all cores; those that have to read every fingerprint do so in

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Plan;
 use super::cost::Load;
-use super::families::plans_for;
+use super::families::all_plans;
 use super::planner::cheapest;
 use crate::fingerprint::Fingerprint;
 
@@ -56,8 +56,8 @@ pub(crate) fn plans_and_estimates(
     prefer: Prefer,
     sample: &[Fingerprint],
 ) -> Vec<(Plan, PlanEstimate)> {
-    let mut all: Vec<(Plan, PlanEstimate)> = plans_for(distance)
-        .into_iter()
+    let mut all: Vec<(Plan, PlanEstimate)> = all_plans()
+        .iter()
         .map(|plan| {
             let load = Load::sampled(documents as f64, plan.tables(), sample);
             let probes = cheapest(plan.tables(), distance, &load);
@@ -72,9 +72,16 @@ pub(crate) fn plans_and_estimates(
                 query: Duration::from_nanos(load.nanos(&probes) as u64),
                 preferred: false,
             };
-            (plan, estimate)
+            (plan.for_another_file(), estimate)
         })
         .collect();
+    // More tables are worth nothing if queries do not become faster.
+    let mut fastest = Duration::from_secs(1 << 30);
+    all.retain(|(_, estimate)| {
+        let faster = estimate.query < fastest.mul_f64(0.98);
+        fastest = fastest.min(estimate.query);
+        faster
+    });
     let rank = |estimate: &PlanEstimate| match prefer {
         Prefer::Space => estimate.document_bytes,
         Prefer::Balance => estimate.document_bytes * estimate.query.as_secs_f64(),
@@ -133,7 +140,7 @@ mod tests {
         };
         assert_eq!(chosen(1_000_000, Prefer::Balance), "4x16");
         assert_eq!(chosen(100_000_000, Prefer::Balance), "6x21");
-        assert_eq!(chosen(100_000_000, Prefer::Space), "4x16");
+        assert_eq!(chosen(100_000_000, Prefer::Space), "2x32");
         assert_ne!(chosen(10_000_000_000, Prefer::Speed), "6x21");
     }
 }

@@ -4,11 +4,20 @@ use super::Table;
 use super::probes::{ProbeSet, Way};
 use crate::fingerprint::Fingerprint;
 
-/// Reading a range costs so many nanoseconds in each source (level or run in memory), candidates apart.
-const RANGE_NANOS: f64 = 90.0;
+// Nanoseconds, measured on a server of 2 cores at 2.6 GHz (docs/benchmarks.md); it is the ratios that count.
+
+/// What a query costs before it has read anything.
+const QUERY_NANOS: f64 = 200.0;
+/// Reading a range in one source (level or run in memory) whose memory the processor has at hand.
+const RANGE_NANOS: f64 = 100.0;
+/// How much more it is where the memory has to be waited for, of which so many bytes are at hand.
+const FAR_RANGE_NANOS: f64 = 300.0;
+const NEAR_BYTES: f64 = 128e6;
+/// How much more it is where the block is not cached, but has to be read from the page cache of the system, and decoded.
+const READ_NANOS: f64 = 5_000.0;
 /// Comparing with a candidate.
-const CANDIDATE_NANOS: f64 = 0.8;
-/// Comparing with a fingerprint in a scan, which has to be read and unpacked too.
+const CANDIDATE_NANOS: f64 = 1.3;
+/// Comparing with a fingerprint in a scan, which has to be read and decoded too.
 const SCANNED_NANOS: f64 = 4.5;
 
 /// What a file holds, as far as the cost of a query depends on it.
@@ -16,17 +25,21 @@ const SCANNED_NANOS: f64 = 4.5;
 pub(crate) struct Load {
     /// How many fingerprints there are.
     pub(crate) rows: f64,
+    /// How many tables hold them.
+    pub(crate) tables: f64,
     /// In how many levels and runs each table is stored.
     pub(crate) sources: f64,
+    /// What share of the blocks fits into the cache, 0 to 1.
+    pub(crate) cached: f64,
     /// For each table, the share of its rows that a prefix of 0 to 64 bits leads to, on average over the prefixes of stored
     /// fingerprints. Empty where fingerprints are taken to be uniform.
     pub(crate) shares: Vec<Vec<f64>>,
 }
 
 impl Load {
-    /// So many uniform fingerprints in one level.
-    pub(crate) fn uniform(rows: f64) -> Self {
-        Self { rows, sources: 1.0, shares: Vec::new() }
+    /// So many uniform fingerprints in one level, cached.
+    pub(crate) fn uniform(rows: f64, tables: &[Table]) -> Self {
+        Self { rows, tables: tables.len() as f64, sources: 1.0, cached: 1.0, shares: Vec::new() }
     }
 
     /// So many fingerprints, spread as those of a sample are; as uniform ones where there is none.
@@ -36,11 +49,11 @@ impl Load {
         } else {
             tables.iter().map(|it| shares_of(it, sample)).collect()
         };
-        Self { shares, ..Self::uniform(rows) }
+        Self { shares, ..Self::uniform(rows, tables) }
     }
 
     fn share(&self, table: usize, prefix_bits: u32) -> f64 {
-        let uniform = || 0.5f64.powi(prefix_bits as i32);
+        let uniform = || 1.0 / (1u128 << prefix_bits) as f64;
         let measured = self.shares.get(table).and_then(|shares| shares.get(prefix_bits as usize));
         measured.copied().unwrap_or_else(uniform)
     }
@@ -55,7 +68,14 @@ impl Load {
         let candidates = self.candidates(way);
         // Whoever reads much of a table will not find it in memory.
         let each = if candidates > self.rows / 16.0 { SCANNED_NANOS } else { CANDIDATE_NANOS };
-        way.ranges() * self.sources * RANGE_NANOS + candidates * each
+        let bytes = self.rows * self.tables * 8.0;
+        let range =
+            RANGE_NANOS + FAR_RANGE_NANOS * bytes / (bytes + NEAR_BYTES) + READ_NANOS * (1.0 - self.cached);
+        way.ranges() * self.sources * range + candidates * each
+    }
+
+    pub(super) fn ways_nanos(&self, ways: &[Way]) -> f64 {
+        QUERY_NANOS + ways.iter().map(|&way| self.way_nanos(way)).sum::<f64>()
     }
 
     /// How many candidates a query meets with a probe set.
@@ -69,8 +89,8 @@ impl Load {
     /// What a query costs with a probe set, in nanoseconds, its matches apart.
     pub(crate) fn nanos(&self, probes: &ProbeSet) -> f64 {
         match probes {
-            ProbeSet::Scan => self.rows * SCANNED_NANOS,
-            ProbeSet::Ways(ways) => ways.iter().map(|&way| self.way_nanos(way)).sum(),
+            ProbeSet::Scan => QUERY_NANOS + self.rows * SCANNED_NANOS,
+            ProbeSet::Ways(ways) => self.ways_nanos(ways),
         }
     }
 }

@@ -3,6 +3,8 @@
 //! All of them keep, in each table, some of the blocks that the 64 bits fall into, such that differences in any k blocks leave
 //! one table's blocks untouched. `covering` proves that of the bits themselves; what is said here is why they exist.
 
+use std::sync::LazyLock;
+
 use super::order::bit_orders;
 use super::permutation::Permutation;
 use super::{Plan, Table};
@@ -13,27 +15,22 @@ pub(super) const MOST_TABLES: usize = 32;
 /// For each table, the blocks it keeps in front; the 64 bits fall into as many blocks as are named.
 type Design = Vec<Vec<usize>>;
 
-/// The plans that are exact at `distance` without flips, from the fewest tables to the most. For distances beyond 7, those
-/// for 7.
-pub(crate) fn plans_for(distance: u32) -> Vec<Plan> {
-    let mut plans: Vec<Plan> = (distance..=distance + 2)
-        .flat_map(|distance| designs_for(distance.clamp(1, 7)))
-        .map(|design| plan_of(&design))
-        .collect();
-    plans.sort_by_key(|plan| (plan.tables().len(), std::cmp::Reverse(plan.least_prefix_bits())));
-    // More tables are worth nothing without longer prefixes.
-    let mut longest = 0;
-    plans.retain(|plan| {
-        let longer = plan.least_prefix_bits() > longest;
-        longest = longest.max(plan.least_prefix_bits());
-        longer
+/// All plans, from the fewest tables to the most; of those with as many tables and as long prefixes, one.
+pub(super) fn all_plans() -> &'static [Plan] {
+    static PLANS: LazyLock<Vec<Plan>> = LazyLock::new(|| {
+        let mut designs: Vec<Design> = (1..=7).flat_map(designs_for).collect();
+        let size =
+            |design: &Design| (design.len(), kept_bits(design).iter().map(|bits| bits.count_ones()).min());
+        designs.sort_by_key(size);
+        designs.dedup_by_key(|design| size(design));
+        designs.iter().map(plan_of).collect()
     });
-    plans
+    &PLANS
 }
 
 /// The plan of a name, as [`Plan`] displays it.
 pub(crate) fn plan_named(name: &str) -> Option<Plan> {
-    (1..=7).flat_map(designs_for).map(|design| plan_of(&design)).find(|plan| plan.to_string() == name)
+    all_plans().iter().find(|plan| plan.to_string() == name).map(Plan::for_another_file)
 }
 
 /// The designs that are exact at just this distance, 1 to 7.
@@ -88,14 +85,17 @@ fn planes() -> Design {
     (1..8).flat_map(|h| [plane(h, 0), plane(h, 1)]).collect()
 }
 
-/// The plan of a design, its blocks as equal as may be.
-fn plan_of(design: &Design) -> Plan {
+/// For each table, the bits it keeps in front; the blocks are as equal as may be.
+fn kept_bits(design: &Design) -> Vec<u64> {
     let blocks = design.iter().flatten().max().map_or(1, |last| last + 1);
     let first_bit = |block: usize| (64 * block).div_ceil(blocks);
     let mask =
         |block: usize| (first_bit(block)..first_bit(block + 1)).fold(0, |mask, bit| mask | 1 << (63 - bit));
-    let kept: Vec<u64> =
-        design.iter().map(|kept| kept.iter().fold(0, |bits, &block| bits | mask(block))).collect();
+    design.iter().map(|kept| kept.iter().fold(0, |bits, &block| bits | mask(block))).collect()
+}
+
+fn plan_of(design: &Design) -> Plan {
+    let kept = kept_bits(design);
     let tables = bit_orders(&kept).into_iter().zip(&kept).map(|(positions, kept)| Table {
         permutation: Permutation::new(positions).expect("an order of all bits is a permutation"),
         prefix_bits: kept.count_ones(),
@@ -142,13 +142,17 @@ mod tests {
     }
 
     #[test]
-    fn plans_for_a_distance_get_longer_prefixes_for_more_tables() {
-        let names: Vec<String> = plans_for(3).iter().map(Plan::to_string).collect();
-        assert_eq!(names, ["4x16", "6x21", "10x25", "11x28", "14x32"]);
-        for distance in [0, 1, 2, 4, 5, 6, 7, 8, 20, 64] {
-            let plans = plans_for(distance);
-            assert!(!plans.is_empty());
-            assert!(plans.is_sorted_by_key(|plan| plan.tables().len()));
+    fn every_plan_has_a_name_of_its_own() {
+        let plans = all_plans();
+        let names: Vec<String> = plans.iter().map(Plan::to_string).collect();
+        for name in ["2x32", "4x16", "6x21", "10x25", "11x28", "14x32", "8x8"] {
+            assert_eq!(names.iter().filter(|it| *it == name).count(), 1, "{name} in {names:?}");
+        }
+        for (plan, name) in plans.iter().zip(&names) {
+            let named = plan_named(name).expect(name);
+            for (table, of_name) in plan.tables().iter().zip(named.tables()) {
+                assert_eq!(table.permutation.positions(), of_name.permutation.positions(), "{name}");
+            }
         }
         assert!(plan_named("5x99").is_none());
     }

@@ -23,7 +23,7 @@ pub(crate) use probes::{Probe, ProbeSet, Way};
 
 use crate::error::Result;
 
-/// The permuted tables of a file, fixed at its creation.
+/// The permuted tables of a file, fixed at its creation. A clone knows what was found for the same file.
 #[derive(Clone)]
 pub(crate) struct Plan {
     tables: Vec<Table>,
@@ -57,6 +57,11 @@ impl Plan {
         possible.then(|| Self { tables, found: Arc::default() })
     }
 
+    /// The same tables for another file.
+    fn for_another_file(&self) -> Self {
+        Self { tables: self.tables.clone(), found: Arc::default() }
+    }
+
     /// The tables, in the order of their numbers.
     pub(crate) fn tables(&self) -> &[Table] {
         &self.tables
@@ -75,8 +80,7 @@ impl Plan {
         covering::radius(&reaches).unwrap_or(0)
     }
 
-    /// The cheapest probe set for a distance in a file of so many fingerprints, each looked for in so many sources. `shares` is what the
-    /// file says of its skew, as [`Load::shares`].
+    /// The cheapest probe set for a distance in a file of so many fingerprints, each looked for in so many sources; `load` tells the rest.
     ///
     /// # Cost
     ///
@@ -86,7 +90,7 @@ impl Plan {
         distance: u32,
         rows: u64,
         sources: usize,
-        shares: impl FnOnce() -> Result<Vec<Vec<f64>>>,
+        load: impl FnOnce() -> Result<Load>,
     ) -> Result<Arc<ProbeSet>> {
         let size = Size {
             rows: rows.next_power_of_two().trailing_zeros(),
@@ -96,8 +100,7 @@ impl Plan {
         if let Some(probe_set) = known(&self.found.read().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(probe_set);
         }
-        let load = Load { rows: rows as f64, sources: sources as f64, shares: shares()? };
-        let probe_set = Arc::new(planner::cheapest(&self.tables, distance, &load));
+        let probe_set = Arc::new(planner::cheapest(&self.tables, distance, &load()?));
         let mut found = self.found.write().unwrap_or_else(PoisonError::into_inner);
         found.insert((distance, size), probe_set.clone());
         Ok(probe_set)

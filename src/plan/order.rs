@@ -14,7 +14,7 @@ use super::choices;
 const PARTS: [usize; 7] = [4, 3, 2, 5, 6, 8, 7];
 
 /// How many choices of tables are tried for each number of parts.
-const MOST_CHOICES: usize = 3000;
+const MOST_CHOICES: usize = 100;
 
 /// Orders of the bits, as positions counted from the most significant bit, in which each table begins with the bits `kept` for it.
 pub(super) fn bit_orders(kept: &[u64]) -> Vec<[u8; 64]> {

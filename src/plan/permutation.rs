@@ -1,6 +1,8 @@
 //! One permuted table's view of fingerprints: the permutation, the permuted value, the range a probe reads,
 //! and the candidate that comes back.
 
+use std::sync::OnceLock;
+
 use super::near;
 use crate::fingerprint::Fingerprint;
 
@@ -29,8 +31,9 @@ impl Permuted {
 pub(crate) struct Permutation {
     /// Which position of the fingerprint stands at each position of the permuted value: each of 0..64 once.
     positions: [u8; 64],
-    forward: Spread,
-    backward: Spread,
+    /// Made when they are first needed: most plans are only considered.
+    forward: OnceLock<Spread>,
+    backward: OnceLock<Spread>,
 }
 
 /// Where each value of each of the eight bytes of a word goes: a permutation is eight look-ups and seven ORs.
@@ -39,15 +42,8 @@ type Spread = Box<[[u64; 256]; 8]>;
 impl Permutation {
     /// The permutation with these positions, or `None` where they are not a permutation of 0..64.
     pub(crate) fn new(positions: [u8; 64]) -> Option<Self> {
-        let mut inverse = [u8::MAX; 64];
-        for (to, &from) in positions.iter().enumerate() {
-            let place = inverse.get_mut(usize::from(from))?;
-            if *place != u8::MAX {
-                return None;
-            }
-            *place = to as u8;
-        }
-        Some(Self { positions, forward: spread(&inverse), backward: spread(&positions) })
+        let is_order = inverse(&positions).is_some();
+        is_order.then(|| Self { positions, forward: OnceLock::new(), backward: OnceLock::new() })
     }
 
     /// The positions, as they are stored.
@@ -57,18 +53,30 @@ impl Permutation {
 
     /// The fingerprint in the order of this table.
     pub(crate) fn apply(&self, fingerprint: Fingerprint) -> Permuted {
-        Permuted(look_up(&self.forward, fingerprint.bits()))
+        let forward =
+            self.forward.get_or_init(|| spread(&inverse(&self.positions).unwrap_or(self.positions)));
+        Permuted(look_up(forward, fingerprint.bits()))
     }
 
     /// The fingerprint that [`apply`](Self::apply) made `permuted` from.
     pub(crate) fn invert(&self, permuted: Permuted) -> Fingerprint {
-        Fingerprint::from_bits(look_up(&self.backward, permuted.0))
+        let backward = self.backward.get_or_init(|| spread(&self.positions));
+        Fingerprint::from_bits(look_up(backward, permuted.0))
     }
 
     /// Which bits of a fingerprint stand in the leading `prefix_bits` bits of its permuted value.
     pub(crate) fn prefix_mask(&self, prefix_bits: u32) -> u64 {
         self.positions[..prefix_bits as usize].iter().fold(0, |mask, &from| mask | (1 << (63 - from)))
     }
+}
+
+/// Where each position stands; `None` if one stands nowhere.
+fn inverse(positions: &[u8; 64]) -> Option<[u8; 64]> {
+    let mut inverse = [u8::MAX; 64];
+    for (to, &from) in positions.iter().enumerate() {
+        *inverse.get_mut(usize::from(from))? = to as u8;
+    }
+    inverse.iter().all(|&to| to != u8::MAX).then_some(inverse)
 }
 
 /// The look-up tables of the bit order in which position `from` moves to `targets[from]`.

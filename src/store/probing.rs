@@ -73,8 +73,9 @@ struct Part<'a> {
     /// Where the block is cached.
     place: Option<usize>,
     rows: Rows<'a>,
-    /// Where the range may begin.
+    /// Where the range may begin and end.
     guess: usize,
+    guess_end: usize,
 }
 
 enum Rows<'a> {
@@ -107,7 +108,15 @@ impl<'a> Hand<'a> {
             let Range { probe, level, chunk } = range;
             let (mut place, mut low) = level.place_in(chunk, probe.first);
             while let Some(entry) = level.entry(place) {
-                self.parts.push(Part { probe, low, entry, place: None, rows: Rows::Unread, guess: 0 });
+                self.parts.push(Part {
+                    probe,
+                    low,
+                    entry,
+                    place: None,
+                    rows: Rows::Unread,
+                    guess: 0,
+                    guess_end: 0,
+                });
                 if self.parts.len() == TOGETHER {
                     self.read_parts(each)?;
                 }
@@ -144,17 +153,19 @@ impl<'a> Hand<'a> {
             };
         }
         for part in &mut self.parts {
-            part.guess = guess(part.entry.puts.into(), part.low, part.entry.high, part.probe.first);
+            let guess = |row| guess(part.entry.puts.into(), part.low, part.entry.high, row);
+            (part.guess, part.guess_end) = (guess(part.probe.first), guess(part.probe.last));
         }
-        // The guess is right up to a few lines of memory.
-        const LINES: usize = 5;
+        // A guess is right up to a few lines of memory. What lies far behind it the processor fetches by itself, as it goes through.
         const ROWS_OF_A_LINE: usize = 8;
+        const MOST_ROWS: usize = 256 * ROWS_OF_A_LINE;
         let mut near = 0;
         for part in &self.parts {
-            let (puts, first) = (part.puts(), part.guess.saturating_sub(LINES / 2 * ROWS_OF_A_LINE));
-            for line in 0..LINES {
-                near |= puts.get(first + line * ROWS_OF_A_LINE).copied().unwrap_or(0);
-            }
+            let (from, to) =
+                (part.guess.saturating_sub(2 * ROWS_OF_A_LINE), part.guess_end + 2 * ROWS_OF_A_LINE);
+            let rows = part.puts().get(from..).unwrap_or(&[]);
+            let rows = &rows[..rows.len().min(to - from).min(MOST_ROWS)];
+            near |= rows.iter().step_by(ROWS_OF_A_LINE).fold(0, |all, row| all | row);
         }
         std::hint::black_box(near);
         for part in &self.parts {

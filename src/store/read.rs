@@ -27,7 +27,7 @@ use super::{DocumentNumber, ScopeNumber, Sizes};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
-use crate::plan::{Candidates, Probe};
+use crate::plan::{Candidates, Load, Probe};
 
 /// What is committed at one moment.
 pub(crate) struct View {
@@ -170,12 +170,15 @@ pub(crate) trait Read: Sync {
         permuted(self, 0).sources()
     }
 
-    /// For each table, what share of its rows begins as a stored row does, by the number of bits from 0 to 64; empty where nothing is known.
-    /// With `read`, blocks are read to measure what the directory does not tell.
-    fn shares(&self, read: bool) -> Result<Vec<Vec<f64>>> {
-        (0..self.settings().plan.tables().len())
-            .map(|table| skew::shares(&permuted(self, table), read))
-            .collect()
+    /// What the cost of a query depends on. With `read`, blocks are read to measure of the skew what the directory does not tell.
+    fn load(&self, read: bool) -> Result<Load> {
+        let tables = self.settings().plan.tables().len();
+        let rows = self.fingerprints() as f64;
+        let shares =
+            (0..tables).map(|table| skew::shares(&permuted(self, table), read)).collect::<Result<_>>()?;
+        let cache = self.view().blocks().cache.capacity() as f64;
+        let cached = (cache / (rows * 8.0 * tables as f64)).min(1.0);
+        Ok(Load { rows, tables: tables as f64, sources: self.sources() as f64, cached, shares })
     }
 
     /// Calls `each` with each scope and how many documents of a fingerprint it lists; and, if they are few, their numbers.

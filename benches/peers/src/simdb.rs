@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 use serde_json::{Value, json};
-use simdb::{CreateOptions, Database, Document, Fingerprint, OpenOptions, Query, Scheme, Snapshot};
+use simdb::{CreateOptions, Database, Document, Fingerprint, OpenOptions, Prefer, Query, Scheme, Snapshot};
 
 use crate::measure::{self, Inserted, Peer, Result, Task};
 
@@ -13,6 +13,9 @@ pub(crate) struct Options {
     /// How much memory what is read of the file may take: enough for all of it, as with the peers in memory
     #[arg(long, default_value_t = 8 << 30)]
     cache_bytes: usize,
+    /// The tables; without a name, those that make queries fastest
+    #[arg(long)]
+    plan: Option<String>,
 }
 
 impl Peer for Snapshot {
@@ -24,7 +27,15 @@ impl Peer for Snapshot {
 
 pub(crate) fn run(options: &Options, task: &Task) -> Result<Value> {
     let path = task.directory.join("peer.simdb");
-    let create_options = CreateOptions::new().scheme(Scheme::External).cache_bytes(options.cache_bytes);
+    let documents = std::fs::metadata(&task.fingerprints)?.len() / 8;
+    let mut create_options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .cache_bytes(options.cache_bytes)
+        .expected_documents(documents)
+        .prefer(Prefer::Speed);
+    if let Some(plan) = &options.plan {
+        create_options = create_options.plan(plan);
+    }
     let database = Database::create(&path, &create_options)?;
     let inserted = task.insert(|first, fingerprints| {
         let mut txn = database.begin_write()?;
