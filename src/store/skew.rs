@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn squares_are_added_up_for_every_length_of_prefix() {
-        let rows: Vec<u64> = (0..1000u64).map(|i| i * i * i % 977).map(|it| it << 54 | it % 5).collect();
+        let rows: Vec<u64> = (0..1000u64).map(|i| i * i * i % 977).map(|it| (it << 54) | (it % 5)).collect();
         let mut sorted = rows.clone();
         sorted.sort_unstable();
         let sums = sums_of_squares(sorted.iter().map(|&row| (row, 0.5)));
