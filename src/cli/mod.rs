@@ -101,7 +101,7 @@ impl From<Answer> for ExitCode {
     }
 }
 
-type Failure = Box<dyn std::error::Error>;
+type Failure = Box<dyn std::error::Error + Send + Sync>;
 type Run = Result<Answer, Failure>;
 
 pub(crate) fn run(cli: &Cli) -> Run {

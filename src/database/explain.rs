@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::query::Query;
+use super::query::{Query, probe_set};
 use crate::error::Result;
 use crate::plan::ProbeSet;
 use crate::store::Read;
@@ -59,14 +59,13 @@ pub(super) fn explain(reader: &impl Read, query: &Query, total: u64) -> Result<E
     let settings = reader.settings();
     let plan = &settings.plan;
     let max_distance = query.distance_or(settings.max_distance);
-    let (rows, sources) = (reader.fingerprints(), reader.sources());
-    let set = plan.probe_set(max_distance, rows, sources, || reader.load(false))?;
+    let set = probe_set(reader, max_distance)?;
     let load = reader.load(true)?;
     let mut explanation = Explanation {
         plan: plan.to_string(),
         max_distance,
         probes: Vec::new(),
-        sources,
+        sources: reader.sources(),
         candidates_expected: load.all_candidates(&set),
         candidates: 0,
         blocks: 0,

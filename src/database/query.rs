@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
-use crate::plan::Near;
+use crate::plan::{Near, Probe, ProbeSet};
 use crate::store::{DocumentNumber, Posted, Read, ScopeNumber};
 
 /// A question: which documents are near this fingerprint?
@@ -159,32 +160,20 @@ pub(super) fn answer(reader: &impl Read, query: &Query) -> Result<Matches> {
 
 /// Whether any document matches.
 pub(super) fn answer_any(reader: &impl Read, query: &Query) -> Result<bool> {
-    let mut search =
-        Search::new(reader, query.fingerprint, &Filter { limit: 1, ..query.filter.clone() }, None)?;
-    let plan = &reader.settings().plan;
-    let probe_set =
-        plan.probe_set(search.max_distance, reader.fingerprints(), reader.sources(), || reader.load(false))?;
+    let filter = Filter { limit: 1, ..query.filter.clone() };
+    let mut search = Search::new(reader, query.fingerprint, &filter, None)?;
     let mut probes = Vec::new();
     // Which documents are recent enough is not known before they are read.
-    if search.since.is_some() || !probe_set.add_probes(plan, search.fingerprint, 0, &mut probes) {
-        return Ok(answer(reader, &Query { filter: Filter { limit: 1, ..query.filter.clone() }, ..*query })?
-            .total()
-            > 0);
+    let stops_early = search.since.is_none() && search.add_probes(reader, 0, &mut probes)?;
+    if !stops_early {
+        find(reader, std::slice::from_mut(&mut search))?;
+        return Ok(search.matches(reader)?.total() > 0);
     }
     // What is near is found by several tables mostly, so that half of them will do; those are read together.
     for probes in probes.chunks(probes.len().div_ceil(2)) {
-        let mut near = Vec::new();
-        reader.candidates(probes, |probe, candidates| {
-            let permutation = &plan.tables()[probe.table].permutation;
-            candidates.each_near(probe.query, search.max_distance, permutation, |it| near.push(it));
-        })?;
-        near.sort_unstable();
-        near.dedup();
-        for near in near {
-            search.add_near(reader, near)?;
-            if search.total > 0 {
-                return Ok(true);
-            }
+        add_probed(reader, std::slice::from_mut(&mut search), probes)?;
+        if search.total > 0 {
+            return Ok(true);
         }
     }
     Ok(false)
@@ -198,15 +187,18 @@ pub(super) fn answer_all(reader: &impl Read, queries: &[Query]) -> Result<Vec<Ma
     searches.into_iter().map(|search| search.matches(reader)).collect()
 }
 
+/// The cheapest probes that answer a distance exactly.
+pub(super) fn probe_set(reader: &impl Read, max_distance: u32) -> Result<Arc<ProbeSet>> {
+    let plan = &reader.settings().plan;
+    plan.probe_set(max_distance, reader.fingerprints(), reader.sources(), || reader.load(false))
+}
+
 /// Finds what is near for each search: by probes, and for those that have to scan in one pass for all.
 fn find(reader: &impl Read, searches: &mut [Search]) -> Result<()> {
-    let plan = &reader.settings().plan;
-    let (rows, sources) = (reader.fingerprints(), reader.sources());
     let mut probes = Vec::new();
     let mut scanning = Vec::new();
     for (asker, search) in searches.iter().enumerate() {
-        let probe_set = plan.probe_set(search.max_distance, rows, sources, || reader.load(false))?;
-        if !probe_set.add_probes(plan, search.fingerprint, asker, &mut probes) {
+        if !search.add_probes(reader, asker, &mut probes)? {
             scanning.push(asker);
         }
     }
@@ -214,17 +206,12 @@ fn find(reader: &impl Read, searches: &mut [Search]) -> Result<()> {
     if searches.len() > 1 {
         probes.sort_unstable_by_key(|probe| (probe.table, probe.first));
     }
-    let mut near = Vec::new();
-    reader.candidates(&probes, |probe, candidates| {
-        let permutation = &plan.tables()[probe.table].permutation;
-        let max_distance = searches[probe.asker].max_distance;
-        candidates.each_near(probe.query, max_distance, permutation, |it| near.push((probe.asker, it)));
-    })?;
-    add_all(reader, searches, &mut near)?;
+    add_probed(reader, searches, &probes)?;
     if scanning.is_empty() {
         return Ok(());
     }
-    let permutation = &plan.tables()[0].permutation;
+    let permutation = &reader.settings().plan.tables()[0].permutation;
+    let mut near = Vec::new();
     reader.scan(|candidates| {
         for &asker in &scanning {
             let query = permutation.apply(searches[asker].fingerprint);
@@ -234,6 +221,18 @@ fn find(reader: &impl Read, searches: &mut [Search]) -> Result<()> {
         add_all(reader, searches, &mut near)
     })?;
     Ok(())
+}
+
+/// Gives each search what is near among the candidates of its probes.
+fn add_probed(reader: &impl Read, searches: &mut [Search], probes: &[Probe]) -> Result<()> {
+    let tables = reader.settings().plan.tables();
+    let mut near = Vec::new();
+    reader.candidates(probes, |probe, candidates| {
+        let max_distance = searches[probe.asker].max_distance;
+        let permutation = &tables[probe.table].permutation;
+        candidates.each_near(probe.query, max_distance, permutation, |it| near.push((probe.asker, it)));
+    })?;
+    add_all(reader, searches, &mut near)
 }
 
 /// Gives near fingerprints to the searches that they are near to, and leaves none.
@@ -324,6 +323,12 @@ impl Search {
             kept: 0,
             total: 0,
         })
+    }
+
+    /// Adds the probes of the search to others, if it is not to scan.
+    fn add_probes(&self, reader: &impl Read, asker: usize, probes: &mut Vec<Probe>) -> Result<bool> {
+        let probe_set = probe_set(reader, self.max_distance)?;
+        Ok(probe_set.add_probes(&reader.settings().plan, self.fingerprint, asker, probes))
     }
 
     /// Takes in a near fingerprint; one whose documents are all deleted has none.

@@ -217,7 +217,8 @@ pub struct Statistics {
     pub plan: String,
     /// The distance at which queries match that name none.
     pub max_distance: u32,
-    /// The largest distance that is answered by probing tables; beyond it a query reads every fingerprint.
+    /// The largest distance that one range read of each table answers; larger ones take more ranges, or compare with every
+    /// fingerprint where that is cheaper.
     pub probed_distance: u32,
     /// When the database was created, in Unix seconds.
     pub created: i64,

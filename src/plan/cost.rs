@@ -4,7 +4,7 @@ use super::Table;
 use super::probes::{ProbeSet, Way};
 use crate::fingerprint::Fingerprint;
 
-// Nanoseconds, measured on a server of 2 cores at 2.6 GHz (docs/benchmarks.md); it is the ratios that count.
+// Nanoseconds, measured on the machine of docs/benchmarks.md; it is the ratios that count.
 
 /// What a query costs before it has read anything.
 const QUERY_NANOS: f64 = 200.0;

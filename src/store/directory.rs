@@ -24,6 +24,9 @@ pub(super) struct Entry<R> {
     pub(super) marks: u16,
 }
 
+/// Blocks are numbered from 1 on, one after the other, so that no file reaches this.
+pub(super) const MAX_BLOCK_NUMBER: u64 = (1 << 62) - 1;
+
 /// An entry with the filter of its block, which has no lines in sets without filters.
 pub(super) type Filtered<'a, R> = (Entry<R>, &'a [Line]);
 
@@ -82,6 +85,10 @@ impl<R: Row> Chunk<R> {
                 puts: u16::from_le_bytes(fields.take()?),
                 marks: u16::from_le_bytes(fields.take()?),
             };
+            // The cache tells blocks by a bit less than 64.
+            if entry.id > MAX_BLOCK_NUMBER {
+                return Err("a block has an impossible number");
+            }
             let [filter_lines] = fields.take()?;
             lines.extend(filter::decode(fields.take_slice(usize::from(filter_lines) * LINE_BYTES)?));
             counts.push(u16::from(filter_lines));
@@ -251,6 +258,11 @@ mod tests {
         assert!(Chunk::<u64>::decode((1, key.1 + 1), &bytes).is_err());
         assert!(Chunk::<u64>::decode(key, &bytes[..100]).is_err());
         assert!(Chunk::<u128>::decode(key, &bytes).is_err());
+        let numbered = |id| Chunk::new(1, &[(Entry { id, ..entry(1) }, &[][..])]);
+        let (_, key, bytes) = numbered(MAX_BLOCK_NUMBER);
+        assert!(Chunk::<u64>::decode(key, &bytes).is_ok());
+        let (_, key, bytes) = numbered(MAX_BLOCK_NUMBER + 1);
+        assert!(Chunk::<u64>::decode(key, &bytes).is_err());
         Ok(())
     }
 

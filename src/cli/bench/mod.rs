@@ -1,16 +1,17 @@
 //! `simdb bench`: inserts, queries, deletes and reopens generated documents, asserts the answers, and tells the times.
 
+mod asking;
+mod changing;
 mod collection;
 
-use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
-use simdb::{CreateOptions, Database, Document, Fingerprint, OpenOptions, Query, Scheme, Snapshot};
+use simdb::{CreateOptions, Database, OpenOptions, Scheme};
 
-use super::output::{Output, complain};
+use super::output::Output;
 use super::{Answer, Failure, Run};
 use collection::{Collection, Spread};
 
@@ -28,9 +29,13 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
     near_duplicates: f64,
 
-    /// The distance at which queries match
+    /// The distance the database is made for
     #[arg(long, value_name = "K", default_value_t = 3, value_parser = super::max_distance_parser())]
     max_distance: u32,
+
+    /// The distances that are asked for, one after the other [default: that of the database]
+    #[arg(long, value_name = "K", value_delimiter = ',', value_parser = super::max_distance_parser())]
+    query_distance: Vec<u32>,
 
     /// The tables, by name [default: those chosen for as many documents]
     #[arg(long, value_name = "NAME")]
@@ -40,9 +45,13 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     batch: u64,
 
-    /// How many queries are timed
+    /// How many queries are timed; fewer where they take more than 20 seconds
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     queries: u64,
+
+    /// How many threads ask, in the phases that ask one query after the other
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    threads: u64,
 
     /// What to measure, in this order
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PHASES",
@@ -79,10 +88,18 @@ enum Phase {
     Insert,
     /// Insert a thousand more, each in a commit of its own
     Commit,
-    /// Ask one query after the other
+    /// Ask one query after the other for the number of its matches
     Query,
-    /// Ask all queries at once
+    /// Ask for the ten nearest documents
+    List,
+    /// Ask whether there is any match
+    Any,
+    /// Ask all queries at once, for the number of their matches, on all cores
     Batch,
+    /// Ask as `query` does while another thread inserts documents in durable commits
+    Beside,
+    /// Ask as `query` does just after opening, when nothing of the file is in memory (Linux only)
+    Cold,
     /// Delete a tenth of the documents, in durable commits
     Delete,
     /// Put another document in the place of each, with another fingerprint, in durable commits
@@ -99,16 +116,16 @@ enum Phase {
 struct Bench<'a> {
     arguments: &'a Arguments,
     collection: Collection,
-    database: Database,
+    /// Where the database is.
+    path: PathBuf,
+    /// Closed now and then.
+    database: Option<Database>,
     /// The documents are those below this number; of these, after the deletion, every tenth is gone.
     inserted: u64,
     deleted: bool,
     /// How many times all documents were replaced.
     replaced: u64,
 }
-
-/// Every document whose number leaves this remainder by ten is deleted.
-const DELETED: u64 = 3;
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
     let folder = tempfile::Builder::new().prefix("simdb-bench-").tempdir_in(&arguments.directory)?;
@@ -117,21 +134,24 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
     let mut bench = Bench {
         arguments,
         collection: arguments.collection(0),
-        database: Database::create(&path, &options)?,
+        database: Some(Database::create(&path, &options)?),
+        path,
         inserted: 0,
         deleted: false,
         replaced: 0,
     };
     for &phase in &arguments.phases {
         let name = phase.to_possible_value().map_or_else(String::new, |it| it.get_name().to_owned());
-        let mut row = Map::new();
-        row.insert("phase".to_owned(), name.into());
-        let begun = Instant::now();
-        bench = bench.measure(phase, &path, &mut row)?;
-        row.insert("seconds_in_all".to_owned(), rounded(begun.elapsed().as_secs_f64()));
-        bench.add_sizes(&mut row)?;
-        print(output, &row);
-        output.flush()?;
+        for distance in arguments.distances(phase) {
+            let mut row = Map::new();
+            row.insert("phase".to_owned(), name.as_str().into());
+            let begun = Instant::now();
+            bench.measure(phase, distance, &mut row)?;
+            row.insert("seconds_in_all".to_owned(), rounded(begun.elapsed().as_secs_f64()));
+            bench.add_sizes(&mut row)?;
+            print(output, &row);
+            output.flush()?;
+        }
     }
     Ok(Answer::Yes)
 }
@@ -159,6 +179,16 @@ impl Arguments {
         }
     }
 
+    /// The distances at which a phase asks; a single one where it does not ask.
+    fn distances(&self, phase: Phase) -> Vec<u32> {
+        use Phase::{Any, Batch, Beside, Cold, List, Query};
+        let asks = matches!(phase, Query | List | Any | Batch | Beside | Cold);
+        if asks && !self.query_distance.is_empty() {
+            return self.query_distance.clone();
+        }
+        vec![self.max_distance]
+    }
+
     /// The documents after so many replacements.
     fn collection(&self, replaced: u64) -> Collection {
         let spread = match self.data {
@@ -170,219 +200,54 @@ impl Arguments {
 }
 
 impl Bench<'_> {
-    fn measure(mut self, phase: Phase, path: &Path, row: &mut Map<String, Value>) -> Result<Self, Failure> {
+    fn measure(&mut self, phase: Phase, distance: u32, row: &mut Map<String, Value>) -> Result<(), Failure> {
         match phase {
-            Phase::Build => {
-                let Self { arguments, collection, database, .. } = self;
-                drop(database);
-                std::fs::remove_file(path)?;
-                let documents = (0..arguments.documents).map(|number| {
-                    let document = Document::new(key(number), collection.fingerprint(number));
-                    Ok(document.with_seen(1_700_000_000))
-                });
-                let options = arguments.create_options();
-                let begun = Instant::now();
-                let database = Database::build(path, &options, documents, arguments.cache)?;
-                let seconds = begun.elapsed().as_secs_f64();
-                row.insert("seconds".to_owned(), rounded(seconds));
-                row.insert("per_second".to_owned(), rounded(arguments.documents as f64 / seconds));
-                let inserted = arguments.documents;
-                self = Self { arguments, collection, database, inserted, deleted: false, replaced: 0 };
-            }
+            Phase::Build => self.build(row)?,
             Phase::Insert => self.insert(self.arguments.documents, self.arguments.batch, row)?,
             Phase::Commit => self.insert(1000, 1, row)?,
             Phase::Replace => self.replace(row)?,
-            Phase::Query => self.query(row)?,
-            Phase::Batch => self.batch(row)?,
+            Phase::Query => self.query(distance, row)?,
+            Phase::List => self.list(distance, row)?,
+            Phase::Any => self.any(distance, row)?,
+            Phase::Batch => self.batch(distance, row)?,
+            Phase::Beside => self.beside(distance, row)?,
+            Phase::Cold => self.cold(distance, row)?,
             Phase::Delete => self.delete(row)?,
             Phase::Settle => {
-                self.database.settle()?;
+                self.database()?.settle()?;
                 // Merges that wait for a pause begin after a second without commits.
                 std::thread::sleep(Duration::from_secs(2));
-                self.database.settle()?;
+                self.database()?.settle()?;
             }
             Phase::Compact => {
                 let begun = Instant::now();
-                self.database.compact(|_, _| {})?;
+                self.database()?.compact(|_, _| {})?;
                 row.insert("seconds".to_owned(), rounded(begun.elapsed().as_secs_f64()));
             }
             Phase::Reopen => {
-                let Self { arguments, collection, database, inserted, deleted, replaced } = self;
                 let begun = Instant::now();
-                drop(database);
+                self.database = None;
                 row.insert("close_seconds".to_owned(), rounded(begun.elapsed().as_secs_f64()));
                 let begun = Instant::now();
-                let database = Database::open(path, &OpenOptions::new().cache_bytes(arguments.cache))?;
+                self.open()?;
                 row.insert("open_seconds".to_owned(), rounded(begun.elapsed().as_secs_f64()));
-                self = Self { arguments, collection, database, inserted, deleted, replaced };
-            }
-        }
-        Ok(self)
-    }
-
-    fn insert(&mut self, documents: u64, batch: u64, row: &mut Map<String, Value>) -> Result<(), Failure> {
-        let end = self.inserted + documents;
-        self.put(self.inserted..end, batch, row)?;
-        self.inserted = end;
-        self.assert_stored()
-    }
-
-    fn replace(&mut self, row: &mut Map<String, Value>) -> Result<(), Failure> {
-        self.replaced += 1;
-        self.collection = self.arguments.collection(self.replaced);
-        self.put(0..self.inserted, self.arguments.batch, row)?;
-        self.deleted = false;
-        self.assert_stored()
-    }
-
-    /// Inserts documents, so many a commit; those that are there already are replaced.
-    fn put(&self, numbers: Range<u64>, batch: u64, row: &mut Map<String, Value>) -> Result<(), Failure> {
-        let documents = numbers.end - numbers.start;
-        let mut commits = Vec::new();
-        let begun = Instant::now();
-        let mut told = begun;
-        let mut next = numbers.start;
-        while next < numbers.end {
-            let mut txn = self.database.begin_write()?;
-            let end = numbers.end.min(next + batch);
-            for number in next..end {
-                let document = Document::new(key(number), self.collection.fingerprint(number));
-                let replaced = txn.insert(&document.with_seen(1_700_000_000))?;
-                if replaced.is_some() != self.is_live(number) {
-                    return Err(format!("the key of document {number} was there, or was not").into());
-                }
-            }
-            let committing = Instant::now();
-            txn.commit()?;
-            commits.push(committing.elapsed());
-            next = end;
-            if told.elapsed() > Duration::from_secs(10) {
-                told = Instant::now();
-                let put = next - numbers.start;
-                let rate = put as f64 / begun.elapsed().as_secs_f64();
-                complain(&format!("{put} documents inserted, {rate:.0} per second"));
-            }
-        }
-        let seconds = begun.elapsed().as_secs_f64();
-        row.insert("documents".to_owned(), documents.into());
-        row.insert("seconds".to_owned(), rounded(seconds));
-        row.insert("per_second".to_owned(), rounded(documents as f64 / seconds));
-        add_times(row, "commit", commits, 1e3, "ms");
-        Ok(())
-    }
-
-    fn assert_stored(&self) -> Result<(), Failure> {
-        let stored = self.database.snapshot()?.stats()?.documents;
-        if stored == self.live() { Ok(()) } else { Err(format!("{stored} documents are stored").into()) }
-    }
-
-    fn live(&self) -> u64 {
-        let gone = |below: u64| below / 10 + u64::from(below % 10 > DELETED);
-        self.inserted - if self.deleted { gone(self.arguments.documents.min(self.inserted)) } else { 0 }
-    }
-
-    fn is_live(&self, number: u64) -> bool {
-        number < self.inserted
-            && !(self.deleted && number % 10 == DELETED && number < self.arguments.documents)
-    }
-
-    /// Half of the queries are near a stored document, the others anywhere.
-    fn queries(&self) -> Vec<(Query, Option<u64>)> {
-        let query = |number: u64| {
-            let (fingerprint, near) = self.collection.query(number, self.inserted);
-            let near = near.filter(|&near| {
-                let distance = self.collection.fingerprint(near).distance(fingerprint);
-                self.is_live(near) && distance <= self.arguments.max_distance
-            });
-            let query = Query::new(fingerprint).max_distance(self.arguments.max_distance).limit(usize::MAX);
-            (query, near)
-        };
-        (0..self.arguments.queries).map(query).collect()
-    }
-
-    fn query(&self, row: &mut Map<String, Value>) -> Result<(), Failure> {
-        let queries = self.queries();
-        let snapshot = self.database.snapshot()?;
-        self.assert_answers(&snapshot, &queries)?;
-        let mut times = Vec::with_capacity(queries.len());
-        let mut matches = 0;
-        for (query, _) in &queries {
-            let query = query.clone().limit(0);
-            let begun = Instant::now();
-            matches += snapshot.query(&query)?.total();
-            times.push(begun.elapsed());
-        }
-        row.insert("queries".to_owned(), queries.len().into());
-        row.insert("matches".to_owned(), matches.into());
-        add_times(row, "query", times, 1e6, "us");
-        Ok(())
-    }
-
-    /// That planted matches are found; and for a few queries, that a scan of the whole collection finds the same.
-    fn assert_answers(&self, snapshot: &Snapshot, queries: &[(Query, Option<u64>)]) -> Result<(), Failure> {
-        for (query, near) in queries {
-            let found = snapshot.query(query)?;
-            let is_found = |near: u64| found.iter().any(|it| it.document.key() == key(near));
-            if near.is_some_and(|near| !is_found(near)) {
-                return Err(format!("a match of {} was missed", query.fingerprint()).into());
-            }
-        }
-        let sample: Vec<Fingerprint> =
-            queries.iter().take(16).map(|(query, _)| query.fingerprint()).collect();
-        let mut totals = vec![0; sample.len()];
-        for number in (0..self.inserted).filter(|&number| self.is_live(number)) {
-            let fingerprint = self.collection.fingerprint(number);
-            for (total, query) in totals.iter_mut().zip(&sample) {
-                *total += u64::from(fingerprint.distance(*query) <= self.arguments.max_distance);
-            }
-        }
-        for ((query, _), total) in queries.iter().zip(totals) {
-            let found = snapshot.query(&query.clone().limit(0))?.total();
-            if found != total {
-                return Err(format!("{}: {found} matches, by a scan {total}", query.fingerprint()).into());
             }
         }
         Ok(())
     }
 
-    fn batch(&self, row: &mut Map<String, Value>) -> Result<(), Failure> {
-        let queries: Vec<Query> = self.queries().into_iter().map(|(query, _)| query.limit(0)).collect();
-        let snapshot = self.database.snapshot()?;
-        let begun = Instant::now();
-        let matches: u64 = snapshot.query_batch(&queries)?.iter().map(simdb::Matches::total).sum();
-        let seconds = begun.elapsed().as_secs_f64();
-        row.insert("queries".to_owned(), queries.len().into());
-        row.insert("matches".to_owned(), matches.into());
-        row.insert("us_per_query".to_owned(), rounded(seconds * 1e6 / queries.len().max(1) as f64));
-        Ok(())
+    fn database(&self) -> Result<&Database, Failure> {
+        self.database.as_ref().ok_or_else(|| "the database is closed".into())
     }
 
-    fn delete(&mut self, row: &mut Map<String, Value>) -> Result<(), Failure> {
-        let end = self.arguments.documents.min(self.inserted);
-        let numbers: Vec<u64> = (0..end).filter(|number| number % 10 == DELETED).collect();
-        let mut commits = Vec::new();
-        let begun = Instant::now();
-        for numbers in numbers.chunks(self.arguments.batch as usize) {
-            let mut txn = self.database.begin_write()?;
-            for &number in numbers {
-                if txn.delete(key(number))?.is_none() {
-                    return Err(format!("document {number} was not there").into());
-                }
-            }
-            let committing = Instant::now();
-            txn.commit()?;
-            commits.push(committing.elapsed());
-        }
-        let seconds = begun.elapsed().as_secs_f64();
-        self.deleted = true;
-        row.insert("documents".to_owned(), numbers.len().into());
-        row.insert("per_second".to_owned(), rounded(numbers.len() as f64 / seconds));
-        add_times(row, "commit", commits, 1e3, "ms");
-        self.assert_stored()
+    fn open(&mut self) -> Result<(), Failure> {
+        let options = OpenOptions::new().cache_bytes(self.arguments.cache);
+        self.database = Some(Database::open(&self.path, &options)?);
+        Ok(())
     }
 
     fn add_sizes(&self, row: &mut Map<String, Value>) -> Result<(), Failure> {
-        let stats = self.database.snapshot()?.stats()?;
+        let stats = self.database()?.snapshot()?.stats()?;
         row.insert("file_bytes".to_owned(), stats.file_bytes.into());
         row.insert("allocated_bytes".to_owned(), stats.allocated_bytes.into());
         if let Some(memory) = memory_bytes() {

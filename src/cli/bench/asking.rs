@@ -1,0 +1,220 @@
+//! The phases that ask. Half of the queries are near a stored document, the others anywhere; planted matches have to be found, and
+//! for a few queries all that a scan of the whole collection finds, before anything is timed.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value};
+use simdb::{Fingerprint, Matches, Query, Snapshot};
+
+use super::super::Failure;
+use super::{Bench, add_times, key, rounded};
+
+/// Asking, and before it the comparison of answers, end after this time.
+const LONGEST: Duration = Duration::from_secs(20);
+
+/// How many queries are compared with a scan.
+const SCANNED: usize = 16;
+
+/// How many queries are asked of a snapshot while another thread writes.
+const QUERIES_OF_A_SNAPSHOT: usize = 1_000;
+
+type Row = Map<String, Value>;
+
+impl Bench<'_> {
+    pub(super) fn query(&self, distance: u32, row: &mut Row) -> Result<(), Failure> {
+        self.ask(distance, row, |snapshot, query| Ok(snapshot.query(&query.limit(0))?.total()))
+    }
+
+    pub(super) fn list(&self, distance: u32, row: &mut Row) -> Result<(), Failure> {
+        self.ask(distance, row, |snapshot, query| Ok(snapshot.query(&query.limit(10))?.iter().len() as u64))
+    }
+
+    pub(super) fn any(&self, distance: u32, row: &mut Row) -> Result<(), Failure> {
+        self.ask(distance, row, |snapshot, query| Ok(snapshot.any_match(&query)?.into()))
+    }
+
+    /// Times queries one after the other, in each thread a part of them.
+    fn ask(
+        &self,
+        distance: u32,
+        row: &mut Row,
+        answer: impl Fn(&Snapshot, Query) -> simdb::Result<u64> + Sync,
+    ) -> Result<(), Failure> {
+        let snapshot = self.database()?.snapshot()?;
+        let queries = self.asserted_queries(&snapshot, distance)?;
+        let begun = Instant::now();
+        let timed = std::thread::scope(|scope| {
+            let parts = queries.chunks(queries.len().div_ceil(self.arguments.threads as usize).max(1));
+            let threads: Vec<_> =
+                parts.map(|part| scope.spawn(|| timed(part, |query| answer(&snapshot, query)))).collect();
+            let joined = threads.into_iter().map(|it| it.join().map_err(|_| "a thread has panicked")?);
+            joined.collect::<Result<Vec<_>, Failure>>()
+        })?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let answers = timed.iter().map(|it| it.1).sum();
+        let times: Vec<Duration> = timed.into_iter().flat_map(|it| it.0).collect();
+        row.insert("queries_per_second".to_owned(), rounded(times.len() as f64 / seconds));
+        add_answers(row, distance, times, answers);
+        Ok(())
+    }
+
+    pub(super) fn batch(&self, distance: u32, row: &mut Row) -> Result<(), Failure> {
+        let snapshot = self.database()?.snapshot()?;
+        let queries = self.asserted_queries(&snapshot, distance)?;
+        let queries: Vec<Query> = queries.into_iter().map(|query| query.limit(0)).collect();
+        let begun = Instant::now();
+        let matches: u64 = snapshot.query_batch(&queries)?.iter().map(Matches::total).sum();
+        let seconds = begun.elapsed().as_secs_f64();
+        row.insert("max_distance".to_owned(), distance.into());
+        row.insert("queries".to_owned(), queries.len().into());
+        row.insert("answers".to_owned(), matches.into());
+        row.insert("us_per_query".to_owned(), rounded(seconds * 1e6 / queries.len().max(1) as f64));
+        Ok(())
+    }
+
+    pub(super) fn beside(&mut self, distance: u32, row: &mut Row) -> Result<(), Failure> {
+        let queries = self.asserted_queries(&self.database()?.snapshot()?, distance)?;
+        let asked = AtomicBool::new(false);
+        let begun = Instant::now();
+        let (inserted, timed) = std::thread::scope(|scope| {
+            let inserting = scope.spawn(|| {
+                let mut next = self.inserted;
+                while !asked.load(Ordering::Relaxed) {
+                    self.put_together(next..next + self.arguments.batch)?;
+                    next += self.arguments.batch;
+                }
+                Ok::<u64, Failure>(next - self.inserted)
+            });
+            let mut timed = (Vec::new(), 0);
+            let mut ask = || {
+                for queries in queries.chunks(QUERIES_OF_A_SNAPSHOT) {
+                    let snapshot = self.database()?.snapshot()?;
+                    let (times, answers) =
+                        self::timed(queries, |query| Ok(snapshot.query(&query.limit(0))?.total()))?;
+                    timed.0.extend(times);
+                    timed.1 += answers;
+                }
+                Ok::<(), Failure>(())
+            };
+            let asking = ask();
+            asked.store(true, Ordering::Relaxed);
+            let inserted = inserting.join().map_err(|_| "the thread that inserts has panicked")?;
+            asking.and(inserted.map(|inserted| (inserted, timed)))
+        })?;
+        let seconds = begun.elapsed().as_secs_f64();
+        self.inserted += inserted;
+        row.insert("inserted_per_second".to_owned(), rounded(inserted as f64 / seconds));
+        add_answers(row, distance, timed.0, timed.1);
+        self.assert_stored()
+    }
+
+    /// The answers are compared afterwards, since that reads the file.
+    pub(super) fn cold(&mut self, distance: u32, row: &mut Row) -> Result<(), Failure> {
+        self.database = None;
+        forget(&self.path)?;
+        self.open()?;
+        let snapshot = self.database()?.snapshot()?;
+        let queries: Vec<Query> = self.queries(distance).map(|(query, _)| query).collect();
+        let (times, answers) = timed(&queries, |query| Ok(snapshot.query(&query.limit(0))?.total()))?;
+        add_answers(row, distance, times, answers);
+        self.asserted_queries(&snapshot, distance)?;
+        Ok(())
+    }
+
+    /// The queries, each with the document that it is near to if there is one.
+    fn queries(&self, distance: u32) -> impl Iterator<Item = (Query, Option<u64>)> {
+        (0..self.arguments.queries).map(move |number| {
+            let (fingerprint, near) = self.collection.query(number, self.inserted);
+            let near = near.filter(|&near| {
+                let is_near = self.collection.fingerprint(near).distance(fingerprint) <= distance;
+                is_near && self.is_live(near)
+            });
+            (Query::new(fingerprint).max_distance(distance), near)
+        })
+    }
+
+    /// The queries whose answers were found right: all, or as many as the time allows.
+    fn asserted_queries(&self, snapshot: &Snapshot, distance: u32) -> Result<Vec<Query>, Failure> {
+        let mut queries = Vec::new();
+        let begun = Instant::now();
+        for (query, near) in self.queries(distance) {
+            let found = snapshot.query(&query.clone().limit(usize::MAX))?;
+            let is_found = |near: u64| found.iter().any(|it| it.document.key() == key(near));
+            let wrong = if near.is_some_and(|near| !is_found(near)) {
+                Some("a match was missed")
+            } else if snapshot.any_match(&query)? != (found.total() > 0) {
+                Some("whether there is a match was told wrongly")
+            } else {
+                None
+            };
+            if let Some(wrong) = wrong {
+                return Err(format!("{}: {wrong}", query.fingerprint()).into());
+            }
+            queries.push(query);
+            if begun.elapsed() > LONGEST {
+                break;
+            }
+        }
+        let sample: Vec<Fingerprint> = queries.iter().take(SCANNED).map(Query::fingerprint).collect();
+        for (query, total) in queries.iter().zip(self.totals_by_scan(&sample, distance)) {
+            let found = snapshot.query(&query.clone().limit(0))?.total();
+            if found != total {
+                return Err(format!("{}: {found} matches, by a scan {total}", query.fingerprint()).into());
+            }
+        }
+        Ok(queries)
+    }
+
+    fn totals_by_scan(&self, sample: &[Fingerprint], distance: u32) -> Vec<u64> {
+        let mut totals = vec![0; sample.len()];
+        for number in (0..self.inserted).filter(|&number| self.is_live(number)) {
+            let fingerprint = self.collection.fingerprint(number);
+            for (total, query) in totals.iter_mut().zip(sample) {
+                *total += u64::from(fingerprint.distance(*query) <= distance);
+            }
+        }
+        totals
+    }
+}
+
+/// How long each query takes, and the sum of the answers.
+fn timed(
+    queries: &[Query],
+    answer: impl Fn(Query) -> simdb::Result<u64>,
+) -> Result<(Vec<Duration>, u64), Failure> {
+    let mut times = Vec::with_capacity(queries.len());
+    let mut answers = 0;
+    let all = Instant::now();
+    for query in queries {
+        let query = query.clone();
+        let begun = Instant::now();
+        answers += answer(query)?;
+        times.push(begun.elapsed());
+        if all.elapsed() > LONGEST {
+            break;
+        }
+    }
+    Ok((times, answers))
+}
+
+fn add_answers(row: &mut Row, distance: u32, times: Vec<Duration>, answers: u64) {
+    row.insert("max_distance".to_owned(), distance.into());
+    row.insert("queries".to_owned(), times.len().into());
+    row.insert("answers".to_owned(), answers.into());
+    add_times(row, "query", times, 1e6, "us");
+}
+
+/// Makes the system drop what it keeps of a file in memory.
+#[cfg(target_os = "linux")]
+fn forget(path: &std::path::Path) -> Result<(), Failure> {
+    let file = std::fs::File::open(path)?;
+    file.sync_all()?;
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).map_err(std::io::Error::from)?;
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn forget(_: &std::path::Path) -> Result<(), Failure> {
+    Err("the phase cold knows only how to make Linux forget a file".into())
+}

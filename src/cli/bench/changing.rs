@@ -1,0 +1,133 @@
+//! The phases that change the database: documents inserted, replaced and deleted.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value};
+use simdb::{Database, Document};
+
+use super::super::Failure;
+use super::super::output::complain;
+use super::{Bench, add_times, key, rounded};
+
+/// Every document whose number leaves this remainder by ten is deleted.
+const DELETED: u64 = 3;
+
+impl Bench<'_> {
+    pub(super) fn build(&mut self, row: &mut Map<String, Value>) -> Result<(), Failure> {
+        self.database = None;
+        std::fs::remove_file(&self.path)?;
+        let arguments = self.arguments;
+        let documents = (0..arguments.documents).map(|number| Ok(self.document(number)));
+        let begun = Instant::now();
+        let database = Database::build(&self.path, &arguments.create_options(), documents, arguments.cache)?;
+        let seconds = begun.elapsed().as_secs_f64();
+        row.insert("seconds".to_owned(), rounded(seconds));
+        row.insert("per_second".to_owned(), rounded(arguments.documents as f64 / seconds));
+        (self.database, self.inserted, self.deleted) = (Some(database), arguments.documents, false);
+        Ok(())
+    }
+
+    fn document(&self, number: u64) -> Document {
+        Document::new(key(number), self.collection.fingerprint(number)).with_seen(1_700_000_000)
+    }
+
+    pub(super) fn insert(
+        &mut self,
+        documents: u64,
+        batch: u64,
+        row: &mut Map<String, Value>,
+    ) -> Result<(), Failure> {
+        let end = self.inserted + documents;
+        self.put(self.inserted..end, batch, row)?;
+        self.inserted = end;
+        self.assert_stored()
+    }
+
+    pub(super) fn replace(&mut self, row: &mut Map<String, Value>) -> Result<(), Failure> {
+        self.replaced += 1;
+        self.collection = self.arguments.collection(self.replaced);
+        self.put(0..self.inserted, self.arguments.batch, row)?;
+        self.deleted = false;
+        self.assert_stored()
+    }
+
+    /// Inserts documents, so many a commit; those that are there already are replaced.
+    fn put(&self, numbers: Range<u64>, batch: u64, row: &mut Map<String, Value>) -> Result<(), Failure> {
+        let documents = numbers.end - numbers.start;
+        let mut commits = Vec::new();
+        let begun = Instant::now();
+        let mut told = begun;
+        let mut next = numbers.start;
+        while next < numbers.end {
+            let end = numbers.end.min(next + batch);
+            commits.push(self.put_together(next..end)?);
+            next = end;
+            if told.elapsed() > Duration::from_secs(10) {
+                told = Instant::now();
+                let put = next - numbers.start;
+                let rate = put as f64 / begun.elapsed().as_secs_f64();
+                complain(&format!("{put} documents inserted, {rate:.0} per second"));
+            }
+        }
+        let seconds = begun.elapsed().as_secs_f64();
+        row.insert("documents".to_owned(), documents.into());
+        row.insert("seconds".to_owned(), rounded(seconds));
+        row.insert("per_second".to_owned(), rounded(documents as f64 / seconds));
+        add_times(row, "commit", commits, 1e3, "ms");
+        Ok(())
+    }
+
+    /// Inserts documents in one commit; tells how long it took.
+    pub(super) fn put_together(&self, numbers: Range<u64>) -> Result<Duration, Failure> {
+        let mut txn = self.database()?.begin_write()?;
+        for number in numbers {
+            let replaced = txn.insert(&self.document(number))?;
+            if replaced.is_some() != self.is_live(number) {
+                return Err(format!("the key of document {number} was there, or was not").into());
+            }
+        }
+        let committing = Instant::now();
+        txn.commit()?;
+        Ok(committing.elapsed())
+    }
+
+    pub(super) fn assert_stored(&self) -> Result<(), Failure> {
+        let stored = self.database()?.snapshot()?.stats()?.documents;
+        if stored == self.live() { Ok(()) } else { Err(format!("{stored} documents are stored").into()) }
+    }
+
+    fn live(&self) -> u64 {
+        let gone = |below: u64| below / 10 + u64::from(below % 10 > DELETED);
+        self.inserted - if self.deleted { gone(self.arguments.documents.min(self.inserted)) } else { 0 }
+    }
+
+    pub(super) fn is_live(&self, number: u64) -> bool {
+        number < self.inserted
+            && !(self.deleted && number % 10 == DELETED && number < self.arguments.documents)
+    }
+
+    pub(super) fn delete(&mut self, row: &mut Map<String, Value>) -> Result<(), Failure> {
+        let end = self.arguments.documents.min(self.inserted);
+        let numbers: Vec<u64> = (0..end).filter(|number| number % 10 == DELETED).collect();
+        let mut commits = Vec::new();
+        let begun = Instant::now();
+        for numbers in numbers.chunks(self.arguments.batch as usize) {
+            let mut txn = self.database()?.begin_write()?;
+            for &number in numbers {
+                if txn.delete(key(number))?.is_none() {
+                    return Err(format!("document {number} was not there").into());
+                }
+            }
+            let committing = Instant::now();
+            txn.commit()?;
+            commits.push(committing.elapsed());
+        }
+        let seconds = begun.elapsed().as_secs_f64();
+        self.deleted = true;
+        row.insert("documents".to_owned(), numbers.len().into());
+        row.insert("per_second".to_owned(), rounded(numbers.len() as f64 / seconds));
+        add_times(row, "commit", commits, 1e3, "ms");
+        self.assert_stored()
+    }
+}
