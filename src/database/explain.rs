@@ -94,9 +94,10 @@ pub(super) fn explain(reader: &impl Read, query: &Query, total: u64) -> Result<E
         if set.add_probes(plan, query.fingerprint(), 0, &mut probes) {
             explanation.blocks = reader.candidates(&probes, |probe, met| {
                 let permutation = &plan.tables()[probe.table].permutation;
-                candidates += met.len() as u64;
+                let count = met.within(probe);
+                candidates += count;
                 let table = explanation.probes.iter_mut().find(|it| it.table == probe.table);
-                table.into_iter().for_each(|table| table.candidates += met.len() as u64);
+                table.into_iter().for_each(|table| table.candidates += count);
                 met.each_near(probe.query, max_distance, permutation, |it| near.push(it));
             })?;
         } else {

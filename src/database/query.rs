@@ -153,6 +153,9 @@ impl<'a> IntoIterator for &'a Matches {
     }
 }
 
+/// So many near fingerprints are looked up together.
+const NEAR_TOGETHER: usize = 1024;
+
 /// Answers one query.
 pub(super) fn answer(reader: &impl Read, query: &Query) -> Result<Matches> {
     Search::found(reader, query.fingerprint, &query.filter, None)?.matches(reader)
@@ -239,9 +242,15 @@ fn add_probed(reader: &impl Read, searches: &mut [Search], probes: &[Probe]) -> 
 fn add_all(reader: &impl Read, searches: &mut [Search], near: &mut Vec<(usize, Near)>) -> Result<()> {
     near.sort_unstable();
     near.dedup();
-    for (asker, near) in near.drain(..) {
-        searches[asker].add_near(reader, near)?;
+    for near in near.chunks(NEAR_TOGETHER) {
+        let wanted: Vec<_> =
+            near.iter().map(|&(asker, near)| (near.fingerprint, searches[asker].scopes.clone())).collect();
+        reader.posted(&wanted, |number, scope, posted| {
+            let (asker, near) = near[number];
+            searches[asker].add(near, scope, posted);
+        })?;
     }
+    near.clear();
     Ok(())
 }
 
@@ -260,7 +269,7 @@ pub(super) struct Search {
     limit: usize,
     since: Option<i64>,
     /// The scopes whose lists are read: each document that may match stands in exactly one of them.
-    scopes: Vec<ScopeNumber>,
+    scopes: Arc<[ScopeNumber]>,
     /// A document that does not count, with its fingerprint and scope.
     ignored: Option<(DocumentNumber, Fingerprint, ScopeNumber)>,
     /// The near fingerprints that can still matter, with their scopes and how many documents each has there.
@@ -296,13 +305,13 @@ impl Search {
             return Err(Error::MaxDistance { given: max_distance });
         }
         let scopes = match &filter.scopes {
-            None => ScopeNumber::ALL_DOCUMENTS.to_vec(),
+            None => ScopeNumber::ALL_DOCUMENTS.into(),
             Some(names) => {
                 let known = names.iter().filter_map(|name| reader.scope_number(name).transpose());
                 let mut scopes = known.collect::<Result<Vec<_>>>()?;
                 scopes.sort_unstable();
                 scopes.dedup();
-                scopes
+                scopes.into()
             }
         };
         let ignored = match ignored {
@@ -331,15 +340,7 @@ impl Search {
         Ok(probe_set.add_probes(&reader.settings().plan, self.fingerprint, asker, probes))
     }
 
-    /// Takes in a near fingerprint; one whose documents are all deleted has none.
-    fn add_near(&mut self, reader: &impl Read, near: Near) -> Result<()> {
-        let scopes = std::mem::take(&mut self.scopes);
-        reader.posted(near.fingerprint, &scopes, |scope, posted| self.add(near, scope, posted))?;
-        self.scopes = scopes;
-        Ok(())
-    }
-
-    /// Takes in the documents of a near fingerprint in one scope.
+    /// Takes in the documents of a near fingerprint in one scope; if all are deleted, there are none.
     fn add(&mut self, near: Near, scope: ScopeNumber, posted: Posted) {
         let ignored = self.ignored.is_some_and(|(_, f, of)| f == near.fingerprint && scope.covers(of));
         let documents = posted.total.saturating_sub(u64::from(ignored));

@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use super::near;
+use super::{Probe, near};
 use crate::fingerprint::Fingerprint;
 
 /// A fingerprint with its bits in the order of one table; sorted, its leading bits decide.
@@ -110,6 +110,11 @@ impl<'a> Candidates<'a> {
     /// How many there are.
     pub(crate) fn len(self) -> usize {
         self.0.len()
+    }
+
+    /// How many are in the range of a probe.
+    pub(crate) fn within(self, probe: &Probe) -> u64 {
+        self.0.iter().filter(|&&row| (probe.first..=probe.last).contains(&row)).count() as u64
     }
 
     /// The only way to a [`Near`] fingerprint: the distance of each is computed and must not exceed the maximum. It is the same for

@@ -11,29 +11,45 @@ use super::directory::Entry;
 use super::documents::DocumentBlock;
 use super::engine::engine_error;
 use super::guard::guarded;
+use super::search::Samples;
 use crate::error::{Error, Result};
 
 /// A verified and decoded block.
 #[derive(Clone, Debug)]
 pub(super) enum Decoded {
-    /// The rows that are put, then those that are marked.
-    Narrow(Arc<[u64]>),
-    Wide(Arc<[u128]>),
+    Narrow(Sampled<u64>),
+    Wide(Sampled<u128>),
     Documents(Arc<DocumentBlock>),
+}
+
+/// The rows of a block, and how those that are put are spread: what is read first of a block leads to the place in it.
+#[derive(Clone, Debug)]
+pub(super) struct Sampled<R> {
+    /// The rows that are put, then those that are marked.
+    pub(super) rows: Arc<[R]>,
+    pub(super) samples: Samples,
 }
 
 /// Rows of which decoded blocks are cached.
 pub(super) trait CachedRow: Row {
-    fn wrap(block: Arc<[Self]>) -> Decoded;
-    fn unwrap(decoded: Decoded) -> Option<Arc<[Self]>>;
+    fn wrap(block: Sampled<Self>) -> Decoded;
+    fn unwrap(decoded: Decoded) -> Option<Sampled<Self>>;
+    fn sampled(decoded: &Decoded) -> Option<&Sampled<Self>>;
 }
 
 impl CachedRow for u64 {
-    fn wrap(block: Arc<[Self]>) -> Decoded {
+    fn wrap(block: Sampled<Self>) -> Decoded {
         Decoded::Narrow(block)
     }
 
-    fn unwrap(decoded: Decoded) -> Option<Arc<[Self]>> {
+    fn unwrap(decoded: Decoded) -> Option<Sampled<Self>> {
+        match decoded {
+            Decoded::Narrow(block) => Some(block),
+            _ => None,
+        }
+    }
+
+    fn sampled(decoded: &Decoded) -> Option<&Sampled<Self>> {
         match decoded {
             Decoded::Narrow(block) => Some(block),
             _ => None,
@@ -42,11 +58,18 @@ impl CachedRow for u64 {
 }
 
 impl CachedRow for u128 {
-    fn wrap(block: Arc<[Self]>) -> Decoded {
+    fn wrap(block: Sampled<Self>) -> Decoded {
         Decoded::Wide(block)
     }
 
-    fn unwrap(decoded: Decoded) -> Option<Arc<[Self]>> {
+    fn unwrap(decoded: Decoded) -> Option<Sampled<Self>> {
+        match decoded {
+            Decoded::Wide(block) => Some(block),
+            _ => None,
+        }
+    }
+
+    fn sampled(decoded: &Decoded) -> Option<&Sampled<Self>> {
         match decoded {
             Decoded::Wide(block) => Some(block),
             _ => None,
@@ -59,8 +82,8 @@ impl Decoded {
         /// What the reference counts, the vectors and the allocator take for a block.
         const OVERHEAD: usize = 96;
         let bytes = match self {
-            Decoded::Narrow(block) => size_of_val::<[u64]>(block),
-            Decoded::Wide(block) => size_of_val::<[u128]>(block),
+            Decoded::Narrow(block) => size_of_val::<[u64]>(&block.rows),
+            Decoded::Wide(block) => size_of_val::<[u128]>(&block.rows),
             Decoded::Documents(block) => block.memory_bytes(),
         };
         (OVERHEAD + bytes) as u64
@@ -98,11 +121,13 @@ pub(super) struct Blocks {
 impl Blocks {
     /// The rows of a block, kept in the cache.
     pub(super) fn rows<R: CachedRow>(&self, set: &'static str, entry: &Entry<R>) -> Result<Block<R>> {
-        if let Some(rows) = self.cache.get(entry.id).and_then(R::unwrap) {
+        if let Some(Sampled { rows, .. }) = self.cache.get(entry.id).and_then(R::unwrap) {
             return Ok(Block::new(rows, entry));
         }
         let block = self.rows_once(set, entry)?;
-        self.cache.insert(entry.id, R::wrap(block.rows.clone()));
+        let leads = block.puts().iter().map(|row| row.lead());
+        let samples = Samples::new(leads, block.puts, entry.high.lead());
+        self.cache.insert(entry.id, R::wrap(Sampled { rows: block.rows.clone(), samples }));
         Ok(block)
     }
 
@@ -122,7 +147,7 @@ impl Blocks {
         rows: &mut Lists<R>,
     ) -> Result<()> {
         match self.cache.peek(entry.id).and_then(R::unwrap) {
-            Some(cached) => {
+            Some(Sampled { rows: cached, .. }) => {
                 let block = Block::new(cached, entry);
                 rows.extend((block.puts(), block.marks()));
                 Ok(())

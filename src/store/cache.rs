@@ -34,9 +34,9 @@ pub(super) struct BlockCache {
 #[repr(align(64))]
 struct Set([AtomicU64; WAYS]);
 
-/// Two lie in a line of memory.
+/// A line of memory.
 #[derive(Default)]
-#[repr(align(32))]
+#[repr(align(64))]
 struct Slot(RwLock<Option<Decoded>>);
 
 const USED: u64 = 1;
@@ -194,20 +194,24 @@ impl BlockCache {
     }
 }
 
-const _: () = assert!(size_of::<Slot>() == 32);
+const _: () = assert!(size_of::<Slot>() == 64);
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
+    use super::super::blocks::Sampled;
+    use super::super::search::Samples;
     use super::*;
 
     fn block(number: u64) -> Decoded {
-        Decoded::Narrow(Arc::from(vec![number; 1_500]))
+        let rows: Arc<[u64]> = Arc::from(vec![number; 1_500]);
+        let samples = Samples::new(rows.iter().copied(), rows.len(), number);
+        Decoded::Narrow(Sampled { rows, samples })
     }
 
     fn is_right(found: &Option<Decoded>, number: u64) -> bool {
-        matches!(found, Some(Decoded::Narrow(block)) if block[0] == number)
+        matches!(found, Some(Decoded::Narrow(block)) if block.rows[0] == number)
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::block::Row;
 use super::codec::{self, Fields, Kind, Problem};
 use super::filter::{self, LINE_BYTES, Line};
+use super::search::Samples;
 
 /// What a directory says of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +34,9 @@ pub(super) type Filtered<'a, R> = (Entry<R>, &'a [Line]);
 /// Some neighbouring entries.
 #[derive(Debug)]
 pub(super) struct Chunk<R> {
-    entries: Vec<Entry<R>>,
+    entries: Arc<[Entry<R>]>,
+    /// Of the last rows of the blocks.
+    samples: Samples,
     /// Where the lines of each filter begin; then where the last ends.
     first_lines: Vec<u16>,
     /// The filters of all blocks, one after the other.
@@ -128,11 +131,23 @@ impl<R: Row> Chunk<R> {
             *end += count;
             Some(*end)
         }));
-        Self { entries, first_lines, lines, before, checksum }
+        let last = entries.last().map_or(0, |last| last.high.lead());
+        let samples = Samples::new(entries.iter().map(|entry| entry.high.lead()), entries.len(), last);
+        Self { entries: entries.into(), samples, first_lines, lines, before, checksum }
     }
 
     pub(super) fn entries(&self) -> &[Entry<R>] {
         &self.entries
+    }
+
+    /// The entries, one step nearer.
+    pub(super) fn shared_entries(&self) -> Arc<[Entry<R>]> {
+        self.entries.clone()
+    }
+
+    /// How the last rows of the blocks are spread.
+    pub(super) fn samples(&self) -> Samples {
+        self.samples
     }
 
     /// The entries with their filters.
@@ -183,7 +198,7 @@ impl<R: Row> Chunk<R> {
     /// How much memory it takes.
     pub(super) fn memory_bytes(&self) -> usize {
         let entry = size_of::<Entry<R>>() + size_of::<(u32, u32)>() + size_of::<u16>();
-        self.entries.capacity() * entry + self.lines.len() * LINE_BYTES + 256
+        self.entries.len() * entry + self.lines.len() * LINE_BYTES + 256
     }
 }
 

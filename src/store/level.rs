@@ -10,7 +10,7 @@ use super::block::Row;
 use super::directory::{Chunk, ChunkKey, Entry, Filtered, MAX_FILTERED, cut};
 use super::filter::{self, Filter, Line};
 use super::prefixes::Prefixes;
-use super::search::{guess, partition_point_near};
+use super::search::{Samples, partition_point_near};
 
 /// The place of a block in its level; ordered as the blocks are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,7 +22,8 @@ pub(super) struct Place {
 /// One sorted run of blocks.
 #[derive(Debug)]
 pub(super) struct Level<R> {
-    chunks: Vec<Top<R>>,
+    tops: Vec<Top<R>>,
+    chunks: Vec<Counted<R>>,
     /// Over the last rows of chunks.
     prefixes: Prefixes,
     /// One for each chunk, in sets with filters.
@@ -36,13 +37,20 @@ pub(super) struct Level<R> {
     memory_bytes: usize,
 }
 
-/// A chunk, with what is needed of it to find a block.
+/// What is needed of a chunk to find a block in it: a line of memory.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 struct Top<R> {
     /// Its last row.
     high: R,
+    entries: Arc<[Entry<R>]>,
+    samples: Samples,
+}
+
+/// A chunk, with the rows put and marked in those before.
+#[derive(Debug)]
+struct Counted<R> {
     chunk: Arc<Chunk<R>>,
-    /// Rows put and marked in the chunks before.
     before: (u64, u64),
 }
 
@@ -82,25 +90,31 @@ impl Fence {
     }
 }
 
+impl<R: Row> Top<R> {
+    fn new(chunk: &Chunk<R>) -> Self {
+        Self { high: chunk.high(), entries: chunk.shared_entries(), samples: chunk.samples() }
+    }
+}
+
 impl<R: Row> Level<R> {
     pub(super) fn new(chunks: impl IntoIterator<Item = Arc<Chunk<R>>>) -> Self {
         let (mut before, mut blocks, mut sum, mut memory_bytes) = ((0, 0), 0, 0u64, 0);
-        let top = |chunk: Arc<Chunk<R>>| {
-            let top = Top { high: chunk.high(), before, chunk };
-            let rows = top.chunk.rows();
+        let with_before = |chunk: Arc<Chunk<R>>| {
+            let (rows, rows_before) = (chunk.rows(), before);
             before = (before.0 + u64::from(rows.0), before.1 + u64::from(rows.1));
-            blocks += top.chunk.entries().len();
-            sum = sum.wrapping_add(top.chunk.share_of_sum());
-            memory_bytes += top.chunk.memory_bytes() + size_of::<Top<R>>() + 2 * size_of::<u32>();
-            top
+            blocks += chunk.entries().len();
+            sum = sum.wrapping_add(chunk.share_of_sum());
+            memory_bytes += chunk.memory_bytes() + size_of::<Top<R>>() + 6 * size_of::<u64>();
+            Counted { chunk, before: rows_before }
         };
-        let chunks: Vec<Top<R>> = chunks.into_iter().map(top).collect();
-        let filtered = chunks.iter().any(|top| top.chunk.has_filters());
+        let chunks: Vec<_> = chunks.into_iter().map(with_before).collect();
+        let filtered = chunks.iter().any(|it| it.chunk.has_filters());
         let fenced = if filtered { &chunks[..] } else { &[] };
-        let fences: Vec<Fence> = fenced.iter().map(|top| Fence::new(&top.chunk)).collect();
+        let fences: Vec<Fence> = fenced.iter().map(|it| Fence::new(&it.chunk)).collect();
         memory_bytes += fences.capacity() * size_of::<Fence>();
-        let prefixes = Prefixes::new(chunks.iter().map(|top| top.high.lead()), 1);
-        Self { prefixes, chunks, fences, blocks, rows: before, sum, memory_bytes }
+        let tops: Vec<Top<R>> = chunks.iter().map(|it| Top::new(&it.chunk)).collect();
+        let prefixes = Prefixes::new(tops.iter().map(|top| top.high.lead()), 1);
+        Self { prefixes, tops, chunks, fences, blocks, rows: before, sum, memory_bytes }
     }
 
     pub(super) fn empty() -> Self {
@@ -144,26 +158,30 @@ impl<R: Row> Level<R> {
 
     /// The first block that ends at `row` or after it; the end where there is none.
     pub(super) fn find(&self, row: R) -> Place {
-        self.place_in(self.chunk_of(row), row).0
+        self.place_in(self.chunk_of(row), row)
     }
 
     /// The first chunk that ends at `row` or after it; their number where there is none.
     #[inline]
     pub(super) fn chunk_of(&self, row: R) -> usize {
         let around = self.prefixes.around(row.lead());
-        around.start + self.chunks[around].partition_point(|top| top.high < row)
+        around.start + self.tops[around].partition_point(|top| top.high < row)
     }
 
-    /// The first block that ends at `row` or after it, in the chunk of the row; and the last leading bits before it.
+    /// Reads the entry of a row that is in a chunk, or one near it. The answer means nothing.
     #[inline]
-    pub(super) fn place_in(&self, chunk: usize, row: R) -> (Place, u64) {
-        let low = chunk.checked_sub(1).map_or(0, |before| self.chunks[before].high.lead());
-        let Some(top) = self.chunks.get(chunk) else { return (self.end(), low) };
-        let entries = top.chunk.entries();
-        let guess = guess(entries.len(), low, top.high.lead(), row.lead());
-        let entry = partition_point_near(entries, guess, |entry| entry.high < row);
-        let low = entry.checked_sub(1).map_or(low, |before| entries[before].high.lead());
-        (Place { chunk, entry }, low)
+    pub(super) fn touch(&self, chunk: usize, row: R) -> u64 {
+        let Some(top) = self.tops.get(chunk) else { return 0 };
+        let guess = top.samples.guess(top.entries.len(), top.high.lead(), row.lead());
+        top.entries.get(guess).map_or(0, |entry| entry.id)
+    }
+
+    /// The first block that ends at `row` or after it, in the chunk of the row.
+    #[inline]
+    pub(super) fn place_in(&self, chunk: usize, row: R) -> Place {
+        let Some(Top { high, entries, samples }) = self.tops.get(chunk) else { return self.end() };
+        let guess = samples.guess(entries.len(), high.lead(), row.lead());
+        Place { chunk, entry: partition_point_near(entries, guess, |entry| entry.high < row) }
     }
 
     /// The places from the first block that may have rows from `row` on.
@@ -179,8 +197,8 @@ impl<R: Row> Level<R> {
     /// The place so many blocks after another, or the end.
     pub(super) fn after(&self, place: Place, mut blocks: usize) -> Place {
         let Place { mut chunk, mut entry } = place;
-        while let Some(top) = self.chunks.get(chunk) {
-            let left = top.chunk.entries().len() - entry;
+        while let Some(top) = self.tops.get(chunk) {
+            let left = top.entries.len() - entry;
             if blocks < left {
                 return Place { chunk, entry: entry + blocks };
             }
@@ -196,24 +214,24 @@ impl<R: Row> Level<R> {
             return Some(Place { entry: place.entry - 1, ..place });
         }
         let chunk = place.chunk.checked_sub(1)?;
-        Some(Place { chunk, entry: self.chunks[chunk].chunk.entries().len() - 1 })
+        Some(Place { chunk, entry: self.tops[chunk].entries.len() - 1 })
     }
 
     /// The entry of a block; `None` at the end.
     pub(super) fn entry(&self, place: Place) -> Option<&Entry<R>> {
-        self.chunks.get(place.chunk)?.chunk.entries().get(place.entry)
+        self.tops.get(place.chunk)?.entries.get(place.entry)
     }
 
     /// The entry of the last block.
     pub(super) fn last(&self) -> Option<&Entry<R>> {
-        self.chunks.last()?.chunk.entries().last()
+        self.tops.last()?.entries.last()
     }
 
     /// The entries of some blocks.
     pub(super) fn entries(&self, places: Range<Place>) -> impl Iterator<Item = &Entry<R>> {
         let last = (places.end.chunk + usize::from(places.end.entry > 0)).min(self.chunks.len());
         (places.start.chunk..last).flat_map(move |chunk| {
-            let entries = self.chunks[chunk].chunk.entries();
+            let entries = &self.tops[chunk].entries;
             let first = if chunk == places.start.chunk { places.start.entry } else { 0 };
             let end = if chunk == places.end.chunk { places.end.entry } else { entries.len() };
             &entries[first..end.max(first)]
@@ -230,9 +248,9 @@ impl<R: Row> Level<R> {
 
     /// How many rows are put and marked before a block.
     pub(super) fn rows_before(&self, place: Place) -> (u64, u64) {
-        let Some(top) = self.chunks.get(place.chunk) else { return self.rows };
-        let (puts, marks) = top.chunk.rows_before(place.entry);
-        (top.before.0 + u64::from(puts), top.before.1 + u64::from(marks))
+        let Some(Counted { chunk, before }) = self.chunks.get(place.chunk) else { return self.rows };
+        let (puts, marks) = chunk.rows_before(place.entry);
+        (before.0 + u64::from(puts), before.1 + u64::from(marks))
     }
 
     /// Puts new blocks in the place of some. Only chunks that change are made anew.
@@ -264,16 +282,16 @@ impl<R: Row> Level<R> {
             written.push((key, bytes));
             Arc::new(chunk)
         });
-        let shared = |chunks: &'_ [Top<R>]| chunks.iter().map(|top| top.chunk.clone()).collect::<Vec<_>>();
-        let (before, after) = (shared(&self.chunks[..first]), shared(&self.chunks[last..]));
-        let level = Self::new(before.into_iter().chain(new).chain(after));
-        let removed = self.chunks[first..last].iter().map(|top| (place, top.high.number())).collect();
+        let shared = |chunks: Range<usize>| self.chunks[chunks].iter().map(|it| it.chunk.clone());
+        let (before, after) = (shared(0..first), shared(last..self.chunks.len()));
+        let level = Self::new(before.chain(new).chain(after));
+        let removed = self.tops[first..last].iter().map(|top| (place, top.high.number())).collect();
         Splice { level, removed, written }
     }
 
     /// The entries of a chunk, if there is such a chunk, with their filters.
     fn filtered(&self, chunk: usize) -> impl Iterator<Item = Filtered<'_, R>> {
-        self.chunks.get(chunk).into_iter().flat_map(|top| top.chunk.filtered())
+        self.chunks.get(chunk).into_iter().flat_map(|it| it.chunk.filtered())
     }
 }
 

@@ -29,6 +29,7 @@ mod merge;
 mod meta;
 mod opening;
 mod overlay;
+mod postings;
 mod prefixes;
 mod probing;
 mod read;
@@ -58,7 +59,8 @@ pub(crate) use copy::CopyProgress;
 use engine::{Engine, open_error};
 use guard::guarded;
 pub(crate) use meta::{FORMAT_VERSION, Settings};
-pub(crate) use read::{Posted, Read, Reader, View};
+pub(crate) use postings::Posted;
+pub(crate) use read::{Read, Reader, View};
 #[cfg(test)]
 pub(crate) use recording::{Event, Image, Recording};
 use shared::Shared;

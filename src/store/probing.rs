@@ -1,135 +1,240 @@
-//! Reading many ranges of the permuted tables at once.
+//! Reading many ranges of sorted sets at once.
 //!
-//! What a probe costs is waiting for memory: for the directory, for the block's place in the cache, for the block, for the rows in it. So each of
-//! these steps is a short loop of its own over all probes, and the processor, which looks some hundred instructions ahead, waits for many of
+//! What a range costs is waiting for memory: for the directory, for the block's place in the cache, for the block, for the rows in it. So each of
+//! these steps is a short loop of its own over all ranges, and the processor, which looks some hundred instructions ahead, waits for many of
 //! them together. What would keep it from that, locks above all, stands in loops of its own too, after the memory is there.
+//!
+//! For the same reason the ends of a range are not searched for, since that takes branches which cannot be foreseen: with the rows of a range come
+//! some of their neighbours, and to compare with those too costs less.
 
-use super::blocks::{Block, Blocks, Decoded};
+use std::ops::Range;
+
+use super::blocks::{Block, Blocks, CachedRow};
 use super::cache::Held;
 use super::directory::Entry;
 use super::level::Level;
-use super::run::up_to;
-use super::search::{guess, partition_point_near};
+use super::run::{Run, part};
 use super::sorted_set::SetReader;
 use crate::error::Result;
-use crate::plan::Probe;
 
 /// So many ranges, or parts of them, are in hand at a time.
 const TOGETHER: usize = 32;
 
-/// Calls `each` with the rows in the range of each probe that some source puts: in no order, perhaps more than once, and also those that
-/// a newer source marks. `reader` reads the table of a number. Returns how many blocks they were in.
-pub(super) fn read_ranges<'a>(
-    probes: &'a [Probe],
-    reader: impl Fn(usize) -> SetReader<'a, u64>,
-    mut each: impl FnMut(&Probe, &[u64]),
-) -> Result<u64> {
-    let Some(first) = probes.first() else { return Ok(0) };
-    let mut hand =
-        Hand { blocks: reader(first.table).blocks, ranges: Vec::new(), parts: Vec::new(), read: 0 };
-    for probe in probes {
-        let reader = reader(probe.table);
-        let range = probe.first..=probe.last;
-        for row in reader.unsorted().0.iter().filter(|row| range.contains(row)) {
-            each(probe, std::slice::from_ref(row));
+/// What lies farther behind the beginning of a range the processor fetches by itself, as it goes through.
+const MOST_LINES: usize = 256;
+
+const fn rows_of_a_line<R>() -> usize {
+    64 / size_of::<R>()
+}
+
+/// A range of rows, to be read in all sources of a set.
+pub(super) struct Wanted<'a, R> {
+    pub(super) reader: SetReader<'a, R>,
+    pub(super) first: R,
+    pub(super) last: R,
+}
+
+/// What was read.
+#[derive(Default)]
+pub(super) struct Reading {
+    /// How many blocks.
+    pub(super) blocks: u64,
+    /// The numbers of the ranges that lie in more than the most blocks of some level, where none of these was read.
+    pub(super) cut: Vec<usize>,
+}
+
+/// Reads ranges of sets, or of a set, of this name. Calls `each` with the number of a range, rows that a source puts and rows that it marks: all rows of the range and perhaps some of
+/// their neighbours, in no order, some perhaps more than once, and also those that a newer source marks.
+pub(super) fn read_ranges<'a, R: CachedRow>(
+    set: &'static str,
+    blocks: &'a Blocks,
+    ranges: impl Iterator<Item = Wanted<'a, R>>,
+    most_blocks: usize,
+    mut each: impl FnMut(usize, &[R], &[R]),
+) -> Result<Reading> {
+    let reading = Reading::default();
+    let mut hand = Hand { set, blocks, most_blocks, runs: vec![], levels: vec![], parts: vec![], reading };
+    for (number, Wanted { reader, first, last }) in ranges.enumerate() {
+        let (puts, marks) = reader.unsorted();
+        let one = std::slice::from_ref::<R>;
+        let is_in = |row: &&R| (first..=last).contains(row);
+        puts.iter().filter(is_in).for_each(|row| each(number, one(row), &[]));
+        marks.iter().filter(is_in).for_each(|row| each(number, &[], one(row)));
+        for run in reader.written_runs() {
+            let (puts, marks) = run.within(&(first..=last));
+            each(number, puts, marks);
         }
-        for run in reader.runs() {
-            each(probe, run.puts_within(&range));
-        }
-        for slot in &reader.set.levels {
-            hand.ranges.push(Range { probe, level: &slot.level, chunk: 0 });
-        }
-        if hand.ranges.len() >= TOGETHER {
+        let set = reader.set;
+        let range = |of| InSource { number, first, last, of, place: 0 };
+        hand.runs.extend(set.recent.iter().chain(&set.frozen).map(range));
+        let range = |of| InSource { number, first, last, of, place: 0 };
+        hand.levels.extend(set.levels.iter().map(|slot| &*slot.level).map(range));
+        if hand.runs.len() + hand.levels.len() >= TOGETHER {
             hand.read(&mut each)?;
         }
     }
     hand.read(&mut each)?;
-    Ok(hand.read)
+    Ok(hand.reading)
 }
 
 /// What is read at a time.
-struct Hand<'a> {
+struct Hand<'a, R> {
+    /// The name of the sets.
+    set: &'static str,
     blocks: &'a Blocks,
-    ranges: Vec<Range<'a>>,
-    parts: Vec<Part<'a>>,
-    /// How many blocks were read.
-    read: u64,
+    most_blocks: usize,
+    runs: Vec<InSource<R, &'a Run<R>>>,
+    levels: Vec<InSource<R, &'a Level<R>>>,
+    parts: Vec<Part<'a, R>>,
+    reading: Reading,
 }
 
-/// The range of a probe in a level.
-struct Range<'a> {
-    probe: &'a Probe,
-    level: &'a Level<u64>,
-    /// The chunk of the directory it begins in.
-    chunk: usize,
+/// A range in a run or level.
+struct InSource<R, S> {
+    number: usize,
+    first: R,
+    last: R,
+    of: S,
+    /// In a level, the chunk of the directory it begins in.
+    place: usize,
 }
 
 /// What lies of a range in one block.
-struct Part<'a> {
-    probe: &'a Probe,
-    /// The last row of the block before.
-    low: u64,
-    entry: &'a Entry<u64>,
+struct Part<'a, R> {
+    number: usize,
+    first: R,
+    last: R,
+    entry: &'a Entry<R>,
     /// Where the block is cached.
     place: Option<usize>,
-    rows: Rows<'a>,
-    /// Where the range may begin and end.
-    guess: usize,
-    guess_end: usize,
+    rows: Rows<'a, R>,
+    /// The places of the rows that may be in the range.
+    around: Range<usize>,
 }
 
-enum Rows<'a> {
+enum Rows<'a, R> {
     Unread,
     Held(Held<'a>),
-    Read(Block<u64>),
+    Read(Block<R>),
 }
 
-impl Part<'_> {
+impl<R: CachedRow> Part<'_, R> {
+    /// The rows that are put, and those that are marked.
     #[inline]
-    fn puts(&self) -> &[u64] {
+    fn lists(&self) -> (&[R], &[R]) {
         match &self.rows {
-            Rows::Held(held) => match &**held {
-                Some(Decoded::Narrow(rows)) => &rows[..self.entry.puts.into()],
-                _ => &[],
-            },
-            Rows::Read(block) => block.puts(),
-            Rows::Unread => &[],
+            Rows::Held(held) => {
+                let rows = held.as_ref().and_then(R::sampled).map_or(&[][..], |block| &block.rows);
+                rows.split_at(rows.len().min(self.entry.puts.into()))
+            }
+            Rows::Read(block) => (block.puts(), block.marks()),
+            Rows::Unread => (&[], &[]),
         }
+    }
+
+    /// The places of the rows that may be in the range.
+    #[inline]
+    fn around(&self) -> Range<usize> {
+        const ASIDE_LINES: usize = 1;
+        match &self.rows {
+            Rows::Held(held) => {
+                let Some(block) = held.as_ref().and_then(R::sampled) else { return 0..0 };
+                let (count, high) = (self.entry.puts.into(), self.entry.high.lead());
+                let guess = |row: R| block.samples.guess(count, high, row.lead());
+                let aside = ASIDE_LINES * rows_of_a_line::<R>();
+                guess(self.first).saturating_sub(aside)..(guess(self.last) + aside).min(count)
+            }
+            Rows::Read(block) => {
+                let before = |row: R| block.puts().partition_point(|&it| it < row);
+                before(self.first)..before(self.last)
+            }
+            Rows::Unread => 0..0,
+        }
+    }
+
+    /// The lines from where the range may begin to where it may end, read. The answer means nothing.
+    #[inline]
+    fn touch(&self) -> u64 {
+        let line = rows_of_a_line::<R>();
+        let puts = self.lists().0.get(self.around.clone()).unwrap_or(&[]);
+        let puts = &puts[..puts.len().min(MOST_LINES * line)];
+        puts.iter().step_by(line).fold(0, |all, row| all | row.lead())
+    }
+
+    /// Gives the rows that may be in the range, now that it shows where it begins and ends.
+    #[inline]
+    fn give(&self, each: &mut impl FnMut(usize, &[R], &[R])) {
+        let step = rows_of_a_line::<R>();
+        let (puts, marks) = self.lists();
+        let (mut from, mut to) = (self.around.start.min(puts.len()), self.around.end.min(puts.len()));
+        while from > 0 && puts[from - 1] >= self.first {
+            from = from.saturating_sub(step);
+        }
+        while to < puts.len() && puts[to] <= self.last {
+            to = (to + step).min(puts.len());
+        }
+        each(self.number, &puts[from..to], part(marks, &(self.first..=self.last)));
     }
 }
 
-impl<'a> Hand<'a> {
+impl<'a, R: CachedRow> Hand<'a, R> {
     /// Reads what is in hand, and leaves nothing.
-    fn read(&mut self, each: &mut impl FnMut(&Probe, &[u64])) -> Result<()> {
-        for range in &mut self.ranges {
-            range.chunk = range.level.chunk_of(range.probe.first);
+    fn read(&mut self, each: &mut impl FnMut(usize, &[R], &[R])) -> Result<()> {
+        let mut touched = 0;
+        for range in &mut self.levels {
+            range.place = range.of.chunk_of(range.first);
         }
-        for range in std::mem::take(&mut self.ranges) {
-            let Range { probe, level, chunk } = range;
-            let (mut place, mut low) = level.place_in(chunk, probe.first);
-            while let Some(entry) = level.entry(place) {
-                self.parts.push(Part {
-                    probe,
-                    low,
-                    entry,
-                    place: None,
-                    rows: Rows::Unread,
-                    guess: 0,
-                    guess_end: 0,
-                });
-                if self.parts.len() == TOGETHER {
-                    self.read_parts(each)?;
-                }
-                if entry.high >= probe.last {
-                    break;
-                }
-                (place, low) = (level.after(place, 1), entry.high);
+        for range in &self.runs {
+            touched |= range.of.touch_index(range.first);
+        }
+        for range in &self.levels {
+            touched |= range.of.touch(range.place, range.first);
+        }
+        for range in &self.runs {
+            touched |= range.of.touch_rows(range.first);
+        }
+        std::hint::black_box(touched);
+        for range in std::mem::take(&mut self.levels) {
+            self.add_parts(&range, each)?;
+        }
+        self.read_parts(each)?;
+        for range in self.runs.drain(..) {
+            let (puts, marks) = range.of.around(&(range.first..=range.last));
+            each(range.number, puts, marks);
+        }
+        Ok(())
+    }
+
+    /// Divides a range of a level by blocks.
+    fn add_parts(
+        &mut self,
+        range: &InSource<R, &'a Level<R>>,
+        each: &mut impl FnMut(usize, &[R], &[R]),
+    ) -> Result<()> {
+        let InSource { number, first, last, of: level, place: chunk } = *range;
+        let mut place = level.place_in(chunk, first);
+        if self.most_blocks < usize::MAX {
+            let end = level.after(place, self.most_blocks - 1);
+            if level.entry(end).is_some_and(|entry| entry.high < last) {
+                self.reading.cut.push(number);
+                return Ok(());
             }
         }
-        self.read_parts(each)
+        while let Some(entry) = level.entry(place) {
+            let (rows, around) = (Rows::Unread, 0..0);
+            self.parts.push(Part { number, first, last, entry, place: None, rows, around });
+            if self.parts.len() == TOGETHER {
+                self.read_parts(each)?;
+            }
+            if entry.high >= last {
+                break;
+            }
+            place = level.after(place, 1);
+        }
+        Ok(())
     }
 
-    fn read_parts(&mut self, each: &mut impl FnMut(&Probe, &[u64])) -> Result<()> {
+    fn read_parts(&mut self, each: &mut impl FnMut(usize, &[R], &[R])) -> Result<()> {
         let cache = &self.blocks.cache;
         for part in &mut self.parts {
             part.place = cache.place(part.entry.id);
@@ -141,7 +246,7 @@ impl<'a> Hand<'a> {
         std::hint::black_box(touched);
         // What is not there is read before anything is held.
         for part in self.parts.iter_mut().filter(|part| part.place.is_none()) {
-            part.rows = Rows::Read(self.blocks.rows("permuted", part.entry)?);
+            part.rows = Rows::Read(self.blocks.rows(self.set, part.entry)?);
         }
         for part in &mut self.parts {
             let Some(place) = part.place else { continue };
@@ -149,31 +254,16 @@ impl<'a> Hand<'a> {
             part.rows = match cache.hold(place, part.entry.id) {
                 Some(held) => Rows::Held(held),
                 // It has just gone.
-                None => Rows::Read(self.blocks.rows_once("permuted", part.entry)?),
+                None => Rows::Read(self.blocks.rows_once(self.set, part.entry)?),
             };
         }
         for part in &mut self.parts {
-            let guess = |row| guess(part.entry.puts.into(), part.low, part.entry.high, row);
-            (part.guess, part.guess_end) = (guess(part.probe.first), guess(part.probe.last));
+            part.around = part.around();
         }
-        // A guess is right up to a few lines of memory. What lies far behind it the processor fetches by itself, as it goes through.
-        const ROWS_OF_A_LINE: usize = 8;
-        const MOST_ROWS: usize = 256 * ROWS_OF_A_LINE;
-        let mut near = 0;
-        for part in &self.parts {
-            let (from, to) =
-                (part.guess.saturating_sub(2 * ROWS_OF_A_LINE), part.guess_end + 2 * ROWS_OF_A_LINE);
-            let rows = part.puts().get(from..).unwrap_or(&[]);
-            let rows = &rows[..rows.len().min(to - from).min(MOST_ROWS)];
-            near |= rows.iter().step_by(ROWS_OF_A_LINE).fold(0, |all, row| all | row);
-        }
-        std::hint::black_box(near);
-        for part in &self.parts {
-            let puts = part.puts();
-            let start = partition_point_near(puts, part.guess, |&row| row < part.probe.first);
-            each(part.probe, up_to(&puts[start..], part.probe.last));
-        }
-        self.read += self.parts.len() as u64;
+        let touched = self.parts.iter().fold(0, |all, part| all | part.touch());
+        std::hint::black_box(touched);
+        self.parts.iter().for_each(|part| part.give(each));
+        self.reading.blocks += self.parts.len() as u64;
         self.parts.clear();
         Ok(())
     }

@@ -1,7 +1,6 @@
 //! Reading: the same for a snapshot and for a transaction that sees its own writes.
 
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,7 +16,8 @@ use super::engine::{BLOCKS, SCOPES, engine_error};
 use super::guard::{Guarded, guarded};
 use super::meta::{Counters, Settings, decode_scope};
 use super::overlay::{Overlays, key_row, posting_row};
-use super::probing::read_ranges;
+use super::postings::{self, Posted, listed, number_of};
+use super::probing::{Wanted, read_ranges};
 use super::shared::OpenFile;
 use super::skew;
 use super::sorted_set::SetReader;
@@ -117,13 +117,6 @@ pub(crate) struct Written {
     pub(super) scopes: std::collections::BTreeMap<String, ScopeNumber>,
 }
 
-/// The documents of a fingerprint that a scope lists.
-pub(crate) struct Posted {
-    pub(crate) total: u64,
-    /// Newest first; `None` where there may be many.
-    pub(crate) numbers: Option<Vec<DocumentNumber>>,
-}
-
 /// What `check` counts by going through all rows.
 #[derive(Default)]
 pub(crate) struct RowCounts {
@@ -148,10 +141,16 @@ pub(crate) trait Read: Sync {
         &self.view().settings
     }
 
-    /// Calls `each` with the candidates of each probe: all rows in its range; also, perhaps, some whose fingerprint has no documents
-    /// any more, and some more than once. Returns how many blocks they were in.
+    /// Calls `each` with the candidates of each probe: all rows in its range, and perhaps some of their neighbours; also, perhaps, some whose
+    /// fingerprint has no documents any more, and some more than once. Returns how many blocks they were in.
     fn candidates(&self, probes: &[Probe], mut each: impl FnMut(&Probe, Candidates<'_>)) -> Result<u64> {
-        read_ranges(probes, |table| permuted(self, table), |probe, rows| each(probe, Candidates::new(rows)))
+        let ranges = probes.iter().map(|probe| Wanted {
+            reader: permuted(self, probe.table),
+            first: probe.first,
+            last: probe.last,
+        });
+        let each = |number: usize, puts: &[u64], _: &[u64]| each(&probes[number], Candidates::new(puts));
+        Ok(read_ranges("permuted", self.view().blocks(), ranges, usize::MAX, each)?.blocks)
     }
 
     /// Calls `each` with all rows of the first table, one part after the other, as candidates. Returns how many blocks they were in.
@@ -181,39 +180,13 @@ pub(crate) trait Read: Sync {
         Ok(Load { rows, tables: tables as f64, sources: self.sources() as f64, cached, shares })
     }
 
-    /// Calls `each` with each scope and how many documents of a fingerprint it lists; and, if they are few, their numbers.
+    /// Calls `each` with the number of a fingerprint, each of its scopes, and the documents that the scope lists under it.
     fn posted(
         &self,
-        fingerprint: Fingerprint,
-        scopes: &[ScopeNumber],
-        mut each: impl FnMut(ScopeNumber, Posted),
+        wanted: &[(Fingerprint, Arc<[ScopeNumber]>)],
+        each: impl FnMut(usize, ScopeNumber, Posted),
     ) -> Result<()> {
-        // One look-up tells of all scopes.
-        let all = posting_row(fingerprint, ScopeNumber::EMPTY, DocumentNumber::MIN)
-            ..=posting_row(fingerprint, ScopeNumber::ANY, DocumentNumber::MAX);
-        let few = postings(self).few(&all)?;
-        for &scope in scopes {
-            let range = listed(fingerprint, scope, DocumentNumber::MAX);
-            let (total, numbers) = match &few {
-                Some(rows) => {
-                    let numbers: Vec<DocumentNumber> = rows
-                        .iter()
-                        .rev()
-                        .filter(|row| range.contains(row))
-                        .map(|&row| number_of(row))
-                        .collect();
-                    (numbers.len() as i64, Some(numbers))
-                }
-                None => (postings(self).count(&range)?, None),
-            };
-            let total = u64::try_from(total).map_err(|_| Error::Damaged {
-                table: "postings",
-                key: fingerprint.to_string(),
-                problem: "more documents are marked as deleted than there are",
-            })?;
-            each(scope, Posted { total, numbers });
-        }
-        Ok(())
+        postings::posted(|| postings(self), wanted, each)
     }
 
     /// The newest documents of a fingerprint in a scope, newest first: at most `limit`, all below `below`.
@@ -317,16 +290,6 @@ fn dead(read: &(impl Read + ?Sized)) -> SetReader<'_, u64> {
 fn permuted(read: &(impl Read + ?Sized), table: usize) -> SetReader<'_, u64> {
     let overlay = read.written().map(|written| &written.overlays.narrow[1 + table]);
     SetReader { set: read.view().state.sets.permuted(table), overlay, blocks: read.view().blocks() }
-}
-
-/// The rows of a fingerprint's documents in a scope, up to a document.
-fn listed(fingerprint: Fingerprint, scope: ScopeNumber, last: DocumentNumber) -> RangeInclusive<u128> {
-    posting_row(fingerprint, scope, DocumentNumber::MIN)..=posting_row(fingerprint, scope, last)
-}
-
-/// The document of a key or posting row.
-fn number_of(row: u128) -> DocumentNumber {
-    DocumentNumber(row as u64 & DocumentNumber::MAX.0)
 }
 
 /// A snapshot: what is committed at one moment.

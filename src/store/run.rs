@@ -50,6 +50,9 @@ pub(super) struct Run<R> {
 /// So many rows, or up to twice as many, are searched for one: a line or two of the processor's cache.
 const ROWS_PER_PREFIX: usize = 8;
 
+/// As many rows as are given beside those of a range, rather than to search for its ends.
+const MOST_AROUND: usize = 64;
+
 /// Sorted rows with an index.
 #[derive(Clone, Debug)]
 struct Indexed<R> {
@@ -77,6 +80,14 @@ impl<R: Row> Indexed<R> {
     fn within(&self, range: &RangeInclusive<R>) -> &[R] {
         let from = self.before(*range.start()).max(self.taken);
         up_to(&self.rows[from..], *range.end())
+    }
+
+    /// The rows in a range, perhaps with some of their neighbours.
+    #[inline]
+    fn around(&self, range: &RangeInclusive<R>) -> &[R] {
+        let start = self.prefixes.around(range.start().lead()).start.max(self.taken);
+        let end = self.prefixes.around(range.end().lead()).end.max(start);
+        if end - start > MOST_AROUND { self.within(range) } else { &self.rows[start..end] }
     }
 
     /// The same rows from `low` on.
@@ -128,9 +139,23 @@ impl<R: Row> Run<R> {
         (self.puts.within(range), self.marks.within(range))
     }
 
-    /// The puts in a range.
-    pub(super) fn puts_within(&self, range: &RangeInclusive<R>) -> &[R] {
-        self.puts.within(range)
+    /// The puts and the marks in a range, perhaps with some of their neighbours.
+    pub(super) fn around(&self, range: &RangeInclusive<R>) -> (&[R], &[R]) {
+        let marks = if self.marks().is_empty() { &[] } else { self.marks.around(range) };
+        (self.puts.around(range), marks)
+    }
+
+    /// Reads what leads to the rows from one on. The answer means nothing.
+    #[inline]
+    pub(super) fn touch_index(&self, row: R) -> u64 {
+        self.puts.prefixes.around(row.lead()).start as u64
+    }
+
+    /// Reads the first of the rows from one on. The answer means nothing.
+    #[inline]
+    pub(super) fn touch_rows(&self, row: R) -> u64 {
+        let place = self.puts.prefixes.around(row.lead()).start;
+        self.puts.rows.get(place).map_or(0, |row| row.lead())
     }
 
     pub(super) fn len(&self) -> usize {

@@ -12,7 +12,7 @@ use super::blocks::{Block, Blocks, CachedRow};
 use super::directory::Entry;
 use super::level::{Level, Place};
 use super::overlay::Overlay;
-use super::run::{Rules, Run, merge, part, part_within, push_run};
+use super::run::{Rules, Run, merge, part, push_run};
 use crate::error::Result;
 
 /// What one sorted set holds at one moment.
@@ -70,15 +70,19 @@ pub(super) struct SetReader<'a, R> {
     pub(super) blocks: &'a Blocks,
 }
 
-impl<R: CachedRow> SetReader<'_, R> {
+impl<'a, R: CachedRow> SetReader<'a, R> {
     /// The sorted runs in memory, from new to old.
-    pub(super) fn runs(&self) -> impl Iterator<Item = &Run<R>> {
-        let written = self.overlay.map_or(&[][..], |overlay| overlay.parts().0);
-        written.iter().rev().chain(self.set.recent.iter().rev()).chain(&self.set.frozen)
+    fn runs(&self) -> impl Iterator<Item = &'a Run<R>> {
+        self.written_runs().chain(self.set.recent.iter().rev()).chain(&self.set.frozen)
+    }
+
+    /// The sorted runs that the transaction wrote, from new to old.
+    pub(super) fn written_runs(&self) -> impl Iterator<Item = &'a Run<R>> + use<'a, R> {
+        self.overlay.map_or(&[][..], |overlay| overlay.parts().0).iter().rev()
     }
 
     /// The rows that the transaction wrote last and has not sorted.
-    pub(super) fn unsorted(&self) -> (&[R], &[R]) {
+    pub(super) fn unsorted(&self) -> (&'a [R], &'a [R]) {
         self.overlay.map_or((&[], &[]), |overlay| {
             let (_, puts, marks) = overlay.parts();
             (puts, marks)
@@ -123,7 +127,7 @@ impl<R: CachedRow> SetReader<'_, R> {
             rows.puts.truncate(first + within);
         }
         for run in self.runs() {
-            rows.puts.extend(run.puts_within(range));
+            rows.puts.extend(run.within(range).0);
         }
         rows.puts.extend(self.unsorted().0.iter().filter(|row| range.contains(row)));
         Ok(())
@@ -169,50 +173,6 @@ impl<R: CachedRow> SetReader<'_, R> {
             newer = merge((&newer.puts, &newer.marks), older, life);
         }
         Ok(newer.puts)
-    }
-
-    /// The rows of a range that are in the set, in order, if they are few and lie in one block of each level; rows live
-    /// [`once`](super::run::Life::Once).
-    pub(super) fn few(&self, range: &RangeInclusive<R>) -> Result<Option<Vec<R>>> {
-        const FEW: usize = 64;
-        let (puts, marks) = self.unsorted();
-        let within = |rows: &[R]| rows.iter().copied().filter(|row| range.contains(row)).collect::<Vec<R>>();
-        let (mut puts, mut marks) = (within(puts), within(marks));
-        let mut add = |more: (&[R], &[R])| {
-            let few = puts.len() + marks.len() + more.0.len() + more.1.len() <= FEW;
-            if few {
-                puts.extend_from_slice(more.0);
-                marks.extend_from_slice(more.1);
-            }
-            few
-        };
-        if !self.runs().all(|run| add(run.within(range))) {
-            return Ok(None);
-        }
-        for slot in &self.set.levels {
-            let level = &slot.level;
-            let (place, low) = level.place_in(level.chunk_of(*range.start()), *range.start());
-            let Some(entry) = level.entry(place) else { continue };
-            if entry.high < *range.end() {
-                return Ok(None);
-            }
-            let block = self.block(entry)?;
-            let within = |rows| part_within(rows, low, entry.high.lead(), range);
-            if !add((within(block.puts()), within(block.marks()))) {
-                return Ok(None);
-            }
-        }
-        if !marks.is_empty() {
-            marks.sort_unstable();
-            let before = puts.len();
-            puts.retain(|row| marks.binary_search(row).is_err());
-            // Each mark takes one row away; where one does not, counting tells what is wrong.
-            if before - puts.len() != marks.len() {
-                return Ok(None);
-            }
-        }
-        puts.sort_unstable();
-        Ok(Some(puts))
     }
 
     /// How many rows of a range are in the set, if rows live [`once`](super::run::Life::Once): puts less marks, whatever the length of

@@ -185,7 +185,8 @@ impl Writer {
 
     fn documents_of(&self, fingerprint: Fingerprint) -> Result<u64> {
         let mut total = 0;
-        self.posted(fingerprint, ScopeNumber::ALL_DOCUMENTS, |_, posted| total += posted.total)?;
+        let wanted = [(fingerprint, ScopeNumber::ALL_DOCUMENTS.into())];
+        self.posted(&wanted, |_, _, posted| total += posted.total)?;
         Ok(total)
     }
 

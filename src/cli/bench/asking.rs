@@ -43,6 +43,9 @@ impl Bench<'_> {
     ) -> Result<(), Failure> {
         let snapshot = self.database()?.snapshot()?;
         let queries = self.asserted_queries(&snapshot, distance)?;
+        if let Some(query) = queries.first() {
+            row.insert("sources".to_owned(), snapshot.explain(query)?.1.sources.into());
+        }
         let begun = Instant::now();
         let timed = std::thread::scope(|scope| {
             let parts = queries.chunks(queries.len().div_ceil(self.arguments.threads as usize).max(1));
