@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
-use simdb::Database;
 
 use super::output::Output;
 use super::{Answer, DatabaseArgument, Run, open_to_read, open_to_write};
@@ -13,6 +12,10 @@ use super::{Answer, DatabaseArgument, Run, open_to_read, open_to_write};
 pub(super) struct Compact {
     #[command(flatten)]
     pub(super) database: DatabaseArgument,
+
+    /// The tables it is to have then, by name; `simdb plan` lists those there are [default: those it has]
+    #[arg(long, value_name = "NAME")]
+    plan: Option<String>,
 }
 
 #[derive(clap::Args)]
@@ -28,14 +31,22 @@ pub(super) struct Backup {
 /// Makes a database dense, and prints its sizes before and after.
 pub(super) fn compact(arguments: &Compact, output: &mut Output) -> Run {
     let database = open_to_write(&arguments.database.database)?;
-    let before = allocated(&database)?;
+    let before = database.snapshot()?.stats()?;
     let bar = bar();
-    database.compact(|done, all| update(&bar, done, all))?;
+    let progress = |done, all| update(&bar, done, all);
+    match &arguments.plan {
+        Some(plan) => database.compact_with_plan(plan, progress)?,
+        None => database.compact(progress)?,
+    }
     bar.finish_and_clear();
-    let after = allocated(&database)?;
+    let after = database.snapshot()?.stats()?;
+    let (bytes_before, bytes) = (before.allocated_bytes, after.allocated_bytes);
     output.print(
-        || json!({"allocated_bytes_before": before, "allocated_bytes": after}),
-        || format!("{}: {before} bytes before, {after} after", arguments.database.database.display()),
+        || json!({"allocated_bytes_before": bytes_before, "allocated_bytes": bytes, "plan": after.plan}),
+        || {
+            let path = arguments.database.database.display();
+            format!("{path}: {bytes_before} bytes before, {bytes} after, plan {}", after.plan)
+        },
     );
     Ok(Answer::Yes)
 }
@@ -54,10 +65,6 @@ pub(super) fn backup(arguments: &Backup, output: &mut Output) -> Run {
         || format!("{}: {documents} documents, {bytes} bytes", arguments.to.display()),
     );
     Ok(Answer::Yes)
-}
-
-fn allocated(database: &Database) -> Result<u64, simdb::Error> {
-    Ok(database.snapshot()?.stats()?.allocated_bytes)
 }
 
 /// Shown on a terminal only.

@@ -142,7 +142,7 @@ impl Command {
             | Self::Delete(delete::Arguments { database, .. })
             | Self::Stats(stats::Arguments { database })
             | Self::Check(check::Arguments { database })
-            | Self::Compact(copy::Compact { database })
+            | Self::Compact(copy::Compact { database, .. })
             | Self::Backup(copy::Backup { database, .. })
             | Self::Dump(dump::Dump { database })
             | Self::Load(dump::Load { database, .. }) => Some(&database.database),

@@ -126,10 +126,14 @@ impl CreateOptions {
     }
 }
 
+fn named(plan: &str) -> Result<Plan> {
+    plan::plan_named(plan).ok_or_else(|| Error::UnknownPlan { name: plan.to_owned() })
+}
+
 impl CreateOptions {
     fn chosen_plan(&self) -> Result<Plan> {
         match &self.plan {
-            Some(name) => plan::plan_named(name).ok_or_else(|| Error::UnknownPlan { name: name.clone() }),
+            Some(name) => named(name),
             None => {
                 let all =
                     plan::plans_and_estimates(self.expected_documents, self.max_distance, self.prefer, &[]);
@@ -406,7 +410,22 @@ impl Database {
     /// Reads the whole file, and writes what is live. The space of the old file is free when the last snapshot of it is
     /// gone.
     pub fn compact(&self, mut progress: impl FnMut(u64, u64)) -> Result<()> {
-        self.store.compact(&mut progress)
+        self.store.compact(None, &mut progress)
+    }
+
+    /// As [`compact`](Self::compact), into the permuted tables of another plan, of a name that [`CreateOptions::plans`] lists: for a
+    /// database that has outgrown the number of documents it was created for, or is asked at another distance. Answers stay the same.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownPlan`]; otherwise as for [`compact`](Self::compact).
+    ///
+    /// # Cost
+    ///
+    /// On top of that of compaction, the rows of each table that is new are sorted in half of the cache; what does not fit goes to
+    /// files without a name beside the database, 8 bytes a row for one table at a time.
+    pub fn compact_with_plan(&self, plan: &str, mut progress: impl FnMut(u64, u64)) -> Result<()> {
+        self.store.compact(Some(named(plan)?), &mut progress)
     }
 
     /// Waits until the merges that are due are done. They go on by themselves; this is for measurements.

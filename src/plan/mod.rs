@@ -18,7 +18,7 @@ pub(crate) use choice::plans_and_estimates;
 pub use choice::{PlanEstimate, Prefer};
 pub(crate) use cost::Load;
 pub(crate) use families::plan_named;
-pub(crate) use permutation::{Candidates, Near, Permutation};
+pub(crate) use permutation::{Candidates, Near, Permutation, Permuted};
 pub(crate) use probes::{Probe, ProbeSet, Way};
 
 use crate::error::Result;

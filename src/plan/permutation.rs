@@ -11,8 +11,7 @@ use crate::fingerprint::Fingerprint;
 pub(crate) struct Permuted(u64);
 
 impl Permuted {
-    /// A permuted value without its fingerprint.
-    #[cfg(test)]
+    /// The value of a row of a table.
     pub(crate) const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }

@@ -1,5 +1,5 @@
-//! A dense copy of what is committed: one level per set, full blocks, nothing deleted. Compaction puts it in the place of
-//! the file, a backup beside it.
+//! A dense copy of what is committed: one level per set, full blocks, nothing deleted; with the same permuted tables, or those of another
+//! plan. Compaction puts it in the place of the file, a backup beside it.
 
 use std::io;
 use std::path::Path;
@@ -13,33 +13,47 @@ use super::bulk::{Bulk, DocumentsWriter, NewFile, SetWriter};
 use super::cache::BlockCache;
 use super::engine::Engine;
 use super::guard::{Guarded, guarded};
+use super::meta::Settings;
 use super::read::View;
 use super::shared::OpenFile;
+use super::sort::Sorter;
 use super::sorted_set::{SetReader, SortedSet};
 use super::state::{SetNumber, SetRow, State};
 use super::{Sizes, directory_of, opening, sync_directory};
 use crate::error::{Error, Result};
+use crate::plan::{Permuted, Plan, Table};
 
 /// What is told of how far a copy has come: rows done, and rows in all.
 pub(crate) type CopyProgress<'a> = &'a mut dyn FnMut(u64, u64);
 
-/// What the engine may keep of the pages of a copy that nobody goes on to work with.
-pub(super) const ENGINE_CACHE_BYTES: usize = 16 << 20;
+/// How many bytes a copy may take.
+#[derive(Clone, Copy)]
+pub(super) struct Memory {
+    /// What its engine may keep of its pages.
+    pub(super) engine: usize,
+    /// For sorting the rows of tables that are new.
+    pub(super) sorting: usize,
+}
 
-/// Makes a dense copy in the directory of `target`, whole and synced, under a temporary name. Its engine keeps so many bytes
-/// of pages in memory.
+/// Of a copy that nobody goes on to work with.
+const MEMORY: Memory = Memory { engine: 16 << 20, sorting: 64 << 20 };
+
+/// Makes a dense copy in the directory of `target`, whole and synced, under a temporary name, with these settings: those of the original,
+/// up to the plan.
 pub(super) fn copy(
     view: &View,
+    settings: &Settings,
     target: &Path,
     sizes: &Sizes,
-    engine_cache_bytes: usize,
+    memory: Memory,
     progress: CopyProgress<'_>,
 ) -> Result<NewFile> {
     let directory = directory_of(target)?;
-    ensure_room(view, directory, sizes)?;
+    ensure_room(view, &settings.plan, directory, sizes)?;
     guarded(|| {
-        let new = NewFile::create(directory, view.settings(), engine_cache_bytes)?;
-        write_copy(view, &new.engine, sizes, progress)?;
+        let new = NewFile::create(directory, settings, memory.engine)?;
+        let copy = Copy { view, plan: &settings.plan, directory, sorting: memory.sorting };
+        copy.write(&new.engine, sizes, progress)?;
         new.file.sync_all().map_err(|source| Error::Io { path: target.to_owned(), source })?;
         Ok(new)
     })
@@ -49,7 +63,7 @@ pub(super) fn copy(
 const MAX_ALONE_BYTES: u64 = 128 << 10;
 
 /// Refuses to begin what the disk has no room for.
-fn ensure_room(view: &View, directory: &Path, sizes: &Sizes) -> Result<()> {
+fn ensure_room(view: &View, plan: &Plan, directory: &Path, sizes: &Sizes) -> Result<()> {
     let failed = |source: io::Error| Error::Io { path: directory.to_owned(), source };
     let available = fs4::available_space(directory).map_err(failed)?;
     // A block is copied to no more than it takes when full; but one document alone may take more.
@@ -58,60 +72,129 @@ fn ensure_room(view: &View, directory: &Path, sizes: &Sizes) -> Result<()> {
     let rows = view.state().sets.blocks(sizes.block_bytes) * (sizes.block_bytes as u64 + 16);
     let most = rows + documents.blocks() as u64 * 4096 + alone * MAX_ALONE_BYTES;
     // The engine's own pages come on top. What is copied takes no more than it does now.
-    let needed = most.min(view.file_bytes().map_err(failed)?) / 16 * 17 + (4 << 20);
+    let copied = most.min(view.file_bytes().map_err(failed)?) / 16 * 17 + (4 << 20);
+    // A new table takes up to 8 bytes a row, and once as much to be sorted.
+    let old = &view.settings().plan;
+    let new = plan.tables().iter().filter(|table| place_of(table, old).is_none()).count() as u64;
+    let table = 8 * view.state().sets.rows(SetNumber::Narrow(1));
+    let needed = copied + table * (new + u64::from(new > 0));
     if available < needed {
         return Err(Error::NoRoom { directory: directory.to_owned(), needed, available });
     }
     Ok(())
 }
 
-fn write_copy(view: &View, engine: &Engine, sizes: &Sizes, progress: CopyProgress<'_>) -> Result<()> {
-    let old = view.state();
-    let mut state = State::new(&view.settings().plan);
-    state.counters = old.counters;
-    // Numbers of blocks are those of no block of the old file, which the cache may still hold.
-    state.next_block = old.next_block;
-    let all = old.sets.numbers().map(|number| old.sets.rows(number)).sum::<u64>() + old.documents.rows().0;
-    let mut done = 0;
-    let mut told = |rows: usize| {
-        done += rows as u64;
-        progress(done, all);
-    };
-    let mut bulk = Bulk::new(engine, sizes, state);
-    for number in old.sets.numbers() {
-        match number {
-            SetNumber::Wide(_) => copy_set::<u128>(view, number, &mut bulk, &mut told)?,
-            // In the copy nothing is dead.
-            SetNumber::Narrow(0) => {}
-            SetNumber::Narrow(_) => copy_set::<u64>(view, number, &mut bulk, &mut told)?,
+/// The place among the tables of a plan of one that has the same permutation.
+fn place_of(table: &Table, plan: &Plan) -> Option<usize> {
+    let positions = table.permutation.positions();
+    plan.tables().iter().position(|it| it.permutation.positions() == positions)
+}
+
+/// A copy in the making.
+struct Copy<'a> {
+    view: &'a View,
+    plan: &'a Plan,
+    directory: &'a Path,
+    sorting: usize,
+}
+
+impl Copy<'_> {
+    fn write(&self, engine: &Engine, sizes: &Sizes, progress: CopyProgress<'_>) -> Result<()> {
+        let old = self.view.state();
+        let mut state = State::new(self.plan);
+        state.counters = old.counters;
+        // Numbers of blocks are those of no block of the old file, which the cache may still hold.
+        state.next_block = old.next_block;
+        let mut bulk = Bulk::new(engine, sizes, state);
+        let tables = self.plan.tables().len();
+        let wide = [0, 1].map(SetNumber::Wide);
+        let rows = wide.iter().map(|&number| old.sets.rows(number)).sum::<u64>()
+            + old.sets.rows(SetNumber::Narrow(1)) * tables as u64
+            + old.documents.rows().0;
+        let mut told = Told { done: 0, all: rows, progress };
+        for number in wide {
+            copy_set::<u128>(self.view, number, number, &mut bulk, &mut told)?;
         }
+        // In the copy nothing is dead.
+        for (place, table) in self.plan.tables().iter().enumerate() {
+            let number = SetNumber::Narrow(1 + place);
+            match place_of(table, &self.view.settings().plan) {
+                Some(old) => {
+                    copy_set::<u64>(self.view, SetNumber::Narrow(1 + old), number, &mut bulk, &mut told)?;
+                }
+                None => self.sort_table(table, number, &mut bulk, &mut told)?,
+            }
+        }
+        let mut writer = DocumentsWriter::new();
+        let mut next = 0;
+        while let Some(stored) = self.view.stored_documents(next)? {
+            next = stored.next;
+            stored.live().for_each(|record| writer.documents.push_record(&record));
+            told.more(stored.live().count());
+            writer.settle(&mut bulk)?;
+        }
+        writer.finish(&mut bulk)?;
+        bulk.edit.scopes = self.view.scope_rows()?;
+        bulk.flush()
     }
-    let mut writer = DocumentsWriter::new();
-    let mut next = 0;
-    while let Some(stored) = view.stored_documents(next)? {
-        next = stored.next;
-        stored.live().for_each(|record| writer.documents.push_record(&record));
-        told(stored.live().count());
-        writer.settle(&mut bulk)?;
+
+    /// Makes a table that the old file does not have from the first that it has.
+    fn sort_table(
+        &self,
+        table: &Table,
+        to: SetNumber,
+        bulk: &mut Bulk<'_>,
+        told: &mut Told<'_>,
+    ) -> Result<()> {
+        let known = &self.view.settings().plan.tables()[0].permutation;
+        let mut sorter = Sorter::new(self.directory, self.sorting / size_of::<u64>());
+        let reader = set_reader::<u64>(self.view, SetNumber::Narrow(1));
+        for range in reader.parts() {
+            for row in reader.rows(&range)? {
+                let fingerprint = known.invert(Permuted::from_bits(row));
+                sorter.push(table.permutation.apply(fingerprint).bits())?;
+            }
+        }
+        let mut writer = SetWriter::new(to, bulk);
+        sorter.finish(|rows| {
+            told.more(rows.len());
+            writer.push(bulk, rows)
+        })?;
+        writer.finish(bulk)
     }
-    writer.finish(&mut bulk)?;
-    bulk.edit.scopes = view.scope_rows()?;
-    bulk.flush()
+}
+
+/// What is told of how far a copy has come.
+struct Told<'a> {
+    done: u64,
+    all: u64,
+    progress: CopyProgress<'a>,
+}
+
+impl Told<'_> {
+    fn more(&mut self, rows: usize) {
+        self.done += rows as u64;
+        (self.progress)(self.done, self.all);
+    }
+}
+
+fn set_reader<R: SetRow>(view: &View, number: SetNumber) -> SetReader<'_, R> {
+    SetReader { set: R::set(&view.state().sets, number), overlay: None, blocks: view.blocks() }
 }
 
 fn copy_set<R: SetRow>(
     view: &View,
-    number: SetNumber,
+    from: SetNumber,
+    to: SetNumber,
     bulk: &mut Bulk<'_>,
-    told: &mut impl FnMut(usize),
+    told: &mut Told<'_>,
 ) -> Result<()> {
-    let set = R::set(&view.state().sets, number);
-    let reader = SetReader { set, overlay: None, blocks: view.blocks() };
-    let mut writer = SetWriter::new(number, bulk);
+    let reader = set_reader::<R>(view, from);
+    let mut writer = SetWriter::new(to, bulk);
     for range in reader.parts() {
         let rows = reader.rows(&range)?;
         writer.push(bulk, &rows)?;
-        told(rows.len());
+        told.more(rows.len());
     }
     writer.finish(bulk)
 }
@@ -133,12 +216,19 @@ pub(super) fn verify(copied: &View, original: &View) -> Result<()> {
     for entry in documents.entries(documents.all()) {
         copied.blocks().documents_once(entry)?;
     }
+    let damaged = |table, key: &str, problem| Err(Error::Damaged { table, key: key.to_owned(), problem });
     let counted = (new.documents.rows().0, new.sets.rows(SetNumber::Wide(0)));
-    if new.counters == old.counters && counted == (old.counters.documents(), old.counters.documents()) {
-        return Ok(());
+    if new.counters != old.counters || counted != (old.counters.documents(), old.counters.documents()) {
+        let problem = "the copy does not have as many documents as the database counts; check the database";
+        return damaged("meta", "documents", problem);
     }
-    let problem = "the copy does not have as many documents as the database counts; check the database";
-    Err(Error::Damaged { table: "meta", key: "documents".to_owned(), problem })
+    let tables = copied.settings().plan.tables().len();
+    let fingerprints = new.sets.rows(SetNumber::Narrow(1));
+    if (1..=tables).any(|table| new.sets.rows(SetNumber::Narrow(table)) != fingerprints) {
+        let problem = "not all tables of the copy have as many fingerprints; check the database";
+        return damaged("permuted", "fingerprints", problem);
+    }
+    Ok(())
 }
 
 fn read_all<R: SetRow>(set: &SortedSet<R>, blocks: &Blocks) -> Result<()> {
@@ -156,10 +246,11 @@ pub(super) fn backup(view: &View, path: &Path, sizes: &Sizes, progress: CopyProg
     if path.symlink_metadata().is_ok() {
         return Err(Error::AlreadyExists { path: path.to_owned() });
     }
-    let NewFile { temporary, engine, file } = copy(view, path, sizes, ENGINE_CACHE_BYTES, progress)?;
+    let settings = view.settings();
+    let NewFile { temporary, engine, file } = copy(view, settings, path, sizes, MEMORY, progress)?;
     let open = Arc::new(OpenFile { engine: Guarded::new(engine), file });
     // Numbers of its blocks may be those of other blocks in the file, so that it has a cache of its own.
-    verify(&copy_view(&open, view, Arc::new(BlockCache::new(0)))?, view)?;
+    verify(&copy_view(&open, settings.clone(), Arc::new(BlockCache::new(0)))?, view)?;
     persist(temporary, path, false)?;
     sync_directory(directory_of(path)?).map_err(|source| Error::Io { path: path.to_owned(), source })
 }
@@ -174,10 +265,14 @@ pub(super) fn persist(temporary: NamedTempFile, target: &Path, replace: bool) ->
 }
 
 /// What a copy holds, read from its file.
-pub(super) fn copy_view(copied: &Arc<OpenFile>, original: &View, cache: Arc<BlockCache>) -> Result<View> {
+pub(super) fn copy_view(
+    copied: &Arc<OpenFile>,
+    settings: Arc<Settings>,
+    cache: Arc<BlockCache>,
+) -> Result<View> {
     guarded(|| {
         let txn = copied.engine.begin_read()?;
-        let state = opening::state(&txn, &original.settings().plan)?;
-        View::new(copied, &txn, state, original.settings().clone(), cache)
+        let state = opening::state(&txn, &settings.plan)?;
+        View::new(copied, &txn, state, settings, cache)
     })
 }

@@ -70,6 +70,7 @@ pub(crate) use write::Writer;
 
 use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::plan::Plan;
 
 /// The number of a document. Later documents have greater numbers, and none is used twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -260,8 +261,8 @@ impl Store {
         self.shared.open().file.metadata().map_err(failed)
     }
 
-    pub(crate) fn settings(&self) -> &Arc<Settings> {
-        &self.shared.settings
+    pub(crate) fn settings(&self) -> Arc<Settings> {
+        self.shared.settings()
     }
 
     /// A consistent view of what is committed now.
@@ -283,16 +284,16 @@ impl Store {
         self.shared.check_pages()
     }
 
-    /// Puts a dense copy in the place of the file; while it is made, nobody writes. Snapshots go on with the old file,
-    /// whose space is free when the last of them is gone.
-    pub(crate) fn compact(&self, progress: CopyProgress<'_>) -> Result<()> {
+    /// Puts a dense copy in the place of the file, with the tables of `plan` if there is one; while it is made, nobody writes. Snapshots go on
+    /// with the old file, whose space is free when the last of them is gone.
+    pub(crate) fn compact(&self, plan: Option<Plan>, progress: CopyProgress<'_>) -> Result<()> {
         if matches!(*self.shared.open().engine, Engine::ReadOnly(_)) {
             return Err(Error::ReadOnly);
         }
         let turn = Turn::wait(self.shared.clone());
         let _merging = lock(&turn.0.merging);
         turn.0.ensure_certain()?;
-        turn.0.compact(progress)
+        turn.0.compact(plan, progress)
     }
 
     /// How runs, blocks and merges are made.

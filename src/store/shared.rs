@@ -10,7 +10,7 @@ use redb::DatabaseError;
 
 use super::bulk::NewFile;
 use super::cache::BlockCache;
-use super::copy::{self, CopyProgress};
+use super::copy::{self, CopyProgress, Memory};
 use super::engine::{Engine, engine_error};
 use super::guard::{Guarded, guarded};
 use super::meta::Settings;
@@ -19,6 +19,7 @@ use super::state::{Edit, State};
 use super::worker::MergeFailure;
 use super::{Sizes, directory_of, engine_cache_bytes, is_same_file, lock, opening, sync_directory};
 use crate::error::{Error, Result};
+use crate::plan::Plan;
 
 /// What the handles of a file share.
 ///
@@ -29,7 +30,8 @@ pub(super) struct Shared {
     pub(super) target: PathBuf,
     /// The file; compaction puts another in its place.
     pub(super) open: Mutex<Arc<OpenFile>>,
-    pub(super) settings: Arc<Settings>,
+    /// Compaction may change the plan.
+    pub(super) settings: Mutex<Arc<Settings>>,
     pub(super) sizes: Sizes,
     pub(super) cache: Arc<BlockCache>,
     /// For decoded blocks and directories together.
@@ -95,7 +97,7 @@ impl Shared {
             path: path.to_owned(),
             target: fs::canonicalize(path).unwrap_or_default(),
             open: Mutex::new(open),
-            settings,
+            settings: Mutex::new(settings),
             sizes,
             cache,
             cache_bytes,
@@ -129,8 +131,9 @@ impl Shared {
     fn load(&self, open: &Arc<OpenFile>) -> Result<View> {
         guarded(|| {
             let txn = open.engine.begin_read()?;
-            let state = opening::state(&txn, &self.settings.plan)?;
-            View::new(open, &txn, state, self.settings.clone(), self.cache.clone())
+            let settings = self.settings();
+            let state = opening::state(&txn, &settings.plan)?;
+            View::new(open, &txn, state, settings, self.cache.clone())
         })
     }
 
@@ -146,7 +149,7 @@ impl Shared {
             let open = self.open();
             open.engine.apply(&edit)?;
             let txn = open.engine.begin_read()?;
-            View::new(&open, &txn, edit.state, self.settings.clone(), self.cache.clone())
+            View::new(&open, &txn, edit.state, self.settings(), self.cache.clone())
         });
         match published {
             Ok(view) => {
@@ -165,22 +168,29 @@ impl Shared {
         Ok(value)
     }
 
-    /// Makes the copy, and swaps file and handle; the caller sees to it that nobody commits.
-    pub(super) fn compact(&self, progress: CopyProgress<'_>) -> Result<()> {
+    /// Makes the copy, with the tables of `plan` if there is one, and swaps file and handle; the caller sees to it that nobody commits.
+    pub(super) fn compact(&self, plan: Option<Plan>, progress: CopyProgress<'_>) -> Result<()> {
         let failed = |source: io::Error| Error::Io { path: self.path.clone(), source };
         let target = self.target.clone();
         self.ensure_in_place()?;
         let view = self.view()?;
+        let mut settings = self.settings();
+        if let Some(plan) = plan {
+            settings = Arc::new(Settings { plan, ..(*settings).clone() });
+        }
+        // Nobody else needs the memory meanwhile but who reads.
+        let memory = Memory { engine: self.engine_cache_bytes, sorting: self.cache_bytes / 2 };
         let NewFile { temporary, engine, file } =
-            copy::copy(&view, &target, &self.sizes, self.engine_cache_bytes, progress)?;
+            copy::copy(&view, &settings, &target, &self.sizes, memory, progress)?;
         file.set_permissions(fs::metadata(&target).map_err(failed)?.permissions()).map_err(failed)?;
         let open = Arc::new(OpenFile { engine: Guarded::new(engine), file });
-        let copied = copy::copy_view(&open, &view, view.blocks().cache.clone())?;
+        let copied = copy::copy_view(&open, settings.clone(), view.blocks().cache.clone())?;
         copy::verify(&copied, &view)?;
         self.ensure_in_place()?;
         copy::persist(temporary, &target, true)?;
         // From here on the path leads to the copy, so everybody has to.
         *lock(&self.open) = open;
+        *lock(&self.settings) = settings;
         *lock(&self.current) = Some(Arc::new(copied));
         sync_directory(directory_of(&target)?).map_err(failed)
     }
@@ -232,6 +242,10 @@ impl Shared {
         if left.abs_diff(self.cache.capacity()) > left / 64 {
             self.cache.set_capacity(left);
         }
+    }
+
+    pub(super) fn settings(&self) -> Arc<Settings> {
+        lock(&self.settings).clone()
     }
 
     pub(super) fn open(&self) -> Arc<OpenFile> {

@@ -9,7 +9,7 @@ use super::block::Packed;
 use super::directory::Entry;
 use super::documents::pack_documents;
 use super::log::{self, Change, Operation};
-use super::meta::{Counters, Settings, encode_scopes};
+use super::meta::{Counters, encode_scopes};
 use super::overlay::Overlays;
 use super::read::{Read, View, Written};
 use super::shared::Shared;
@@ -63,7 +63,7 @@ impl Writer {
         turn.0.ensure_certain()?;
         let view = turn.0.view()?;
         let written = Written {
-            overlays: Overlays::new(&turn.0.settings.plan),
+            overlays: Overlays::new(&view.settings().plan),
             documents: WrittenDocuments::default(),
             scopes: BTreeMap::new(),
         };
@@ -253,9 +253,5 @@ impl Read for Writer {
 
     fn counters(&self) -> Counters {
         self.counters
-    }
-
-    fn settings(&self) -> &Arc<Settings> {
-        &self.turn.0.settings
     }
 }

@@ -64,6 +64,75 @@ fn compaction_keeps_every_document_and_gives_back_the_space() -> TestResult {
     Ok(())
 }
 
+/// Every document of `documents` within a distance of a query is found, and nothing else.
+fn assert_exact(database: &Database, documents: &[Document]) -> TestResult {
+    let snapshot = database.snapshot()?;
+    for (max_distance, queries) in [(0, 20), (3, 20), (7, 10), (13, 3)] {
+        for document in documents.iter().step_by(documents.len() / queries) {
+            let fingerprint = document.fingerprint().ok_or("it has a fingerprint")?;
+            let asked = Fingerprint::from_bits(fingerprint.bits() ^ ((1 << max_distance.min(2)) - 1));
+            let near = |it: &&Document| it.fingerprint().is_some_and(|it| it.distance(asked) <= max_distance);
+            let expected = documents.iter().filter(near).count() as u64;
+            let found = snapshot.query(&Query::new(asked).max_distance(max_distance))?;
+            assert_eq!(found.total(), expected, "{asked} within {max_distance}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn compaction_with_another_plan_keeps_every_document_and_every_answer() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.database("d.simdb")?;
+    half_deleted(&database, 20_000)?;
+    let mut documents = all(&database)?;
+    let before = database.snapshot()?;
+    assert!(
+        matches!(database.compact_with_plan("3x3", |_, _| {}), Err(Error::UnknownPlan { name }) if name == "3x3")
+    );
+    for plan in ["6x21", "14x32", "2x32", "4x16"] {
+        let mut told = (0, 0);
+        database.compact_with_plan(plan, |done, all| told = (done, all))?;
+        assert!(told.0 > 10_000 && told.0 <= told.1, "{told:?}");
+        let stats = database.snapshot()?.stats()?;
+        assert_eq!((stats.plan.as_str(), stats.documents, stats.levels), (plan, 10_000, 1));
+        assert_exact(&database, &documents)?;
+        // The transactions that follow write its tables.
+        let mut txn = database.begin_write()?;
+        txn.insert(&spread(0))?;
+        txn.delete("1")?;
+        txn.commit()?;
+        let changed = all(&database)?;
+        assert_exact(&database, &changed)?;
+        assert_sound(&database)?;
+        let mut txn = database.begin_write()?;
+        txn.delete("0")?;
+        txn.insert(&spread(1))?;
+        txn.commit()?;
+        documents = all(&database)?;
+    }
+    assert_eq!(before.stats()?.plan, "4x16");
+    assert_eq!(before.documents().count(), 10_000);
+    drop((before, database));
+    let database = Database::open(folder.path("d.simdb"), &OpenOptions::new())?;
+    assert_exact(&database, &documents)?;
+    assert_sound(&database)?;
+    Ok(())
+}
+
+/// Rows that do not fit into the memory there is for sorting go to files; see the tests of `sort`.
+#[test]
+fn compaction_with_another_plan_in_little_memory() -> TestResult {
+    let folder = Folder::new()?;
+    drop(folder.database("d.simdb")?);
+    let database = Database::open(folder.path("d.simdb"), &OpenOptions::new().cache_bytes(20_000))?;
+    half_deleted(&database, 10_000)?;
+    database.compact_with_plan("6x21", |_, _| {})?;
+    assert_exact(&database, &all(&database)?)?;
+    assert_sound(&database)?;
+    Ok(())
+}
+
 #[test]
 fn compaction_of_the_smallest_databases() -> TestResult {
     let folder = Folder::new()?;
@@ -125,6 +194,9 @@ fn the_verbs_print_sizes_and_refuse_what_is_there() -> TestResult {
     drop(database);
     let compacted = run!("compact", folder.path("d.simdb"), "--json").expect(0).object()?;
     assert!(compacted["allocated_bytes"].as_u64() <= compacted["allocated_bytes_before"].as_u64());
+    let compacted = run!("compact", folder.path("d.simdb"), "--plan", "6x21", "--json").expect(0).object()?;
+    assert_eq!(compacted["plan"], "6x21");
+    run!("compact", folder.path("d.simdb"), "--plan", "6x20").expect(2).says("no plan is called \"6x20\"");
     let backup =
         run!("backup", folder.path("d.simdb"), folder.path("b.simdb"), "--json").expect(0).object()?;
     assert_eq!(backup["documents"], 500);

@@ -17,7 +17,8 @@ enum Operation {
     Reopen,
     /// Lets all merges that are due be done.
     Settle,
-    Compact,
+    /// With the tables of another plan, perhaps.
+    Compact(Option<&'static str>),
     /// Takes a snapshot, which is compared with what it was at the end.
     Keep,
     Query(u64, Asked),
@@ -90,7 +91,7 @@ fn operations() -> impl Strategy<Value = Operation> {
         1 => Just(Operation::Drop),
         1 => Just(Operation::Reopen),
         1 => Just(Operation::Settle),
-        1 => Just(Operation::Compact),
+        1 => prop::option::of(prop::sample::select(vec!["2x32", "4x16", "6x21", "14x32"])).prop_map(Operation::Compact),
         1 => Just(Operation::Keep),
         4 => (bits(), asked()).prop_map(|(bits, asked)| Operation::Query(bits, asked)),
     ]
@@ -214,13 +215,16 @@ fn agree(sequence: &[Operation]) -> Result<(), Box<dyn std::error::Error>> {
                 database = Database::open(path, &tiny())?;
             }
             (Operation::Settle, _) => database.settle()?,
-            (Operation::Compact, _) => {
+            (Operation::Compact(plan), _) => {
                 // It waits for the transaction to end.
                 if let Some(txn) = txn.take() {
                     txn.commit()?;
                 }
                 committed = model.clone();
-                database.compact(|_, _| {})?;
+                match plan {
+                    Some(plan) => database.compact_with_plan(plan, |_, _| {})?,
+                    None => database.compact(|_, _| {})?,
+                }
             }
             (Operation::Keep, _) => kept.push((database.snapshot()?, committed.clone())),
             (Operation::Query(bits, asked), _) => {
