@@ -1,5 +1,6 @@
 //! Database: a file that is open, and the options to create and open it with.
 
+mod batch;
 mod check;
 #[cfg(test)]
 mod crash;

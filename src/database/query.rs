@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::ControlFlow;
+use std::slice;
 use std::sync::Arc;
 
 use crate::document::Document;
@@ -37,6 +38,17 @@ pub(super) struct Filter {
 impl Default for Filter {
     fn default() -> Self {
         Self { max_distance: None, limit: 10, since: None, scopes: None }
+    }
+}
+
+impl Filter {
+    /// The largest distance that matches.
+    pub(super) fn distance(&self, reader: &impl Read) -> Result<u32> {
+        let max_distance = self.max_distance.unwrap_or(reader.settings().max_distance);
+        if max_distance > Fingerprint::BITS {
+            return Err(Error::MaxDistance { given: max_distance });
+        }
+        Ok(max_distance)
     }
 }
 
@@ -130,7 +142,7 @@ impl Matches {
     }
 
     /// Goes through the listed matches, nearest first.
-    pub fn iter(&self) -> std::slice::Iter<'_, Match> {
+    pub fn iter(&self) -> slice::Iter<'_, Match> {
         self.list.iter()
     }
 }
@@ -146,7 +158,7 @@ impl IntoIterator for Matches {
 
 impl<'a> IntoIterator for &'a Matches {
     type Item = &'a Match;
-    type IntoIter = std::slice::Iter<'a, Match>;
+    type IntoIter = slice::Iter<'a, Match>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
@@ -165,16 +177,18 @@ pub(super) fn answer(reader: &impl Read, query: &Query) -> Result<Matches> {
 pub(super) fn answer_any(reader: &impl Read, query: &Query) -> Result<bool> {
     let filter = Filter { limit: 1, ..query.filter.clone() };
     let mut search = Search::new(reader, query.fingerprint, &filter, None)?;
+    let asked = [search.asked];
     let mut probes = Vec::new();
     // Which documents are recent enough is not known before they are read.
-    let stops_early = search.since.is_none() && search.add_probes(reader, 0, &mut probes)?;
+    let stops_early = search.since.is_none() && asked[0].add_probes(reader, 0, &mut probes)?;
     if !stops_early {
-        find(reader, std::slice::from_mut(&mut search))?;
+        find(reader, &asked, |near| add_all(reader, slice::from_mut(&mut search), near))?;
         return Ok(search.matches(reader)?.total() > 0);
     }
     // What is near is found by several tables mostly, so that half of them will do; those are read together.
     for probes in probes.chunks(probes.len().div_ceil(2)) {
-        add_probed(reader, std::slice::from_mut(&mut search), probes)?;
+        let mut near = near_candidates(reader, &asked, probes)?;
+        add_all(reader, slice::from_mut(&mut search), &mut near)?;
         if search.total > 0 {
             return Ok(true);
         }
@@ -186,8 +200,32 @@ pub(super) fn answer_any(reader: &impl Read, query: &Query) -> Result<bool> {
 pub(super) fn answer_all(reader: &impl Read, queries: &[Query]) -> Result<Vec<Matches>> {
     let new = |query: &Query| Search::new(reader, query.fingerprint, &query.filter, None);
     let mut searches = queries.iter().map(new).collect::<Result<Vec<_>>>()?;
-    find(reader, &mut searches)?;
+    let asked: Vec<Asked> = searches.iter().map(|search| search.asked).collect();
+    find(reader, &asked, |near| add_all(reader, &mut searches, near))?;
     searches.into_iter().map(|search| search.matches(reader)).collect()
+}
+
+/// The fingerprints near each of some, in order, each once, with the number of the one they are near to; `None` if they are more
+/// than `most`.
+pub(super) fn near_to_each(
+    reader: &impl Read,
+    asked: &[Asked],
+    most: usize,
+) -> Result<Option<Vec<(usize, Near)>>> {
+    let mut all = Some(Vec::new());
+    find(reader, asked, |near| {
+        all = all.take().filter(|all| all.len() + near.len() <= most);
+        if let Some(all) = &mut all {
+            all.append(near);
+        }
+        near.clear();
+        Ok(())
+    })?;
+    if let Some(all) = &mut all {
+        all.sort_unstable();
+        all.dedup();
+    }
+    Ok(all)
 }
 
 /// The cheapest probes that answer a distance exactly.
@@ -196,46 +234,66 @@ pub(super) fn probe_set(reader: &impl Read, max_distance: u32) -> Result<Arc<Pro
     plan.probe_set(max_distance, reader.fingerprints(), reader.sources(), || reader.load(false))
 }
 
-/// Finds what is near for each search: by probes, and for those that have to scan in one pass for all.
-fn find(reader: &impl Read, searches: &mut [Search]) -> Result<()> {
+/// What a search looks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) fingerprint: Fingerprint,
+    pub(super) max_distance: u32,
+}
+
+impl Asked {
+    /// Adds the probes that answer it to others, if it is not to be answered by a scan.
+    fn add_probes(self, reader: &impl Read, asker: usize, probes: &mut Vec<Probe>) -> Result<bool> {
+        let probe_set = probe_set(reader, self.max_distance)?;
+        Ok(probe_set.add_probes(&reader.settings().plan, self.fingerprint, asker, probes))
+    }
+}
+
+/// Finds what is near to each asked: by probes, and for those that have to scan in one pass for all. `take` gets it in parts,
+/// with the number of the asked, in any order and perhaps more than once, and has to leave nothing of it.
+fn find(
+    reader: &impl Read,
+    asked: &[Asked],
+    mut take: impl FnMut(&mut Vec<(usize, Near)>) -> Result<()>,
+) -> Result<()> {
     let mut probes = Vec::new();
     let mut scanning = Vec::new();
-    for (asker, search) in searches.iter().enumerate() {
-        if !search.add_probes(reader, asker, &mut probes)? {
+    for (asker, asked) in asked.iter().enumerate() {
+        if !asked.add_probes(reader, asker, &mut probes)? {
             scanning.push(asker);
         }
     }
     // Neighbours in a table lie in the same block, or the next.
-    if searches.len() > 1 {
+    if asked.len() > 1 {
         probes.sort_unstable_by_key(|probe| (probe.table, probe.first));
     }
-    add_probed(reader, searches, &probes)?;
+    let mut near = near_candidates(reader, asked, &probes)?;
+    take(&mut near)?;
     if scanning.is_empty() {
         return Ok(());
     }
     let permutation = &reader.settings().plan.tables()[0].permutation;
-    let mut near = Vec::new();
     reader.scan(|candidates| {
         for &asker in &scanning {
-            let query = permutation.apply(searches[asker].fingerprint);
-            let max_distance = searches[asker].max_distance;
+            let Asked { fingerprint, max_distance } = asked[asker];
+            let query = permutation.apply(fingerprint);
             candidates.each_near(query, max_distance, permutation, |it| near.push((asker, it)));
         }
-        add_all(reader, searches, &mut near)
+        take(&mut near)
     })?;
     Ok(())
 }
 
-/// Gives each search what is near among the candidates of its probes.
-fn add_probed(reader: &impl Read, searches: &mut [Search], probes: &[Probe]) -> Result<()> {
+/// What is near to each asked among the candidates of its probes.
+fn near_candidates(reader: &impl Read, asked: &[Asked], probes: &[Probe]) -> Result<Vec<(usize, Near)>> {
     let tables = reader.settings().plan.tables();
     let mut near = Vec::new();
     reader.candidates(probes, |probe, candidates| {
-        let max_distance = searches[probe.asker].max_distance;
+        let max_distance = asked[probe.asker].max_distance;
         let permutation = &tables[probe.table].permutation;
         candidates.each_near(probe.query, max_distance, permutation, |it| near.push((probe.asker, it)));
     })?;
-    add_all(reader, searches, &mut near)
+    Ok(near)
 }
 
 /// Gives near fingerprints to the searches that they are near to, and leaves none.
@@ -264,8 +322,7 @@ struct Group {
 
 /// One query on its way from fingerprints to documents.
 pub(super) struct Search {
-    fingerprint: Fingerprint,
-    max_distance: u32,
+    asked: Asked,
     limit: usize,
     since: Option<i64>,
     /// The scopes whose lists are read: each document that may match stands in exactly one of them.
@@ -289,7 +346,22 @@ impl Search {
         ignored: Option<(DocumentNumber, &Document)>,
     ) -> Result<Self> {
         let mut search = Self::new(reader, fingerprint, filter, ignored)?;
-        find(reader, std::slice::from_mut(&mut search))?;
+        let asked = [search.asked];
+        find(reader, &asked, |near| add_all(reader, slice::from_mut(&mut search), near))?;
+        Ok(search)
+    }
+
+    /// As [`found`](Self::found), if all fingerprints that are near are among these.
+    pub(super) fn among(
+        reader: &impl Read,
+        near: &[(usize, Near)],
+        fingerprint: Fingerprint,
+        filter: &Filter,
+        ignored: Option<(DocumentNumber, &Document)>,
+    ) -> Result<Self> {
+        let mut search = Self::new(reader, fingerprint, filter, ignored)?;
+        let mut near = near.iter().map(|&(_, near)| (0, near)).collect();
+        add_all(reader, slice::from_mut(&mut search), &mut near)?;
         Ok(search)
     }
 
@@ -300,10 +372,7 @@ impl Search {
         filter: &Filter,
         ignored: Option<(DocumentNumber, &Document)>,
     ) -> Result<Self> {
-        let max_distance = filter.max_distance.unwrap_or(reader.settings().max_distance);
-        if max_distance > Fingerprint::BITS {
-            return Err(Error::MaxDistance { given: max_distance });
-        }
+        let asked = Asked { fingerprint, max_distance: filter.distance(reader)? };
         let scopes = match &filter.scopes {
             None => ScopeNumber::ALL_DOCUMENTS.into(),
             Some(names) => {
@@ -322,8 +391,7 @@ impl Search {
             None => None,
         };
         Ok(Self {
-            fingerprint,
-            max_distance,
+            asked,
             limit: filter.limit,
             since: filter.since,
             scopes,
@@ -332,12 +400,6 @@ impl Search {
             kept: 0,
             total: 0,
         })
-    }
-
-    /// Adds the probes of the search to others, if it is not to scan.
-    fn add_probes(&self, reader: &impl Read, asker: usize, probes: &mut Vec<Probe>) -> Result<bool> {
-        let probe_set = probe_set(reader, self.max_distance)?;
-        Ok(probe_set.add_probes(&reader.settings().plan, self.fingerprint, asker, probes))
     }
 
     /// Takes in the documents of a near fingerprint in one scope; if all are deleted, there are none.
@@ -383,7 +445,7 @@ impl Search {
         if self.since.is_none() && listed < self.total.min(self.limit as u64) {
             return Err(Error::Damaged {
                 table: "postings",
-                key: self.fingerprint.to_string(),
+                key: self.asked.fingerprint.to_string(),
                 problem: "near this fingerprint there are fewer documents than are counted",
             });
         }

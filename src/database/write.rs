@@ -1,12 +1,17 @@
-//! WriteTxn: insert, insert_if_new, delete, commit.
+//! WriteTxn: insert, insert_if_new, one by one and in batches, delete, commit.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use super::batch;
 use super::query::{Filter, Matches, Search};
 use crate::document::{Document, validate_key};
 use crate::error::Result;
+use crate::plan::Near;
 use crate::store::{DocumentNumber, Read, Store, Writer};
+
+/// So many documents are searched for at a time. Each is also compared with all that come before it among these.
+const SEARCHED_TOGETHER: usize = 1024;
 
 /// What [`WriteTxn::insert_if_new`] does with a document that has near-duplicates. Documents without any are
 /// always stored.
@@ -185,13 +190,67 @@ impl WriteTxn {
     pub fn insert_if_new(&mut self, document: &Document, policy: &Policy) -> Result<Verdict> {
         document.validate()?;
         self.writer.ensure_whole()?;
-        let matches = self.matches(document, &policy.filter)?;
+        self.decide(document, policy, None)
+    }
+
+    /// Does with many documents what [`insert_if_new`](Self::insert_if_new) does with each, one after the other, with the same
+    /// verdicts; but looks for near-duplicates of many at a time, on all cores.
+    ///
+    /// # Errors
+    ///
+    /// As for [`insert_if_new`](Self::insert_if_new). Nothing is changed if any of the documents is out of bounds.
+    ///
+    /// # Cost
+    ///
+    /// That of [`Snapshot::query_batch`](crate::Snapshot::query_batch) and of an insertion for each; the verdicts take memory, as
+    /// many matches as the policy lists.
+    pub fn insert_batch_if_new(&mut self, documents: &[Document], policy: &Policy) -> Result<Vec<Verdict>> {
+        let mut verdicts = Vec::with_capacity(documents.len());
+        self.insert_each_if_new(documents, policy, |verdict| {
+            verdicts.push(verdict);
+            ControlFlow::Continue(())
+        })?;
+        Ok(verdicts)
+    }
+
+    /// As [`insert_batch_if_new`](Self::insert_batch_if_new), but tells one verdict after the other, and ends when it is told to; what
+    /// follows is not inserted then.
+    pub(crate) fn insert_each_if_new(
+        &mut self,
+        documents: &[Document],
+        policy: &Policy,
+        mut each: impl FnMut(Verdict) -> ControlFlow<()>,
+    ) -> Result<()> {
+        documents.iter().try_for_each(Document::validate)?;
+        self.writer.ensure_whole()?;
+        for documents in documents.chunks(SEARCHED_TOGETHER) {
+            self.writer.sort_written();
+            let near =
+                batch::near_to_documents(&self.writer, documents, policy.filter.distance(&self.writer)?)?;
+            for (place, document) in documents.iter().enumerate() {
+                let verdict = self.decide(document, policy, near.as_ref().map(|near| near.of(place)))?;
+                if each(verdict).is_break() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores a document, or not. `near`: what may be near to it, if that is known.
+    fn decide(
+        &mut self,
+        document: &Document,
+        policy: &Policy,
+        near: Option<&[(usize, Near)]>,
+    ) -> Result<Verdict> {
+        let matches = self.matches(document, &policy.filter, near)?;
         let mut deleted = Vec::new();
         if matches.total() > 0 {
             match policy.on_match {
                 OnMatch::Link => {}
                 OnMatch::Skip => return Ok(Verdict { change: Change::Skipped, matches, deleted }),
-                OnMatch::Replace => match self.outranked(document, &policy.filter)? {
+                OnMatch::Replace => match self.outranked(document, &policy.filter, near)? {
                     None => return Ok(Verdict { change: Change::Skipped, matches, deleted }),
                     Some(outranked) => deleted = outranked,
                 },
@@ -238,25 +297,47 @@ impl WriteTxn {
         self.writer.commit()
     }
 
-    fn search(&self, document: &Document, filter: &Filter) -> Result<Option<Search>> {
+    fn search(
+        &self,
+        document: &Document,
+        filter: &Filter,
+        near: Option<&[(usize, Near)]>,
+    ) -> Result<Option<Search>> {
         let Some(fingerprint) = document.fingerprint() else { return Ok(None) };
+        if near.is_some_and(<[_]>::is_empty) {
+            return Ok(None);
+        }
         let own = self.writer.find(document.key())?;
         let own = own.as_ref().map(|(number, old): &(DocumentNumber, Document)| (*number, old));
-        Search::found(&self.writer, fingerprint, filter, own).map(Some)
+        let search = match near {
+            Some(near) => Search::among(&self.writer, near, fingerprint, filter, own),
+            None => Search::found(&self.writer, fingerprint, filter, own),
+        };
+        search.map(Some)
     }
 
-    fn matches(&self, document: &Document, filter: &Filter) -> Result<Matches> {
-        match self.search(document, filter)? {
+    fn matches(
+        &self,
+        document: &Document,
+        filter: &Filter,
+        near: Option<&[(usize, Near)]>,
+    ) -> Result<Matches> {
+        match self.search(document, filter, near)? {
             Some(search) => search.matches(&self.writer),
             None => Ok(Matches::default()),
         }
     }
 
     /// All matches, if the document outranks every one of them.
-    fn outranked(&self, document: &Document, filter: &Filter) -> Result<Option<Vec<Document>>> {
+    fn outranked(
+        &self,
+        document: &Document,
+        filter: &Filter,
+        near: Option<&[(usize, Near)]>,
+    ) -> Result<Option<Vec<Document>>> {
         let filter = Filter { limit: usize::MAX, ..filter.clone() };
         let mut outranked = Some(Vec::new());
-        if let Some(search) = self.search(document, &filter)? {
+        if let Some(search) = self.search(document, &filter, near)? {
             search.walk(&self.writer, |_, found| match &mut outranked {
                 Some(list) if document.outranks(&found) => {
                     list.push(found);

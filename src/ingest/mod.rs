@@ -26,6 +26,7 @@ mod record;
 mod source;
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -233,7 +234,7 @@ impl<'d> Ingest<'d> {
     ///
     /// # Cost
     ///
-    /// One thread reads, all cores fingerprint, one thread writes. Memory grows with the batch, by a document and
+    /// One thread reads, all cores fingerprint and look for near-duplicates, one thread writes. Memory grows with the batch, by a document and
     /// up to the policy's limit of matches each.
     pub fn run(&self, records: Records, observe: impl FnMut(Event<'_>)) -> Result<Totals> {
         let rule = Fingerprinting::new(self.database.scheme(), self.scheme)?;
@@ -288,6 +289,9 @@ struct Batches<'i, F> {
     began: Instant,
 }
 
+/// A batch ends where what is to be told of it takes so much memory.
+const MOST_PENDING_BYTES: usize = 64 << 20;
+
 enum Pending {
     Duplicate(Box<(Document, Verdict)>),
     Rejected(Rejected),
@@ -308,41 +312,73 @@ impl<F: FnMut(Event<'_>)> Batches<'_, F> {
             if chunk.is_empty() {
                 return Ok(());
             }
-            for document in chunk {
-                self.take(document)?;
-            }
+            self.take_chunk(chunk)?;
         }
     }
 
-    fn take(&mut self, document: Result<Document, Rejected>) -> Result<()> {
-        let document = match document {
-            Ok(document) => document,
-            Err(rejected) if self.ingest.strict => return Err(rejected.into()),
-            Err(rejected) => {
-                self.totals.rejected += 1;
-                self.pending.push(Pending::Rejected(rejected));
-                return self.commit_full();
+    fn take_chunk(&mut self, chunk: Chunk) -> Result<()> {
+        let mut documents = Vec::new();
+        for document in chunk {
+            match document {
+                Ok(document) => documents.push(document),
+                Err(rejected) => {
+                    self.insert(std::mem::take(&mut documents))?;
+                    self.reject(rejected)?;
+                }
             }
-        };
-        let txn = match &mut self.txn {
-            Some(txn) => txn,
-            none => none.insert(self.ingest.database.begin_write()?),
-        };
-        let verdict = txn.insert_if_new(&document, &self.ingest.policy)?;
-        self.totals.add(&document, &verdict);
-        if verdict.is_duplicate() {
-            let listed = verdict.matches().iter().map(|found| &found.document).chain(verdict.deleted());
-            self.pending_bytes += listed.chain([&document]).map(bytes_of).sum::<usize>();
-            self.pending.push(Pending::Duplicate(Box::new((document, verdict))));
         }
-        self.commit_full()
+        self.insert(documents)
     }
 
-    fn commit_full(&mut self) -> Result<()> {
+    fn reject(&mut self, rejected: Rejected) -> Result<()> {
+        if self.ingest.strict {
+            return Err(rejected.into());
+        }
+        self.totals.rejected += 1;
+        self.pending.push(Pending::Rejected(rejected));
         self.in_batch += 1;
-        const MOST_PENDING_BYTES: usize = 64 << 20;
-        let is_full = self.in_batch >= self.ingest.batch || self.pending_bytes > MOST_PENDING_BYTES;
-        if is_full { self.commit() } else { Ok(()) }
+        if self.is_full() { self.commit() } else { Ok(()) }
+    }
+
+    /// Inserts documents, and commits whenever a batch is full.
+    fn insert(&mut self, documents: Vec<Document>) -> Result<()> {
+        let mut documents = VecDeque::from(documents);
+        while !documents.is_empty() {
+            let mut txn = match self.txn.take() {
+                Some(txn) => txn,
+                None => self.ingest.database.begin_write()?,
+            };
+            let together = documents.len().min(self.ingest.batch - self.in_batch);
+            let mut verdicts = Vec::with_capacity(together);
+            let mut bytes = self.pending_bytes;
+            let part = &documents.make_contiguous()[..together];
+            txn.insert_each_if_new(part, &self.ingest.policy, |verdict| {
+                if verdict.is_duplicate() {
+                    let listed = verdict.matches().iter().map(|found| &found.document);
+                    let listed = listed.chain(verdict.deleted()).chain([&part[verdicts.len()]]);
+                    bytes += listed.map(bytes_of).sum::<usize>();
+                }
+                verdicts.push(verdict);
+                if bytes > MOST_PENDING_BYTES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+            self.txn = Some(txn);
+            self.pending_bytes = bytes;
+            for (document, verdict) in documents.drain(..verdicts.len()).zip(verdicts) {
+                self.in_batch += 1;
+                self.totals.add(&document, &verdict);
+                if verdict.is_duplicate() {
+                    self.pending.push(Pending::Duplicate(Box::new((document, verdict))));
+                }
+            }
+            if self.is_full() {
+                self.commit()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        self.in_batch >= self.ingest.batch || self.pending_bytes > MOST_PENDING_BYTES
     }
 
     /// Commits the batch and tells what was in it.

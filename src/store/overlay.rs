@@ -177,6 +177,11 @@ impl Overlays {
         }
     }
 
+    /// Sorts the rows of the permuted tables.
+    pub(super) fn sort(&mut self) {
+        self.narrow[1..].iter_mut().for_each(Overlay::sort);
+    }
+
     /// A run for each set.
     pub(super) fn into_runs(self) -> Runs {
         Runs {

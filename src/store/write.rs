@@ -93,6 +93,11 @@ impl Writer {
         })
     }
 
+    /// Sorts what was written, for many searches.
+    pub(crate) fn sort_written(&mut self) {
+        self.written.overlays.sort();
+    }
+
     /// Makes everything durable at once. Without a change nothing is written.
     pub(crate) fn commit(self) -> Result<()> {
         self.ensure_whole()?;

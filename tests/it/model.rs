@@ -17,6 +17,8 @@ enum Operation {
     Reopen,
     /// Lets all merges that are due be done.
     Settle,
+    /// As many insertions of new documents, at once.
+    InsertBatchIfNew(Vec<Document>, OnMatch, Asked),
     /// With the tables of another plan, perhaps.
     Compact(Option<&'static str>),
     /// Takes a snapshot, which is compared with what it was at the end.
@@ -37,6 +39,17 @@ impl Asked {
     fn keeps(&self, document: &Document) -> bool {
         self.since.is_none_or(|since| document.seen() >= since)
             && self.scopes.as_ref().is_none_or(|scopes| scopes.iter().any(|it| it == document.scope()))
+    }
+
+    fn policy(&self, on_match: OnMatch) -> Policy {
+        let mut policy = Policy::new(on_match).max_distance(self.max_distance).limit(self.limit);
+        if let Some(since) = self.since {
+            policy = policy.since(since);
+        }
+        if let Some(scopes) = &self.scopes {
+            policy = policy.scopes(scopes);
+        }
+        policy
     }
 
     fn agrees(&self, found: &Matches, near: &[(Document, u32)]) {
@@ -82,10 +95,12 @@ fn asked() -> impl Strategy<Value = Asked> {
 
 fn operations() -> impl Strategy<Value = Operation> {
     let on_match = prop::sample::select(vec![OnMatch::Link, OnMatch::Skip, OnMatch::Replace]);
-    let insert_if_new = (documents(), on_match, asked());
+    let insert_if_new = (documents(), on_match.clone(), asked());
+    let insert_batch = (prop::collection::vec(documents(), 0..10), on_match, asked());
     prop_oneof![
         6 => documents().prop_map(Operation::Insert),
         6 => insert_if_new.prop_map(|(document, on_match, asked)| Operation::InsertIfNew(document, on_match, asked)),
+        3 => insert_batch.prop_map(|(documents, on_match, asked)| Operation::InsertBatchIfNew(documents, on_match, asked)),
         2 => (0..12u8).prop_map(Operation::Delete),
         2 => Just(Operation::Commit),
         1 => Just(Operation::Drop),
@@ -137,6 +152,12 @@ fn keys(near: &[(Document, u32)], limit: usize) -> Vec<(String, u32)> {
     near.iter().take(limit).map(|(document, distance)| (key(document), *distance)).collect()
 }
 
+/// What a document of another key is compared with.
+fn near_others(model: &Model, document: &Document, asked: &Asked) -> Vec<(Document, u32)> {
+    let keep = |other: &Document| other.key() != document.key() && asked.keeps(other);
+    document.fingerprint().map_or_else(Vec::new, |it| model.near(it, asked.max_distance, keep))
+}
+
 /// What the policy should do, on the model.
 fn insert_if_new(
     model: &mut Model,
@@ -169,9 +190,11 @@ fn agree(sequence: &[Operation]) -> Result<(), Box<dyn std::error::Error>> {
     let mut txn = None;
     let mut kept = Vec::new();
     for operation in sequence {
-        if matches!(operation, Operation::Insert(_) | Operation::InsertIfNew(..) | Operation::Delete(_))
-            && txn.is_none()
-        {
+        let inserts = matches!(
+            operation,
+            Operation::Insert(_) | Operation::InsertIfNew(..) | Operation::InsertBatchIfNew(..)
+        );
+        if (inserts || matches!(operation, Operation::Delete(_))) && txn.is_none() {
             txn = Some(database.begin_write()?);
         }
         match (operation, &mut txn) {
@@ -179,19 +202,19 @@ fn agree(sequence: &[Operation]) -> Result<(), Box<dyn std::error::Error>> {
                 assert_eq!(txn.insert(document)?, model.insert(document));
             }
             (Operation::InsertIfNew(document, on_match, asked), Some(txn)) => {
-                let keep = |other: &Document| other.key() != document.key() && asked.keeps(other);
-                let fingerprint = document.fingerprint();
-                let near = fingerprint.map_or_else(Vec::new, |it| model.near(it, asked.max_distance, keep));
-                let mut policy = Policy::new(*on_match).max_distance(asked.max_distance).limit(asked.limit);
-                if let Some(since) = asked.since {
-                    policy = policy.since(since);
-                }
-                if let Some(scopes) = &asked.scopes {
-                    policy = policy.scopes(scopes);
-                }
-                let verdict = txn.insert_if_new(document, &policy)?;
+                let near = near_others(&model, document, asked);
+                let verdict = txn.insert_if_new(document, &asked.policy(*on_match))?;
                 asked.agrees(verdict.matches(), &near);
                 assert_eq!(*verdict.change(), insert_if_new(&mut model, document, *on_match, &near));
+            }
+            (Operation::InsertBatchIfNew(documents, on_match, asked), Some(txn)) => {
+                let verdicts = txn.insert_batch_if_new(documents, &asked.policy(*on_match))?;
+                assert_eq!(verdicts.len(), documents.len());
+                for (document, verdict) in documents.iter().zip(verdicts) {
+                    let near = near_others(&model, document, asked);
+                    asked.agrees(verdict.matches(), &near);
+                    assert_eq!(*verdict.change(), insert_if_new(&mut model, document, *on_match, &near));
+                }
             }
             (Operation::Delete(key), Some(txn)) => {
                 assert_eq!(txn.delete([*key])?, model.documents.remove(&vec![*key]).map(|(_, old)| old));

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
-use simdb::{Database, Document};
+use simdb::{Database, Document, Policy};
 
 use super::super::Failure;
 use super::super::output::complain;
@@ -44,6 +44,40 @@ impl Bench<'_> {
         self.assert_stored()
     }
 
+    /// As [`insert`](Self::insert), each document compared with all before.
+    pub(super) fn link(&mut self, row: &mut Map<String, Value>) -> Result<(), Failure> {
+        let (first, end) = (self.inserted, self.inserted + self.arguments.documents);
+        let mut near_duplicates = 0;
+        self.measure_commits(first..end, self.arguments.batch, row, |numbers| {
+            let documents: Vec<Document> = numbers.clone().map(|number| self.document(number)).collect();
+            let mut txn = self.database()?.begin_write()?;
+            let verdicts = txn.insert_batch_if_new(&documents, &Policy::link())?;
+            for (number, verdict) in numbers.zip(verdicts) {
+                near_duplicates += u64::from(verdict.is_duplicate());
+                if !verdict.is_duplicate() && self.is_near_before(number) {
+                    return Err(format!("document {number} was not found to be a near-duplicate").into());
+                }
+            }
+            let committing = Instant::now();
+            txn.commit()?;
+            Ok(committing.elapsed())
+        })?;
+        self.inserted = end;
+        row.insert("near_duplicates".to_owned(), near_duplicates.into());
+        self.assert_stored()
+    }
+
+    fn is_near_before(&self, number: u64) -> bool {
+        let fingerprint = |number| self.collection.fingerprint(number);
+        let before = self
+            .collection
+            .near_before(number)
+            .filter(|&before| before >= self.inserted || self.is_live(before));
+        before.is_some_and(|before| {
+            fingerprint(number).distance(fingerprint(before)) <= self.arguments.max_distance
+        })
+    }
+
     pub(super) fn replace(&mut self, row: &mut Map<String, Value>) -> Result<(), Failure> {
         self.replaced += 1;
         self.collection = self.arguments.collection(self.replaced);
@@ -54,6 +88,17 @@ impl Bench<'_> {
 
     /// Inserts documents, so many a commit; those that are there already are replaced.
     fn put(&self, numbers: Range<u64>, batch: u64, row: &mut Map<String, Value>) -> Result<(), Failure> {
+        self.measure_commits(numbers, batch, row, |numbers| self.put_together(numbers))
+    }
+
+    /// Commits documents, so many at a time, as `commit` does it, which tells how long the commit itself took.
+    fn measure_commits(
+        &self,
+        numbers: Range<u64>,
+        batch: u64,
+        row: &mut Map<String, Value>,
+        mut commit: impl FnMut(Range<u64>) -> Result<Duration, Failure>,
+    ) -> Result<(), Failure> {
         let documents = numbers.end - numbers.start;
         let mut commits = Vec::new();
         let begun = Instant::now();
@@ -61,7 +106,7 @@ impl Bench<'_> {
         let mut next = numbers.start;
         while next < numbers.end {
             let end = numbers.end.min(next + batch);
-            commits.push(self.put_together(next..end)?);
+            commits.push(commit(next..end)?);
             next = end;
             if told.elapsed() > Duration::from_secs(10) {
                 told = Instant::now();

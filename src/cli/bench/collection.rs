@@ -26,13 +26,22 @@ impl Collection {
 
     /// The fingerprint of a document.
     pub(super) fn fingerprint(&self, number: u64) -> Fingerprint {
-        let random = mixed(self.seed ^ number);
-        if number > 0 && random >> 32 < self.near_duplicates {
-            // Of an original, so that chains do not wander.
-            let original = mixed(random) % number;
-            return flipped(self.original(original), mixed(random ^ 1));
+        match self.original_of(number) {
+            Some(original) => flipped(self.original(original), mixed(mixed(self.seed ^ number) ^ 1)),
+            None => self.original(number),
         }
-        self.original(number)
+    }
+
+    /// The number of the original that a near-duplicate is made from, which may be a near-duplicate of another itself and not
+    /// stand as it was.
+    fn original_of(&self, number: u64) -> Option<u64> {
+        let random = mixed(self.seed ^ number);
+        (number > 0 && random >> 32 < self.near_duplicates).then(|| mixed(random) % number)
+    }
+
+    /// The document before this one that it is a near-duplicate of, if it was made from one.
+    pub(super) fn near_before(&self, number: u64) -> Option<u64> {
+        self.original_of(number).filter(|&original| self.original_of(original).is_none())
     }
 
     /// A fingerprint to ask for, and the document below `documents` that it is near to, if there is one.

@@ -86,6 +86,8 @@ enum Phase {
     Build,
     /// Insert all documents, in durable commits
     Insert,
+    /// Insert all documents, or as many again, in durable commits, each compared with all before
+    Link,
     /// Insert a thousand more, each in a commit of its own
     Commit,
     /// Ask one query after the other for the number of its matches
@@ -204,6 +206,7 @@ impl Bench<'_> {
         match phase {
             Phase::Build => self.build(row)?,
             Phase::Insert => self.insert(self.arguments.documents, self.arguments.batch, row)?,
+            Phase::Link => self.link(row)?,
             Phase::Commit => self.insert(1000, 1, row)?,
             Phase::Replace => self.replace(row)?,
             Phase::Query => self.query(distance, row)?,
