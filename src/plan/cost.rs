@@ -6,17 +6,23 @@ use crate::fingerprint::Fingerprint;
 
 // Nanoseconds, measured on the machine of docs/benchmarks.md; it is the ratios that count.
 
-/// What a query costs before it has read anything.
-const QUERY_NANOS: f64 = 200.0;
-/// Reading a range in one source (level or run in memory) whose memory the processor has at hand.
-const RANGE_NANOS: f64 = 100.0;
-/// How much more it is where the memory has to be waited for, of which so many bytes are at hand.
-const FAR_RANGE_NANOS: f64 = 300.0;
-const NEAR_BYTES: f64 = 128e6;
+/// A cost where the processor has the memory at hand, and how much more it is where it has to wait for memory.
+struct Nanos {
+    near: f64,
+    far: f64,
+}
+
+/// The steps of a query, each of which waits for the one before, however many ranges take them together.
+const QUERY: Nanos = Nanos { near: 250.0, far: 600.0 };
+/// Reading a range in one source (level or run in memory).
+const RANGE: Nanos = Nanos { near: 80.0, far: 190.0 };
+/// Comparing with a candidate.
+const CANDIDATE: Nanos = Nanos { near: 0.4, far: 1.4 };
+/// Of so many bytes, half are at hand.
+const HALF_AT_HAND_BYTES: f64 = 128e6;
+
 /// How much more it is where the block is not cached, but has to be read from the page cache of the system, and decoded.
 const READ_NANOS: f64 = 5_000.0;
-/// Comparing with a candidate.
-const CANDIDATE_NANOS: f64 = 1.3;
 /// Comparing with a fingerprint in a scan, which has to be read and decoded too.
 const SCANNED_NANOS: f64 = 4.5;
 
@@ -67,15 +73,19 @@ impl Load {
     pub(super) fn way_nanos(&self, way: Way) -> f64 {
         let candidates = self.candidates(way);
         // Whoever reads much of a table will not find it in memory.
-        let each = if candidates > self.rows / 16.0 { SCANNED_NANOS } else { CANDIDATE_NANOS };
-        let bytes = self.rows * self.tables * 8.0;
-        let range =
-            RANGE_NANOS + FAR_RANGE_NANOS * bytes / (bytes + NEAR_BYTES) + READ_NANOS * (1.0 - self.cached);
+        let each = if candidates > self.rows / 16.0 { SCANNED_NANOS } else { self.of(&CANDIDATE) };
+        let range = self.of(&RANGE) + READ_NANOS * (1.0 - self.cached);
         way.ranges() * self.sources * range + candidates * each
     }
 
+    /// A cost in the memory there is.
+    fn of(&self, cost: &Nanos) -> f64 {
+        let bytes = self.rows * self.tables * 8.0;
+        cost.near + cost.far * bytes / (bytes + HALF_AT_HAND_BYTES)
+    }
+
     pub(super) fn ways_nanos(&self, ways: &[Way]) -> f64 {
-        QUERY_NANOS + ways.iter().map(|&way| self.way_nanos(way)).sum::<f64>()
+        self.of(&QUERY) + ways.iter().map(|&way| self.way_nanos(way)).sum::<f64>()
     }
 
     /// How many candidates a query meets with a probe set.
@@ -89,7 +99,7 @@ impl Load {
     /// What a query costs with a probe set, in nanoseconds, its matches apart.
     pub(crate) fn nanos(&self, probes: &ProbeSet) -> f64 {
         match probes {
-            ProbeSet::Scan => QUERY_NANOS + self.rows * SCANNED_NANOS,
+            ProbeSet::Scan => self.of(&QUERY) + self.rows * SCANNED_NANOS,
             ProbeSet::Ways(ways) => self.ways_nanos(ways),
         }
     }

@@ -229,7 +229,7 @@ mod tests {
         // 7 differences at a hundred million fingerprints.
         for plan in ["4x16", "6x21", "11x28", "14x32"] {
             let (set, load) = found(plan, 7, 1e8);
-            assert!(load.nanos(&set) < 200e3, "{plan}: {set:?}, {} us", load.nanos(&set) / 1e3);
+            assert!(load.nanos(&set) < 250e3, "{plan}: {set:?}, {} us", load.nanos(&set) / 1e3);
         }
     }
 
