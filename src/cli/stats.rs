@@ -42,6 +42,7 @@ pub(super) fn object(stats: &Statistics) -> Value {
         "probed_distance": stats.probed_distance,
         "created": stats.created,
         "marks": stats.marks,
+        "directory_bytes": stats.directory_bytes,
         "levels": stats.levels,
     })
 }

@@ -165,6 +165,9 @@ impl<'a> IntoIterator for &'a Matches {
     }
 }
 
+/// Where one match is enough, so many ranges are read before it is asked whether there was one: fewer would wait for memory as long.
+const PROBES_TOGETHER: usize = 16;
+
 /// So many near fingerprints are looked up together.
 const NEAR_TOGETHER: usize = 1024;
 
@@ -185,9 +188,12 @@ pub(super) fn answer_any(reader: &impl Read, query: &Query) -> Result<bool> {
         find(reader, &asked, |near| add_all(reader, slice::from_mut(&mut search), near))?;
         return Ok(search.matches(reader)?.total() > 0);
     }
-    // What is near is found by several tables mostly, so that half of them will do; those are read together.
-    for probes in probes.chunks(probes.len().div_ceil(2)) {
+    let any_will_do = filter.scopes.is_none() && reader.all_rows_have_documents();
+    for probes in probes.chunks(PROBES_TOGETHER) {
         let mut near = near_candidates(reader, &asked, probes)?;
+        if any_will_do && !near.is_empty() {
+            return Ok(true);
+        }
         add_all(reader, slice::from_mut(&mut search), &mut near)?;
         if search.total > 0 {
             return Ok(true);

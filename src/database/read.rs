@@ -65,7 +65,8 @@ impl Snapshot {
         query::answer(&self.reader, query)
     }
 
-    /// Whether any document matches: what [`query`](Self::query) would tell with its total, but it stops at the first that is found.
+    /// Whether any document matches: what [`query`](Self::query) would tell with its total, but it stops at the first that is found. It
+    /// costs least where nothing is deleted, or what was is merged away: then a near fingerprint is a match.
     ///
     /// # Errors
     ///
@@ -141,6 +142,7 @@ impl Snapshot {
             probed_distance: settings.plan.radius(),
             created: settings.created,
             marks,
+            directory_bytes: self.reader.directory_bytes(),
             levels,
         })
     }
@@ -224,6 +226,9 @@ pub struct Statistics {
     pub created: i64,
     /// How many rows say that something is deleted, in all sorted sets, until merging meets what they delete.
     pub marks: u64,
+    /// How much memory the directories take, which say where blocks are, and the filters of keys; from the memory given as
+    /// [`OpenOptions::cache_bytes`](crate::OpenOptions::cache_bytes).
+    pub directory_bytes: u64,
     /// How many levels a sorted set has at most, besides its recent rows in memory.
     pub levels: u32,
 }

@@ -33,6 +33,8 @@ use crate::plan::{Candidates, Load, Probe};
 pub(crate) struct View {
     tables: Guarded<Tables>,
     state: State,
+    /// Whether no permuted table has a mark, so that every row of theirs has a document.
+    unmarked: bool,
     settings: Arc<Settings>,
     /// After the tables, so that their transaction ends before the engine.
     open: Arc<OpenFile>,
@@ -55,7 +57,9 @@ impl View {
         let table = txn.open_table(BLOCKS).map_err(engine_error)?;
         let scopes = txn.open_table(SCOPES).map_err(engine_error)?;
         let tables = Tables { blocks: Blocks { table, cache }, scopes };
-        Ok(Self { tables: Guarded::new(tables), state, settings, open: open.clone() })
+        let unmarked =
+            (0..settings.plan.tables().len()).all(|table| state.sets.permuted(table).rows().1 == 0);
+        Ok(Self { tables: Guarded::new(tables), state, unmarked, settings, open: open.clone() })
     }
 
     pub(super) fn state(&self) -> &State {
@@ -162,6 +166,11 @@ pub(crate) trait Read: Sync {
             each(Candidates::new(&rows.puts))?;
         }
         Ok(reader.set.levels.iter().map(|slot| slot.level.blocks() as u64).sum())
+    }
+
+    /// Whether every row of the permuted tables is known to have a document: where nothing is deleted, or was merged away.
+    fn all_rows_have_documents(&self) -> bool {
+        self.view().unmarked && self.written().is_none()
     }
 
     /// In how many levels and runs each fingerprint is looked for.
@@ -347,6 +356,11 @@ impl Reader {
     /// How many levels the sets have at most, and how many marks in all.
     pub(crate) fn levels_and_marks(&self) -> (u32, u64) {
         self.0.state.sets.levels_and_marks()
+    }
+
+    /// How much memory the directories take.
+    pub(crate) fn directory_bytes(&self) -> u64 {
+        self.0.state.directory_bytes() as u64
     }
 
     /// The rows of the key directory; their leading bits are hashes of keys.

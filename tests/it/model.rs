@@ -260,7 +260,9 @@ fn agree(sequence: &[Operation]) -> Result<(), Box<dyn std::error::Error>> {
                 if let Some(scopes) = &asked.scopes {
                     query = query.scopes(scopes);
                 }
-                asked.agrees(&database.snapshot()?.query(&query)?, &near);
+                let snapshot = database.snapshot()?;
+                asked.agrees(&snapshot.query(&query)?, &near);
+                assert_eq!(snapshot.any_match(&query)?, !near.is_empty());
             }
             (_, None) => unreachable!("a transaction was begun"),
         }

@@ -22,22 +22,25 @@ const QUERIES_OF_A_SNAPSHOT: usize = 1_000;
 type Row = Map<String, Value>;
 
 impl Bench<'_> {
-    pub(super) fn query(&self, distance: u32, row: &mut Row) -> Result<(), Failure> {
-        self.ask(distance, row, |snapshot, query| Ok(snapshot.query(&query.limit(0))?.total()))
+    pub(super) fn query(&self, distance: u32, threads: u64, row: &mut Row) -> Result<(), Failure> {
+        self.ask(distance, threads, row, |snapshot, query| Ok(snapshot.query(&query.limit(0))?.total()))
     }
 
-    pub(super) fn list(&self, distance: u32, row: &mut Row) -> Result<(), Failure> {
-        self.ask(distance, row, |snapshot, query| Ok(snapshot.query(&query.limit(10))?.iter().len() as u64))
+    pub(super) fn list(&self, distance: u32, threads: u64, row: &mut Row) -> Result<(), Failure> {
+        self.ask(distance, threads, row, |snapshot, query| {
+            Ok(snapshot.query(&query.limit(10))?.iter().len() as u64)
+        })
     }
 
-    pub(super) fn any(&self, distance: u32, row: &mut Row) -> Result<(), Failure> {
-        self.ask(distance, row, |snapshot, query| Ok(snapshot.any_match(&query)?.into()))
+    pub(super) fn any(&self, distance: u32, threads: u64, row: &mut Row) -> Result<(), Failure> {
+        self.ask(distance, threads, row, |snapshot, query| Ok(snapshot.any_match(&query)?.into()))
     }
 
     /// Times queries one after the other, in each thread a part of them.
     fn ask(
         &self,
         distance: u32,
+        threads: u64,
         row: &mut Row,
         answer: impl Fn(&Snapshot, Query) -> simdb::Result<u64> + Sync,
     ) -> Result<(), Failure> {
@@ -48,7 +51,7 @@ impl Bench<'_> {
         }
         let begun = Instant::now();
         let timed = std::thread::scope(|scope| {
-            let parts = queries.chunks(queries.len().div_ceil(self.arguments.threads as usize).max(1));
+            let parts = queries.chunks(queries.len().div_ceil(threads as usize).max(1));
             let threads: Vec<_> =
                 parts.map(|part| scope.spawn(|| timed(part, |query| answer(&snapshot, query)))).collect();
             let joined = threads.into_iter().map(|it| it.join().map_err(|_| "a thread has panicked")?);
@@ -57,6 +60,7 @@ impl Bench<'_> {
         let seconds = begun.elapsed().as_secs_f64();
         let answers = timed.iter().map(|it| it.1).sum();
         let times: Vec<Duration> = timed.into_iter().flat_map(|it| it.0).collect();
+        row.insert("threads".to_owned(), threads.into());
         row.insert("queries_per_second".to_owned(), rounded(times.len() as f64 / seconds));
         add_answers(row, distance, times, answers);
         Ok(())

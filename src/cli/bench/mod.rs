@@ -49,9 +49,9 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     queries: u64,
 
-    /// How many threads ask, in the phases that ask one query after the other
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    threads: u64,
+    /// How many threads ask in the phases query, list and any; each of these numbers in turn
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1], value_parser = clap::value_parser!(u64).range(1..))]
+    threads: Vec<u64>,
 
     /// What to measure, in this order
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PHASES",
@@ -144,11 +144,11 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
     };
     for &phase in &arguments.phases {
         let name = phase.to_possible_value().map_or_else(String::new, |it| it.get_name().to_owned());
-        for distance in arguments.distances(phase) {
+        for (distance, threads) in arguments.questions(phase) {
             let mut row = Map::new();
             row.insert("phase".to_owned(), name.as_str().into());
             let begun = Instant::now();
-            bench.measure(phase, distance, &mut row)?;
+            bench.measure(phase, distance, threads, &mut row)?;
             row.insert("seconds_in_all".to_owned(), rounded(begun.elapsed().as_secs_f64()));
             bench.add_sizes(&mut row)?;
             print(output, &row);
@@ -181,14 +181,19 @@ impl Arguments {
         }
     }
 
-    /// The distances at which a phase asks; a single one where it does not ask.
-    fn distances(&self, phase: Phase) -> Vec<u32> {
+    /// The distances at which a phase asks, and with how many threads; once where it does not ask.
+    fn questions(&self, phase: Phase) -> Vec<(u32, u64)> {
         use Phase::{Any, Batch, Beside, Cold, List, Query};
         let asks = matches!(phase, Query | List | Any | Batch | Beside | Cold);
-        if asks && !self.query_distance.is_empty() {
-            return self.query_distance.clone();
-        }
-        vec![self.max_distance]
+        let distances = match &self.query_distance[..] {
+            given @ [_, ..] if asks => given,
+            _ => &[self.max_distance],
+        };
+        let threads = if matches!(phase, Query | List | Any) { &self.threads[..] } else { &[1] };
+        distances
+            .iter()
+            .flat_map(|&distance| threads.iter().map(move |&threads| (distance, threads)))
+            .collect()
     }
 
     /// The documents after so many replacements.
@@ -202,16 +207,22 @@ impl Arguments {
 }
 
 impl Bench<'_> {
-    fn measure(&mut self, phase: Phase, distance: u32, row: &mut Map<String, Value>) -> Result<(), Failure> {
+    fn measure(
+        &mut self,
+        phase: Phase,
+        distance: u32,
+        threads: u64,
+        row: &mut Map<String, Value>,
+    ) -> Result<(), Failure> {
         match phase {
             Phase::Build => self.build(row)?,
             Phase::Insert => self.insert(self.arguments.documents, self.arguments.batch, row)?,
             Phase::Link => self.link(row)?,
             Phase::Commit => self.insert(1000, 1, row)?,
             Phase::Replace => self.replace(row)?,
-            Phase::Query => self.query(distance, row)?,
-            Phase::List => self.list(distance, row)?,
-            Phase::Any => self.any(distance, row)?,
+            Phase::Query => self.query(distance, threads, row)?,
+            Phase::List => self.list(distance, threads, row)?,
+            Phase::Any => self.any(distance, threads, row)?,
             Phase::Batch => self.batch(distance, row)?,
             Phase::Beside => self.beside(distance, row)?,
             Phase::Cold => self.cold(distance, row)?,
