@@ -17,6 +17,9 @@ const MOST_CHOICES: usize = 2_000;
 /// How many steps all proofs together may take; what is not proved then is not improved further.
 const MOST_STEPS: u32 = 1 << 17;
 
+/// So few fingerprints are compared sooner than a probe set is found.
+const FEW_ROWS: f64 = 128.0;
+
 /// How many layouts are worked out further.
 const MOST_LAYOUTS: usize = 4;
 
@@ -26,6 +29,9 @@ const MOST_LAYOUTS: usize = 4;
 ///
 /// Some milliseconds; up to some dozens with many tables and a large distance.
 pub(super) fn cheapest(tables: &[Table], distance: u32, load: &Load) -> ProbeSet {
+    if load.rows <= FEW_ROWS {
+        return ProbeSet::Scan;
+    }
     let planner = Planner::new(tables, distance, load);
     let scan = load.nanos(&ProbeSet::Scan);
     let mut layouts = planner.disjoint();
@@ -128,14 +134,18 @@ impl<'a> Planner<'a> {
             .map(|table| Way { table, prefix_bits: self.tables[table].prefix_bits, flips: 0 })
             .collect();
         let scan = self.load.nanos(&ProbeSet::Scan);
-        while !self.is_exact(&ways) {
+        // No distance takes more flips than it has differences; but the proof may have been given up.
+        for _ in 0..=self.distance {
+            if self.is_exact(&ways) {
+                return Some(self.layout(ways));
+            }
             // All of them, since a flip in one alone may not get any nearer; what is too much is taken away later.
             ways.iter_mut().for_each(|way| way.flips += 1);
             if self.layout(ways.clone()).nanos > scan * 8.0 {
                 return None;
             }
         }
-        Some(self.layout(ways))
+        None
     }
 
     /// Takes away what can be taken away, the dearest first, as long as the probes stay exact.
@@ -210,6 +220,21 @@ mod tests {
                     // What is exact for a distance is so for a smaller one; the search may miss it by a little.
                     assert!(nanos >= cheaper * 0.8, "{plan} at {distance}: {nanos} after {cheaper}");
                     cheaper = nanos;
+                }
+            }
+        }
+    }
+
+    /// In an empty database every probe set was as cheap as any other, so that the search for one with more flips did not end where
+    /// the proof was given up.
+    #[test]
+    fn the_search_ends_where_nothing_is_stored() {
+        for plan in ["2x32", "4x16", "6x21", "10x25", "11x28", "14x32", "8x8"] {
+            let tables = plan_named(plan).expect("a plan");
+            for (rows, sources) in [(0.0, 0.0), (FEW_ROWS + 1.0, 0.0)] {
+                let load = Load { sources, ..Load::uniform(rows, tables.tables()) };
+                for distance in (0..=64).step_by(3) {
+                    assert!(cheapest(tables.tables(), distance, &load).is_exact(tables.tables(), distance));
                 }
             }
         }
