@@ -5,7 +5,7 @@
 
 use rayon::prelude::*;
 
-use super::query::{Asked, near_to_each};
+use super::near::{Asked, near_to_each};
 use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;

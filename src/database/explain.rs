@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::query::{Query, probe_set};
+use super::near::probe_set;
+use super::query::Query;
 use crate::error::Result;
 use crate::plan::ProbeSet;
 use crate::store::Read;

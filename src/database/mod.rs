@@ -5,8 +5,10 @@ mod check;
 #[cfg(test)]
 mod crash;
 mod explain;
+mod near;
 mod query;
 mod read;
+mod search;
 mod write;
 
 use std::hash::{BuildHasher, RandomState};

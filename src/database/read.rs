@@ -7,7 +7,8 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::explain::{self, Explanation};
-use super::query::{self, Matches, Query};
+use super::query::{Matches, Query};
+use super::search;
 use crate::document::Document;
 use crate::error::Result;
 use crate::store::{DocumentNumber, FORMAT_VERSION, Read, Reader, Store};
@@ -62,7 +63,7 @@ impl Snapshot {
     ///
     /// Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, section 3.
     pub fn query(&self, query: &Query) -> Result<Matches> {
-        query::answer(&self.reader, query)
+        search::answer(&self.reader, query)
     }
 
     /// Whether any document matches: what [`query`](Self::query) would tell with its total, but it stops at the first that is found. It
@@ -72,7 +73,7 @@ impl Snapshot {
     ///
     /// As for [`query`](Self::query).
     pub fn any_match(&self, query: &Query) -> Result<bool> {
-        query::answer_any(&self.reader, query)
+        search::answer_any(&self.reader, query)
     }
 
     /// Answers many queries, in their order, on all cores; those that have to read every fingerprint do so in
@@ -85,7 +86,7 @@ impl Snapshot {
         let share = queries.len().div_ceil(rayon::current_num_threads()).clamp(1, 1024);
         let answers = queries
             .par_chunks(share)
-            .map(|queries| query::answer_all(&self.reader, queries))
+            .map(|queries| search::answer_all(&self.reader, queries))
             .collect::<Result<Vec<_>>>()?;
         Ok(answers.into_iter().flatten().collect())
     }
@@ -97,7 +98,7 @@ impl Snapshot {
     ///
     /// As for [`query`](Self::query).
     pub fn explain(&self, query: &Query) -> Result<(Matches, Explanation)> {
-        let matches = query::answer(&self.reader, query)?;
+        let matches = search::answer(&self.reader, query)?;
         let explanation = explain::explain(&self.reader, query, matches.total())?;
         Ok((matches, explanation))
     }

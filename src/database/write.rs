@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::batch;
-use super::query::{Filter, Matches, Search};
+use super::query::{Filter, Matches};
+use super::search::Search;
 use crate::document::{Document, validate_key};
 use crate::error::Result;
 use crate::plan::Near;

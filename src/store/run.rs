@@ -262,10 +262,11 @@ fn difference<R: Row>(a: &[R], b: &[R]) -> Option<Vec<R>> {
     Some(rest)
 }
 
-/// Adds a run to others, the newest last, and keeps them few: each is more than twice as long as all after it.
+/// Adds a run to others, the newest last, and keeps them few: each is more than four times as long as all after it. With twice there were more, at
+/// about as many mergers of a row.
 pub(super) fn push_run<R: Row>(runs: &mut Vec<Run<R>>, mut run: Run<R>, rules: Rules) {
     while let Some(last) = runs.last()
-        && last.len() <= 2 * run.len()
+        && last.len() <= 4 * run.len()
     {
         run = run.over(last, rules);
         runs.pop();

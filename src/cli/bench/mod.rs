@@ -264,6 +264,7 @@ impl Bench<'_> {
         let stats = self.database()?.snapshot()?.stats()?;
         row.insert("file_bytes".to_owned(), stats.file_bytes.into());
         row.insert("allocated_bytes".to_owned(), stats.allocated_bytes.into());
+        row.insert("directory_bytes".to_owned(), stats.directory_bytes.into());
         if let Some(memory) = memory_bytes() {
             row.insert("memory_bytes".to_owned(), memory.into());
         }

@@ -1,0 +1,306 @@
+//! Near fingerprints -> documents: those that match a query, their number, and the nearest.
+
+use std::collections::{BTreeMap, BinaryHeap};
+use std::ops::ControlFlow;
+use std::slice;
+use std::sync::Arc;
+
+use super::near::{Asked, find, near_candidates};
+use super::query::{Filter, Match, Matches, Query};
+use crate::document::Document;
+use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprint;
+use crate::plan::Near;
+use crate::store::{DocumentNumber, Posted, Read, ScopeNumber};
+
+/// Where one match is enough, so many ranges are read before it is asked whether there was one: fewer would wait for memory as long.
+const PROBES_TOGETHER: usize = 16;
+
+/// So many near fingerprints are looked up together.
+const NEAR_TOGETHER: usize = 1024;
+
+/// Answers one query.
+pub(super) fn answer(reader: &impl Read, query: &Query) -> Result<Matches> {
+    Search::found(reader, query.fingerprint, &query.filter, None)?.matches(reader)
+}
+
+/// Whether any document matches.
+pub(super) fn answer_any(reader: &impl Read, query: &Query) -> Result<bool> {
+    let filter = Filter { limit: 1, ..query.filter.clone() };
+    let mut search = Search::new(reader, query.fingerprint, &filter, None)?;
+    let asked = [search.asked];
+    let mut probes = Vec::new();
+    // Which documents are recent enough is not known before they are read.
+    let stops_early = search.since.is_none() && asked[0].add_probes(reader, 0, &mut probes)?;
+    if !stops_early {
+        find(reader, &asked, |near| add_all(reader, slice::from_mut(&mut search), near))?;
+        return Ok(search.matches(reader)?.total() > 0);
+    }
+    let any_will_do = filter.scopes.is_none() && reader.all_rows_have_documents();
+    for probes in probes.chunks(PROBES_TOGETHER) {
+        let mut near = near_candidates(reader, &asked, probes)?;
+        if any_will_do && !near.is_empty() {
+            return Ok(true);
+        }
+        add_all(reader, slice::from_mut(&mut search), &mut near)?;
+        if search.total > 0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Answers queries together.
+pub(super) fn answer_all(reader: &impl Read, queries: &[Query]) -> Result<Vec<Matches>> {
+    let new = |query: &Query| Search::new(reader, query.fingerprint, &query.filter, None);
+    let mut searches = queries.iter().map(new).collect::<Result<Vec<_>>>()?;
+    let asked: Vec<Asked> = searches.iter().map(|search| search.asked).collect();
+    find(reader, &asked, |near| add_all(reader, &mut searches, near))?;
+    searches.into_iter().map(|search| search.matches(reader)).collect()
+}
+
+/// Gives near fingerprints to the searches that they are near to, and leaves none.
+fn add_all(reader: &impl Read, searches: &mut [Search], near: &mut Vec<(usize, Near)>) -> Result<()> {
+    near.sort_unstable();
+    near.dedup();
+    for near in near.chunks(NEAR_TOGETHER) {
+        let wanted: Vec<_> =
+            near.iter().map(|&(asker, near)| (near.fingerprint, searches[asker].scopes.clone())).collect();
+        reader.posted(&wanted, |number, scope, posted| {
+            let (asker, near) = near[number];
+            searches[asker].add(near, scope, posted);
+        })?;
+    }
+    near.clear();
+    Ok(())
+}
+
+/// The documents of a near fingerprint.
+#[derive(Default)]
+struct Group {
+    /// In each scope they are few and known, newest first, or not.
+    scopes: Vec<(ScopeNumber, Option<Vec<DocumentNumber>>)>,
+    documents: u64,
+}
+
+/// One query on its way from fingerprints to documents.
+pub(super) struct Search {
+    asked: Asked,
+    limit: usize,
+    since: Option<i64>,
+    /// The scopes whose lists are read: each document that may match stands in exactly one of them.
+    scopes: Arc<[ScopeNumber]>,
+    /// A document that does not count, with its fingerprint and scope.
+    ignored: Option<(DocumentNumber, Fingerprint, ScopeNumber)>,
+    /// The near fingerprints that can still matter, with their scopes and how many documents each has there.
+    near: BTreeMap<Near, Group>,
+    /// How many documents `near` has.
+    kept: u64,
+    /// How many documents match, time apart.
+    total: u64,
+}
+
+impl Search {
+    /// The fingerprints near `fingerprint`; the document `ignored` does not count.
+    pub(super) fn found(
+        reader: &impl Read,
+        fingerprint: Fingerprint,
+        filter: &Filter,
+        ignored: Option<(DocumentNumber, &Document)>,
+    ) -> Result<Self> {
+        let mut search = Self::new(reader, fingerprint, filter, ignored)?;
+        let asked = [search.asked];
+        find(reader, &asked, |near| add_all(reader, slice::from_mut(&mut search), near))?;
+        Ok(search)
+    }
+
+    /// As [`found`](Self::found), if all fingerprints that are near are among these.
+    pub(super) fn among(
+        reader: &impl Read,
+        near: &[(usize, Near)],
+        fingerprint: Fingerprint,
+        filter: &Filter,
+        ignored: Option<(DocumentNumber, &Document)>,
+    ) -> Result<Self> {
+        let mut search = Self::new(reader, fingerprint, filter, ignored)?;
+        let mut near = near.iter().map(|&(_, near)| (0, near)).collect();
+        add_all(reader, slice::from_mut(&mut search), &mut near)?;
+        Ok(search)
+    }
+
+    /// A search that has not begun.
+    fn new(
+        reader: &impl Read,
+        fingerprint: Fingerprint,
+        filter: &Filter,
+        ignored: Option<(DocumentNumber, &Document)>,
+    ) -> Result<Self> {
+        let asked = Asked { fingerprint, max_distance: filter.distance(reader)? };
+        let scopes = match &filter.scopes {
+            None => ScopeNumber::ALL_DOCUMENTS.into(),
+            Some(names) => {
+                let known = names.iter().filter_map(|name| reader.scope_number(name).transpose());
+                let mut scopes = known.collect::<Result<Vec<_>>>()?;
+                scopes.sort_unstable();
+                scopes.dedup();
+                scopes.into()
+            }
+        };
+        let ignored = match ignored {
+            Some((number, document)) => document
+                .fingerprint()
+                .zip(reader.scope_number(document.scope())?)
+                .map(|(fingerprint, scope)| (number, fingerprint, scope)),
+            None => None,
+        };
+        Ok(Self {
+            asked,
+            limit: filter.limit,
+            since: filter.since,
+            scopes,
+            ignored,
+            near: BTreeMap::new(),
+            kept: 0,
+            total: 0,
+        })
+    }
+
+    /// Takes in the documents of a near fingerprint in one scope; if all are deleted, there are none.
+    fn add(&mut self, near: Near, scope: ScopeNumber, posted: Posted) {
+        let ignored = self.ignored.is_some_and(|(_, f, of)| f == near.fingerprint && scope.covers(of));
+        let documents = posted.total.saturating_sub(u64::from(ignored));
+        if documents == 0 {
+            return;
+        }
+        self.total += documents;
+        self.kept += documents;
+        let group = self.near.entry(near).or_default();
+        group.scopes.push((scope, posted.numbers));
+        group.documents += documents;
+        // Fingerprints that even the limit cannot reach are let go, so that memory grows with the limit and not
+        // with the matches. How many documents of a fingerprint are recent enough is not known before they are
+        // read, so a search by time keeps all.
+        while self.since.is_none()
+            && let Some(farthest) = self.near.last_entry()
+            && self.kept - farthest.get().documents >= self.limit as u64
+        {
+            self.kept -= farthest.remove().documents;
+        }
+    }
+
+    /// The answer, with its documents.
+    pub(super) fn matches(self, reader: &impl Read) -> Result<Matches> {
+        let mut list = Vec::new();
+        let mut more = false;
+        self.walk(reader, |distance, document| {
+            if list.len() == self.limit {
+                more = true;
+                return ControlFlow::Break(());
+            }
+            list.push(Match { document, distance });
+            // By time, only one more tells whether the list is the whole; otherwise the total is known.
+            if list.len() == self.limit && self.since.is_none() {
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        })?;
+        let listed = list.len() as u64;
+        if self.since.is_none() && listed < self.total.min(self.limit as u64) {
+            return Err(Error::Damaged {
+                table: "postings",
+                key: self.asked.fingerprint.to_string(),
+                problem: "near this fingerprint there are fewer documents than are counted",
+            });
+        }
+        let total = match self.since {
+            None => self.total,
+            Some(_) => listed + u64::from(more),
+        };
+        Ok(Matches { list, total, more })
+    }
+
+    /// Calls `each` with the matching documents in order, until it breaks.
+    pub(super) fn walk(
+        &self,
+        reader: &impl Read,
+        mut each: impl FnMut(u32, Document) -> ControlFlow<()>,
+    ) -> Result<()> {
+        if self.limit == 0 && self.since.is_none() {
+            return Ok(());
+        }
+        for (near, group) in &self.near {
+            let mut newest = NewestFirst::new(reader, near.fingerprint, group, self.limit)?;
+            while let Some(number) = newest.next()? {
+                if self.ignored.is_some_and(|(ignored, ..)| ignored == number) {
+                    continue;
+                }
+                let document = reader.linked_document(number)?;
+                if self.since.is_some_and(|since| document.seen() < since) {
+                    continue;
+                }
+                if each(near.distance, document).is_break() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The documents of one fingerprint in some scopes, newest first: a merge of the scopes, read in pages so that
+/// a group of millions costs no more than what is taken of it.
+struct NewestFirst<'r, R> {
+    reader: &'r R,
+    fingerprint: Fingerprint,
+    page_length: usize,
+    scopes: Vec<ScopePage>,
+    /// The newest number of each scope not yet taken, with the place of the scope in `scopes`.
+    heads: BinaryHeap<(DocumentNumber, usize)>,
+}
+
+struct ScopePage {
+    scope: ScopeNumber,
+    /// Numbers read but not taken, oldest first.
+    numbers: Vec<DocumentNumber>,
+    /// All numbers from here on have been read.
+    read_down_to: DocumentNumber,
+}
+
+impl<'r, R: Read> NewestFirst<'r, R> {
+    fn new(reader: &'r R, fingerprint: Fingerprint, group: &Group, limit: usize) -> Result<Self> {
+        // One more than the limit, in case one of them is to be ignored.
+        let page_length = limit.saturating_add(1).min(256);
+        let page = |(scope, known): &(ScopeNumber, Option<Vec<DocumentNumber>>)| ScopePage {
+            scope: *scope,
+            numbers: known.iter().flatten().rev().copied().collect(),
+            read_down_to: if known.is_some() { DocumentNumber::MIN } else { DocumentNumber::MAX },
+        };
+        let scopes: Vec<ScopePage> = group.scopes.iter().map(page).collect();
+        let mut newest = Self { reader, fingerprint, page_length, scopes, heads: BinaryHeap::new() };
+        for place in 0..newest.scopes.len() {
+            newest.advance(place)?;
+        }
+        Ok(newest)
+    }
+
+    fn next(&mut self) -> Result<Option<DocumentNumber>> {
+        let Some((number, place)) = self.heads.pop() else { return Ok(None) };
+        self.advance(place)?;
+        Ok(Some(number))
+    }
+
+    /// Puts the next number of a scope among the heads.
+    fn advance(&mut self, place: usize) -> Result<()> {
+        let page = &mut self.scopes[place];
+        if page.numbers.is_empty() {
+            page.numbers =
+                self.reader.newest(self.fingerprint, page.scope, page.read_down_to, self.page_length)?;
+            page.numbers.reverse();
+            // A page that is not full is the last.
+            let full = page.numbers.len() == self.page_length;
+            page.read_down_to = page.numbers.first().filter(|_| full).copied().unwrap_or(DocumentNumber::MIN);
+        }
+        self.heads.extend(page.numbers.pop().map(|number| (number, place)));
+        Ok(())
+    }
+}
