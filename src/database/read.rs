@@ -98,8 +98,10 @@ impl Snapshot {
     ///
     /// As for [`query`](Self::query).
     pub fn explain(&self, query: &Query) -> Result<(Matches, Explanation)> {
+        // First, since it tells how long it takes to read what is not in memory.
+        let mut explanation = explain::explain(&self.reader, query)?;
         let matches = search::answer(&self.reader, query)?;
-        let explanation = explain::explain(&self.reader, query, matches.total())?;
+        explanation.total = matches.total();
         Ok((matches, explanation))
     }
 
