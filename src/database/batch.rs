@@ -12,8 +12,7 @@ use crate::fingerprint::Fingerprint;
 use crate::plan::{Candidates, Near};
 use crate::store::Read;
 
-/// If a part of a batch has more near fingerprints than this, they take too much memory at a time, and each document is searched
-/// for in its turn.
+/// If a part of a batch has more near fingerprints than this, they are not kept, and each document is searched for in its turn.
 const MOST_NEAR: usize = 1 << 20;
 
 /// What may be near to each document of a batch.

@@ -34,7 +34,7 @@ pub(super) fn probe_set(reader: &impl Read, max_distance: u32) -> Result<Arc<Pro
 }
 
 /// Finds what is near to each asked: by probes, and for those that have to scan in one pass for all. `take` gets it in parts,
-/// with the number of the asked, in any order and perhaps more than once, and has to leave nothing of it.
+/// with the number of the asked: within a part in any order and perhaps more than once, but in no second part. It has to leave nothing of it.
 pub(super) fn find(
     reader: &impl Read,
     asked: &[Asked],
