@@ -5,18 +5,15 @@
 
 use rayon::prelude::*;
 
-use super::near::{Asked, near_to_each};
+use super::near::{Asked, NearEach, near_to_each};
 use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::plan::{Candidates, Near};
 use crate::store::Read;
 
-/// If a part of a batch has more near fingerprints than this, they are not kept, and each document is searched for in its turn.
-const MOST_NEAR: usize = 1 << 20;
-
 /// What may be near to each document of a batch.
-pub(super) struct NearDocuments(Vec<(usize, Near)>);
+pub(super) struct NearDocuments(NearEach);
 
 impl NearDocuments {
     /// To the document at a place.
@@ -27,7 +24,8 @@ impl NearDocuments {
     }
 }
 
-/// The fingerprints near those of documents, in what was written and among the documents before; `None` if they are too many.
+/// The fingerprints near those of documents, in what was written and among the documents before; `None` if they are too many
+/// to be kept: each document is to be searched for in its turn then.
 pub(super) fn near_to_documents(
     reader: &impl Read,
     documents: &[Document],
@@ -43,7 +41,7 @@ pub(super) fn near_to_documents(
         let first = number * share;
         let asked: Vec<Asked> =
             part.iter().map(|&(_, fingerprint)| Asked { fingerprint, max_distance }).collect();
-        let Some(mut near) = near_to_each(reader, &asked, MOST_NEAR)? else { return Ok(None) };
+        let Some(mut near) = near_to_each(reader, &asked)? else { return Ok(None) };
         for (place, asked) in asked.iter().enumerate() {
             let query = permutation.apply(asked.fingerprint);
             let before = Candidates::new(&rows[..first + place]);

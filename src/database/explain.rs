@@ -1,8 +1,9 @@
 //! How a query is answered: its probes, what they were expected to meet and what they met, and the time they took.
 
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use super::near::{Asked, near_to_each, probe_set};
+use super::near::{Asked, find, probe_set};
 use super::query::Query;
 use crate::error::Result;
 use crate::plan::ProbeSet;
@@ -97,9 +98,13 @@ pub(super) fn explain(reader: &impl Read, query: &Query) -> Result<Explanation> 
     let all = Instant::now();
     while times.len() < 2 || (times.len() < MOST_TIMES && all.elapsed() < LONGEST) {
         let begun = Instant::now();
-        let near = near_to_each(reader, &asked, usize::MAX)?;
+        let mut near = 0;
+        find(reader, &asked, |found| {
+            near += found.len() as u64;
+            Ok(ControlFlow::Continue(()))
+        })?;
         times.push(begun.elapsed());
-        explanation.near = near.map_or(0, |near| near.len() as u64);
+        explanation.near = near;
     }
     explanation.first = times.remove(0);
     times.sort_unstable();
@@ -114,7 +119,7 @@ pub(super) fn explain(reader: &impl Read, query: &Query) -> Result<Explanation> 
     } else {
         explanation.blocks = reader.scan(|met| {
             explanation.candidates += met.len() as u64;
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         })?;
     }
     Ok(explanation)

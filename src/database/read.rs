@@ -56,8 +56,8 @@ impl Snapshot {
     ///
     /// A few range reads in some of the tables, more of them for larger distances; each candidate costs one comparison. Where that
     /// would be dearer, one comparison for each fingerprint of the database. [`explain`](Self::explain) tells which, and how many.
-    /// Each match adds a look-up, and the reading of its document if it is listed. Memory grows with the limit and with the number of near fingerprints, not with the number of their
-    /// documents.
+    /// Each match adds a look-up, and the reading of its document if it is listed. Memory grows with the limit, not with the
+    /// number of matches.
     ///
     /// # References
     ///

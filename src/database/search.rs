@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::slice;
 use std::sync::Arc;
 
-use super::near::{Asked, find, near_candidates};
+use super::near::{Asked, MOST_NEAR, find, near_candidates};
 use super::query::{Filter, Match, Matches, Query};
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -31,18 +31,18 @@ pub(super) fn answer_any(reader: &impl Read, query: &Query) -> Result<bool> {
     let asked = [search.asked];
     let mut probes = Vec::new();
     // Which documents are recent enough is not known before they are read.
-    let stops_early = search.since.is_none() && asked[0].add_probes(reader, 0, &mut probes)?;
-    if !stops_early {
-        find(reader, &asked, |near| add_all(reader, slice::from_mut(&mut search), near))?;
-        return Ok(search.matches(reader)?.total() > 0);
+    if search.since.is_some() || !asked[0].add_probes(reader, 0, &mut probes)? {
+        return search.any(reader);
     }
     let any_will_do = filter.scopes.is_none() && reader.all_rows_have_documents();
     for probes in probes.chunks(PROBES_TOGETHER) {
-        let mut near = near_candidates(reader, &asked, probes)?;
+        let Some(near) = near_candidates(reader, &asked, probes, MOST_NEAR)? else {
+            return search.any(reader);
+        };
         if any_will_do && !near.is_empty() {
             return Ok(true);
         }
-        add_all(reader, slice::from_mut(&mut search), &mut near)?;
+        add_all(reader, slice::from_mut(&mut search), &near)?;
         if search.total > 0 {
             return Ok(true);
         }
@@ -55,14 +55,12 @@ pub(super) fn answer_all(reader: &impl Read, queries: &[Query]) -> Result<Vec<Ma
     let new = |query: &Query| Search::new(reader, query.fingerprint, &query.filter, None);
     let mut searches = queries.iter().map(new).collect::<Result<Vec<_>>>()?;
     let asked: Vec<Asked> = searches.iter().map(|search| search.asked).collect();
-    find(reader, &asked, |near| add_all(reader, &mut searches, near))?;
+    find(reader, &asked, |near| add_all(reader, &mut searches, near).map(ControlFlow::Continue))?;
     searches.into_iter().map(|search| search.matches(reader)).collect()
 }
 
-/// Gives near fingerprints to the searches that they are near to, and leaves none.
-fn add_all(reader: &impl Read, searches: &mut [Search], near: &mut Vec<(usize, Near)>) -> Result<()> {
-    near.sort_unstable();
-    near.dedup();
+/// Gives near fingerprints to the searches that they are near to.
+fn add_all(reader: &impl Read, searches: &mut [Search], near: &[(usize, Near)]) -> Result<()> {
     for near in near.chunks(NEAR_TOGETHER) {
         let wanted: Vec<_> =
             near.iter().map(|&(asker, near)| (near.fingerprint, searches[asker].scopes.clone())).collect();
@@ -70,8 +68,8 @@ fn add_all(reader: &impl Read, searches: &mut [Search], near: &mut Vec<(usize, N
             let (asker, near) = near[number];
             searches[asker].add(near, scope, posted);
         })?;
+        searches.iter_mut().try_for_each(|search| search.let_go_of_old(reader))?;
     }
-    near.clear();
     Ok(())
 }
 
@@ -98,6 +96,8 @@ pub(super) struct Search {
     kept: u64,
     /// How many documents match, time apart.
     total: u64,
+    /// How many near fingerprints a search by time may keep before it reads their documents.
+    most_unread: usize,
 }
 
 impl Search {
@@ -110,7 +110,8 @@ impl Search {
     ) -> Result<Self> {
         let mut search = Self::new(reader, fingerprint, filter, ignored)?;
         let asked = [search.asked];
-        find(reader, &asked, |near| add_all(reader, slice::from_mut(&mut search), near))?;
+        let searches = slice::from_mut(&mut search);
+        find(reader, &asked, |near| add_all(reader, searches, near).map(ControlFlow::Continue))?;
         Ok(search)
     }
 
@@ -123,8 +124,8 @@ impl Search {
         ignored: Option<(DocumentNumber, &Document)>,
     ) -> Result<Self> {
         let mut search = Self::new(reader, fingerprint, filter, ignored)?;
-        let mut near = near.iter().map(|&(_, near)| (0, near)).collect();
-        add_all(reader, slice::from_mut(&mut search), &mut near)?;
+        let near: Vec<_> = near.iter().map(|&(_, near)| (0, near)).collect();
+        add_all(reader, slice::from_mut(&mut search), &near)?;
         Ok(search)
     }
 
@@ -162,6 +163,7 @@ impl Search {
             near: BTreeMap::new(),
             kept: 0,
             total: 0,
+            most_unread: NEAR_TOGETHER,
         })
     }
 
@@ -179,13 +181,55 @@ impl Search {
         group.documents += documents;
         // Fingerprints that even the limit cannot reach are let go, so that memory grows with the limit and not
         // with the matches. How many documents of a fingerprint are recent enough is not known before they are
-        // read, so a search by time keeps all.
+        // read, so a search by time keeps all for a while.
         while self.since.is_none()
             && let Some(farthest) = self.near.last_entry()
             && self.kept - farthest.get().documents >= self.limit as u64
         {
             self.kept -= farthest.remove().documents;
         }
+    }
+
+    /// Where a search by time keeps many fingerprints, lets go of those whose documents are too old, and of those that even the limit
+    /// cannot reach.
+    fn let_go_of_old(&mut self, reader: &impl Read) -> Result<()> {
+        let Some(since) = self.since.filter(|_| self.near.len() > self.most_unread) else { return Ok(()) };
+        let mut recent = 0;
+        let mut unneeded = Vec::new();
+        for (near, group) in &self.near {
+            if recent > self.limit {
+                unneeded.push(*near);
+                continue;
+            }
+            let before = recent;
+            let mut newest = NewestFirst::new(reader, near.fingerprint, group, self.limit)?;
+            // One more than the limit tells that the list is not the whole.
+            while recent <= self.limit
+                && let Some(number) = newest.next()?
+            {
+                let ignored = self.ignored.is_some_and(|(ignored, ..)| ignored == number);
+                recent += usize::from(!ignored && reader.linked_document(number)?.seen() >= since);
+            }
+            if recent == before {
+                unneeded.push(*near);
+            }
+        }
+        for near in unneeded {
+            self.kept -= self.near.remove(&near).map_or(0, |group| group.documents);
+        }
+        self.most_unread = NEAR_TOGETHER.max(2 * self.near.len());
+        Ok(())
+    }
+
+    /// Whether any document matches, of all that are near; none has been found yet.
+    fn any(mut self, reader: &impl Read) -> Result<bool> {
+        let asked = [self.asked];
+        find(reader, &asked, |near| {
+            add_all(reader, slice::from_mut(&mut self), near)?;
+            let found = self.since.is_none() && self.total > 0;
+            Ok(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        Ok(self.matches(reader)?.total() > 0)
     }
 
     /// The answer, with its documents.

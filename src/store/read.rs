@@ -1,6 +1,7 @@
 //! Reading: the same for a snapshot and for a transaction that sees its own writes.
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -157,13 +158,16 @@ pub(crate) trait Read: Sync {
         Ok(read_ranges("permuted", self.view().blocks(), ranges, usize::MAX, each)?.blocks)
     }
 
-    /// Calls `each` with all rows of the first table, one part after the other, as candidates. Returns how many blocks they were in.
-    fn scan(&self, mut each: impl FnMut(Candidates<'_>) -> Result<()>) -> Result<u64> {
+    /// Calls `each` with all rows of the first table, one part after the other, as candidates, until it breaks. Returns how
+    /// many blocks all are in.
+    fn scan(&self, mut each: impl FnMut(Candidates<'_>) -> Result<ControlFlow<()>>) -> Result<u64> {
         let reader = permuted(self, 0);
         let mut rows = Lists::default();
         for range in reader.parts() {
             reader.puts(&range, &mut rows)?;
-            each(Candidates::new(&rows.puts))?;
+            if each(Candidates::new(&rows.puts))?.is_break() {
+                break;
+            }
         }
         Ok(reader.set.levels.iter().map(|slot| slot.level.blocks() as u64).sum())
     }

@@ -40,6 +40,47 @@ fn insert_tells_new_unchanged_and_changed_documents_apart() -> TestResult {
 }
 
 #[test]
+fn a_search_by_time_finds_the_nearest_of_many() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.database("d.simdb")?;
+    // Ten thousand different fingerprints near 0, each farther one seen later.
+    let bits =
+        |i: u64| [0, 1 << (i % 64), 1 << (i % 64) | 1 << (i / 64 % 64), i | 0xff << 40][i as usize % 4];
+    let documents: Vec<Document> = (0..10_000)
+        .map(|i| {
+            document(format!("{i}"), bits(i)).with_seen(i64::from(bits(i).count_ones()) * 20_000 + i as i64)
+        })
+        .collect();
+    insert_all(&database, documents.iter().cloned())?;
+    let snapshot = database.snapshot()?;
+    for since in [0, 25_000, 100_000, 177_000, 500_000] {
+        for limit in [0, 1, 10, 100_000] {
+            let query = Query::new(Fingerprint::from_bits(0)).max_distance(16).since(since).limit(limit);
+            let mut expected: Vec<&Document> = documents
+                .iter()
+                .filter(|it| {
+                    it.seen() >= since && it.fingerprint().is_some_and(|it| it.bits().count_ones() <= 16)
+                })
+                .collect();
+            // The nearest, of these the smallest fingerprint, of these the newest.
+            expected.sort_by_key(|it| {
+                let fingerprint = it.fingerprint().map(Fingerprint::bits);
+                (fingerprint.map(u64::count_ones), fingerprint, std::cmp::Reverse(it.seen()))
+            });
+            let more = expected.len() > limit;
+            expected.truncate(limit);
+            let found = snapshot.query(&query)?;
+            let list: Vec<&Document> = found.iter().map(|it| &it.document).collect();
+            assert!(list == expected, "since {since}, limit {limit}: {} of {}", list.len(), expected.len());
+            assert_eq!(found.total(), list.len() as u64 + u64::from(more), "{since}, {limit}");
+        }
+        let query = Query::new(Fingerprint::from_bits(0)).max_distance(16).since(since);
+        assert_eq!(snapshot.any_match(&query)?, since < 500_000);
+    }
+    Ok(())
+}
+
+#[test]
 fn inserting_twice_is_inserting_once_and_delete_undoes_insert() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
