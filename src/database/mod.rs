@@ -184,12 +184,14 @@ impl CreateOptions {
 pub struct OpenOptions {
     cache_bytes: usize,
     read_only: bool,
+    recent_documents: Option<usize>,
     sizes: Sizes,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self { cache_bytes: 256 << 20, read_only: false, sizes: Sizes::default() }
+        let sizes = Sizes::default();
+        Self { cache_bytes: 256 << 20, read_only: false, recent_documents: None, sizes }
     }
 }
 
@@ -208,12 +210,20 @@ impl OpenOptions {
 
     /// How many rows of the longest sorted set are kept in memory before they are merged into the file; at least 1. A document has
     /// one row there, or two if it has a scope. When merging cannot follow, up to four times as many wait, and as many
-    /// again are being merged; a document takes about 100 bytes. More of them make writing faster, and opening after a
-    /// crash slower. Default: 250,000.
+    /// again are being merged; a document takes about 100 bytes. More of them make writing faster, and queries beside it, since there are fewer
+    /// levels; and opening after a crash slower. Default: one for each KiB of the cache, but 250,000 at least, and a million
+    /// at most.
     #[must_use]
     pub fn recent_documents(mut self, recent_documents: usize) -> Self {
-        self.sizes.recent_rows = recent_documents.max(1);
+        self.recent_documents = Some(recent_documents.max(1));
         self
+    }
+
+    fn sizes(&self) -> Sizes {
+        /// For each recent document the cache has ten times the memory that it takes.
+        const CACHE_BYTES_EACH: usize = 1024;
+        let by_cache = || (self.cache_bytes / CACHE_BYTES_EACH).clamp(250_000, 1_000_000);
+        Sizes { recent_rows: self.recent_documents.unwrap_or_else(by_cache), ..self.sizes }
     }
 
     /// Makes blocks and merges tiny, so that a test of a few documents goes every way that millions go.
@@ -290,8 +300,8 @@ impl Database {
     /// where the directory cannot be written.
     pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<Self> {
         let settings = options.settings()?;
-        let OpenOptions { cache_bytes, sizes, .. } = options.open;
-        Ok(Self { store: Arc::new(Store::create(path.as_ref(), &settings, cache_bytes, sizes)?) })
+        let store = Store::create(path.as_ref(), &settings, options.open.cache_bytes, options.open.sizes())?;
+        Ok(Self { store: Arc::new(store) })
     }
 
     /// Builds a database at `path`, where nothing may stand yet, from documents whose keys are all different: much faster
@@ -312,7 +322,7 @@ impl Database {
         memory_bytes: usize,
     ) -> Result<Self> {
         let settings = options.settings()?;
-        Store::build(path.as_ref(), &settings, documents.into_iter(), memory_bytes, options.open.sizes)?;
+        Store::build(path.as_ref(), &settings, documents.into_iter(), memory_bytes, options.open.sizes())?;
         Self::open(path, &options.open)
     }
 
@@ -327,7 +337,8 @@ impl Database {
     /// opening; [`Error::Damaged`], [`Error::Corrupted`], [`Error::Io`] and [`Error::Storage`].
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
         let access = if options.read_only { Access::ReadOnly } else { Access::ReadWrite };
-        Ok(Self { store: Arc::new(Store::open(path.as_ref(), access, options.cache_bytes, options.sizes)?) })
+        let store = Store::open(path.as_ref(), access, options.cache_bytes, options.sizes())?;
+        Ok(Self { store: Arc::new(store) })
     }
 
     /// Opens the database at `path` for reading and writing, and creates it with `options` if there is none. For a

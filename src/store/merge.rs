@@ -20,8 +20,9 @@ use super::state::{Edit, SetNumber, SetRow, Sets, State, new_slot};
 use super::stream::{Input, Stream};
 use crate::error::Result;
 
-/// How many times larger than a level the one below it is to be.
-const GROWTH: u64 = 5;
+/// How many times larger than a level the one below it may be. A row is written about half as many times in each level, and once more;
+/// a query reads each level, so fewer and larger ones than would be written fastest are better.
+const MOST_GROWTH: f64 = 10.0;
 
 /// A step reads at most such a part of a small file's blocks, so that what it writes before the old blocks can be given
 /// back does not make the file much longer.
@@ -63,18 +64,22 @@ fn urgent<R: Row>(set: &SortedSet<R>, number: SetNumber, waiting: f64, sizes: &S
         let (puts, marks) = set.levels[index].level.rows();
         puts + marks
     };
+    let growth = growth(set, sizes);
     let below = (1..set.levels.len()).map(|next| {
-        let wanted = wanted_rows(rows(set.levels.len() - 1), set.levels.len() - next, sizes);
-        task(Source::Level(next - 1), rows(next - 1) as f64 / wanted as f64)
+        let wanted = sizes.recent_rows as f64 * growth.powi(next as i32);
+        task(Source::Level(next - 1), rows(next - 1) as f64 / wanted)
     });
     let tasks =
         frozen.into_iter().chain(below).filter(|task| task.urgency > 1.0 || task.source == Source::Frozen);
     tasks.reduce(|most, task| if task.urgency > most.urgency { task } else { most })
 }
 
-/// How many rows a level is to have that stands so many above the last, which has `last` rows.
-fn wanted_rows(last: u64, above: usize, sizes: &Sizes) -> u64 {
-    (last / GROWTH.saturating_pow(above as u32)).max(sizes.recent_rows as u64)
+/// How many times larger than the runs in memory the first level is to be, and each level than the one above it: as often as that
+/// makes the last as large as it is.
+fn growth<R: Row>(set: &SortedSet<R>, sizes: &Sizes) -> f64 {
+    let (puts, marks) = set.levels.last().map_or((0, 0), |last| last.level.rows());
+    let times = (puts + marks) as f64 / sizes.recent_rows as f64;
+    times.powf(1.0 / set.levels.len().max(1) as f64).max(1.0)
 }
 
 /// A merge of one range, read and packed.
@@ -184,12 +189,9 @@ fn run_end<R: Row>(run: &Run<R>, rows: usize) -> R {
     end(run.puts()).min(end(run.marks()))
 }
 
-/// Whether the frozen run is to go into a new first level, because the one there is has become too large for it.
+/// Whether the frozen run is to go into a new first level, because the one there is is to be too large for it.
 fn needs_level<R: Row>(set: &SortedSet<R>, sizes: &Sizes) -> bool {
-    let Some(last) = set.levels.last() else { return true };
-    let (puts, marks) = last.level.rows();
-    let wanted = wanted_rows(puts + marks, set.levels.len() - 1, sizes);
-    wanted > GROWTH * sizes.recent_rows as u64
+    set.levels.is_empty() || growth(set, sizes) > MOST_GROWTH
 }
 
 /// Makes a step part of an edit of the state it was prepared against, or of a later one with the same levels.
