@@ -68,11 +68,12 @@ pub(super) fn explain(reader: &impl Read, query: &Query) -> Result<Explanation> 
     let max_distance = query.distance_or(settings.max_distance);
     let set = probe_set(reader, max_distance)?;
     let load = reader.load(true)?;
+    let (levels, runs) = reader.sources();
     let mut explanation = Explanation {
         plan: plan.to_string(),
         max_distance,
         probes: Vec::new(),
-        sources: reader.sources(),
+        sources: levels + runs,
         candidates_expected: load.all_candidates(&set),
         candidates: 0,
         blocks: 0,

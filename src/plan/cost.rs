@@ -14,8 +14,10 @@ struct Nanos {
 
 /// The steps of a query, each of which waits for the one before, however many ranges take them together.
 const QUERY: Nanos = Nanos { near: 250.0, far: 600.0 };
-/// Reading a range in one source (level or run in memory).
+/// Reading a range in a level, or in a run in memory that may have rows in it.
 const RANGE: Nanos = Nanos { near: 80.0, far: 190.0 };
+/// Learning that a run in memory has no rows in a range.
+const NO_ROWS: Nanos = Nanos { near: 10.0, far: 30.0 };
 /// Comparing with a candidate.
 const CANDIDATE: Nanos = Nanos { near: 0.4, far: 1.4 };
 /// Of so many bytes, half are at hand.
@@ -33,8 +35,10 @@ pub(crate) struct Load {
     pub(crate) rows: f64,
     /// How many tables hold them.
     pub(crate) tables: f64,
-    /// In how many levels and runs each table is stored.
-    pub(crate) sources: f64,
+    /// In how many levels each table is stored.
+    pub(crate) levels: f64,
+    /// How many rows the runs in memory have that are to be read besides.
+    pub(crate) runs: Vec<f64>,
     /// What share of the blocks fits into the cache, 0 to 1.
     pub(crate) cached: f64,
     /// For each table, the share of its rows that a prefix of 0 to 64 bits leads to, on average over the prefixes of stored
@@ -45,7 +49,8 @@ pub(crate) struct Load {
 impl Load {
     /// So many uniform fingerprints in one level, cached.
     pub(crate) fn uniform(rows: f64, tables: &[Table]) -> Self {
-        Self { rows, tables: tables.len() as f64, sources: 1.0, cached: 1.0, shares: Vec::new() }
+        let tables = tables.len() as f64;
+        Self { rows, tables, levels: 1.0, runs: Vec::new(), cached: 1.0, shares: Vec::new() }
     }
 
     /// So many fingerprints, spread as those of a sample are; as uniform ones where there is none.
@@ -75,7 +80,12 @@ impl Load {
         // Whoever reads much of a table will not find it in memory.
         let each = if candidates > self.rows / 16.0 { SCANNED_NANOS } else { self.of(&CANDIDATE) };
         let range = self.of(&RANGE) + READ_NANOS * (1.0 - self.cached);
-        way.ranges() * self.sources * range + candidates * each
+        let run = |rows: &f64| {
+            let any = (rows * self.share(way.table, way.prefix_bits)).min(1.0);
+            self.of(&NO_ROWS) + any * self.of(&RANGE)
+        };
+        let ranges = self.levels * range + self.runs.iter().map(run).sum::<f64>();
+        way.ranges() * ranges + candidates * each
     }
 
     /// A cost in the memory there is.

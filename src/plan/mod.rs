@@ -45,7 +45,8 @@ pub(crate) struct Table {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Size {
     rows: u32,
-    sources: u32,
+    levels: usize,
+    runs: usize,
 }
 
 impl Plan {
@@ -80,7 +81,7 @@ impl Plan {
         covering::radius(&reaches).unwrap_or(0)
     }
 
-    /// The cheapest probe set for a distance in a file of so many fingerprints, each looked for in so many sources; `load` tells the rest.
+    /// The cheapest probe set for a distance in a file of so many fingerprints, in so many levels and runs in memory; `load` tells the rest.
     ///
     /// # Cost
     ///
@@ -89,13 +90,10 @@ impl Plan {
         &self,
         distance: u32,
         rows: u64,
-        sources: usize,
+        (levels, runs): (usize, usize),
         load: impl FnOnce() -> Result<Load>,
     ) -> Result<Arc<ProbeSet>> {
-        let size = Size {
-            rows: rows.next_power_of_two().trailing_zeros(),
-            sources: sources.next_power_of_two().trailing_zeros(),
-        };
+        let size = Size { rows: rows.next_power_of_two().trailing_zeros(), levels, runs };
         let known = |found: &Found| found.get(&(distance, size)).cloned();
         if let Some(probe_set) = known(&self.found.read().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(probe_set);

@@ -231,8 +231,8 @@ mod tests {
     fn the_search_ends_where_nothing_is_stored() {
         for plan in ["2x32", "4x16", "6x21", "10x25", "11x28", "14x32", "8x8"] {
             let tables = plan_named(plan).expect("a plan");
-            for (rows, sources) in [(0.0, 0.0), (FEW_ROWS + 1.0, 0.0)] {
-                let load = Load { sources, ..Load::uniform(rows, tables.tables()) };
+            for (rows, levels) in [(0.0, 0.0), (FEW_ROWS + 1.0, 0.0)] {
+                let load = Load { levels, ..Load::uniform(rows, tables.tables()) };
                 for distance in (0..=64).step_by(3) {
                     assert!(cheapest(tables.tables(), distance, &load).is_exact(tables.tables(), distance));
                 }

@@ -127,7 +127,7 @@ impl Blocks {
         let block = self.rows_once(set, entry)?;
         let leads = block.puts().iter().map(|row| row.lead());
         let samples = Samples::new(leads, block.puts, entry.high.lead());
-        self.cache.insert(entry.id, R::wrap(Sampled { rows: block.rows.clone(), samples }));
+        self.cache.insert(entry.id, &entry.hint, R::wrap(Sampled { rows: block.rows.clone(), samples }));
         Ok(block)
     }
 
@@ -173,7 +173,7 @@ impl Blocks {
             return Ok(block);
         }
         let block = self.documents_once(entry)?;
-        self.cache.insert(entry.id, Decoded::Documents(block.clone()));
+        self.cache.insert(entry.id, &entry.hint, Decoded::Documents(block.clone()));
         Ok(block)
     }
 

@@ -106,7 +106,8 @@ impl<R: Row> DirectoryWriter<R> {
 
     /// Makes the entries that wait part of an edit, and returns how many bytes they take.
     fn settle(&mut self, edit: &mut Edit, sizes: &Sizes) -> usize {
-        let filtered: Vec<_> = self.waiting.iter().map(|(entry, filter)| (*entry, filter.lines())).collect();
+        let filtered: Vec<_> =
+            self.waiting.iter().map(|(entry, filter)| (entry.clone(), filter.lines())).collect();
         let before = self.written;
         for part in directory::cut(&filtered, sizes.chunk_entries) {
             let (chunk, key, bytes) = Chunk::new(self.place, part);

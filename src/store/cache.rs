@@ -1,21 +1,22 @@
 //! The cache of verified, decoded blocks, by their number: set-associative, as the caches of processors are.
 //!
 //! A number leads to a *set* of a few places, and a block is in one of these or not in the cache. So a look-up reads two lines of memory,
-//! whatever the size of the cache, where a hash table with a list of what was used last reads many; and threads meet only
+//! whatever the size of the cache, where a hash table with a list of what was used last reads many; with a hint, one. Threads meet only
 //! where they look for the same block. Numbers are never used again for another block, so that what is cached is never stale.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{RwLock, RwLockReadGuard};
 
 use super::blocks::Decoded;
+use super::prefetch::prefetch;
 
 /// How many places a set has: the words of a line of memory.
 const WAYS: usize = 8;
 
 /// There are twice as many places as blocks of this size, which is typical, fit into the cache: then hardly any set is full
 /// before the cache is.
-const TYPICAL_BYTES: u64 = 6_000;
+const TYPICAL_BYTES: u64 = 12_000;
 
 pub(super) struct BlockCache {
     sets: Box<[Set]>,
@@ -28,8 +29,7 @@ pub(super) struct BlockCache {
     hand: AtomicUsize,
 }
 
-/// For each place, 0 if it is empty, or one more than the number of its block, doubled; odd if the block was asked for since the hand came by.
-/// Written by whoever holds the lock of the block, but for the last bit.
+/// For each place, 0 if it is empty, or one more than the number of its block. Written by whoever holds the lock of the block.
 #[derive(Default)]
 #[repr(align(64))]
 struct Set([AtomicU64; WAYS]);
@@ -37,7 +37,12 @@ struct Set([AtomicU64; WAYS]);
 /// A line of memory.
 #[derive(Default)]
 #[repr(align(64))]
-struct Slot(RwLock<Option<Decoded>>);
+struct Slot {
+    /// 0 if the place is empty, or one more than the number of its block, doubled; odd if the block was asked for since the hand came by.
+    /// Written by whoever holds the lock, but for the last bit.
+    label: AtomicU64,
+    block: RwLock<Option<Decoded>>,
+}
 
 const USED: u64 = 1;
 
@@ -47,6 +52,36 @@ fn label(number: u64) -> u64 {
 
 /// A block that nobody can evict meanwhile. Whoever holds one must not add to the cache, since another may want to do so in its place.
 pub(super) type Held<'a> = RwLockReadGuard<'a, Option<Decoded>>;
+
+/// The place in which a block was seen last, or will be looked for there in vain: kept where the number of the block is, it saves the way through
+/// the set. What it is does not count when blocks are compared.
+#[derive(Debug, Default)]
+pub(super) struct Hint(AtomicU32);
+
+impl Hint {
+    #[inline]
+    fn place(&self) -> Option<usize> {
+        self.0.load(Ordering::Relaxed).checked_sub(1).map(|place| place as usize)
+    }
+
+    fn set(&self, place: usize) {
+        self.0.store(u32::try_from(place + 1).unwrap_or(0), Ordering::Relaxed);
+    }
+}
+
+impl Clone for Hint {
+    fn clone(&self) -> Self {
+        Self(self.0.load(Ordering::Relaxed).into())
+    }
+}
+
+impl PartialEq for Hint {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Hint {}
 
 impl BlockCache {
     /// A cache for about so many bytes.
@@ -88,48 +123,58 @@ impl BlockCache {
         self.hold(self.place(number)?, number).and_then(|block| block.clone())
     }
 
-    /// Where a block is, if it is there. Takes no lock, so that a processor can do so for many blocks at a time.
+    /// Has fetched what tells whether a block is there.
     #[inline]
-    pub(super) fn place(&self, number: u64) -> Option<usize> {
-        let set = self.set(number);
-        let labels = self.sets[set].0.iter();
-        let way = labels.map(|it| it.load(Ordering::Relaxed)).position(|it| it & !USED == label(number))?;
-        Some(set * WAYS + way)
+    pub(super) fn prefetch(&self, number: u64, hint: &Hint) {
+        match hint.place().and_then(|place| self.blocks.get(place)) {
+            Some(slot) => prefetch(slot),
+            None => prefetch(&self.sets[self.set(number)]),
+        }
     }
 
-    /// Brings a place nearer that is going to be read. The answer means nothing.
+    /// Where a block is, if it is there. Takes no lock, so that a processor can do so for many blocks at a time.
     #[inline]
-    pub(super) fn touch(&self, place: usize) -> bool {
-        self.blocks[place].0.is_locked()
+    pub(super) fn find(&self, number: u64, hint: &Hint) -> Option<usize> {
+        let is_there = |&place: &usize| self.blocks.get(place).is_some_and(|slot| slot.has(number));
+        hint.place().filter(is_there).or_else(|| {
+            let place = self.place(number)?;
+            hint.set(place);
+            prefetch(&self.blocks[place]);
+            Some(place)
+        })
+    }
+
+    fn place(&self, number: u64) -> Option<usize> {
+        let set = self.set(number);
+        let way = self.sets[set].0.iter().position(|it| it.load(Ordering::Relaxed) == number + 1)?;
+        Some(set * WAYS + way)
     }
 
     /// A block that was found at a place, unless it is gone or about to go.
     #[inline]
     pub(super) fn hold(&self, place: usize, number: u64) -> Option<Held<'_>> {
-        let held = self.blocks[place].0.try_read()?;
-        (self.label_at(place).load(Ordering::Relaxed) & !USED == label(number)).then_some(held)
+        let slot = &self.blocks[place];
+        let held = slot.block.try_read()?;
+        slot.has(number).then_some(held)
     }
 
     /// Keeps a block for longer.
     #[inline]
     pub(super) fn note_use(&self, place: usize) {
         // Written only where it changes something, so that threads can share the line.
-        let label = self.label_at(place);
+        let label = &self.blocks[place].label;
         if label.load(Ordering::Relaxed) & USED == 0 {
             label.fetch_or(USED, Ordering::Relaxed);
         }
     }
 
     /// Adds a block, for which others have to go if it would be too much.
-    pub(super) fn insert(&self, number: u64, block: Decoded) {
+    pub(super) fn insert(&self, number: u64, hint: &Hint, block: Decoded) {
         // Before it is there, so that nobody can count out what was not counted in.
         self.bytes.fetch_add(block.memory_bytes(), Ordering::Relaxed);
         let place = self.place(number).unwrap_or_else(|| self.place_for_another(self.set(number)));
-        let removed = {
-            let mut there = self.blocks[place].0.write();
-            self.label_at(place).store(label(number) | USED, Ordering::Relaxed);
-            there.replace(block)
-        };
+        let removed = self.fill(place, number + 1, Some(block));
+        hint.set(place);
         self.let_go(removed);
         self.evict();
     }
@@ -145,29 +190,31 @@ impl BlockCache {
         ((u128::from(spread) * self.sets.len() as u128) >> 64) as usize
     }
 
-    fn label_at(&self, place: usize) -> &AtomicU64 {
-        &self.sets[place / WAYS].0[place % WAYS]
-    }
-
     /// An empty place of a set; if there is none, that of a block not asked for lately.
     fn place_for_another(&self, set: usize) -> usize {
-        let labels: [u64; WAYS] = std::array::from_fn(|way| self.sets[set].0[way].load(Ordering::Relaxed));
+        let slots = &self.blocks[set * WAYS..][..WAYS];
+        let labels: [u64; WAYS] = std::array::from_fn(|way| slots[way].label.load(Ordering::Relaxed));
         let empty = labels.iter().position(|&it| it == 0);
         let unused = || labels.iter().position(|it| it & USED == 0);
         let way = empty.or_else(unused).unwrap_or_else(|| {
-            self.sets[set].0.iter().for_each(|it| _ = it.fetch_and(!USED, Ordering::Relaxed));
+            slots.iter().for_each(|it| _ = it.label.fetch_and(!USED, Ordering::Relaxed));
             0
         });
         set * WAYS + way
     }
 
     fn empty(&self, place: usize) {
-        let removed = {
-            let mut there = self.blocks[place].0.write();
-            self.label_at(place).store(0, Ordering::Relaxed);
-            there.take()
-        };
+        let removed = self.fill(place, 0, None);
         self.let_go(removed);
+    }
+
+    /// Puts a block in a place, or none, and returns what was there. `name`: 0 or one more than its number.
+    fn fill(&self, place: usize, name: u64, block: Option<Decoded>) -> Option<Decoded> {
+        let slot = &self.blocks[place];
+        let mut there = slot.block.write();
+        slot.label.store(if name == 0 { 0 } else { name << 1 | USED }, Ordering::Relaxed);
+        self.sets[place / WAYS].0[place % WAYS].store(name, Ordering::Relaxed);
+        std::mem::replace(&mut there, block)
     }
 
     /// Counts a block out that has been removed.
@@ -184,13 +231,20 @@ impl BlockCache {
         while self.bytes() > self.capacity() && steps > 0 {
             steps -= 1;
             let set = self.hand.fetch_add(1, Ordering::Relaxed) % self.sets.len();
-            for way in 0..WAYS {
-                let before = self.sets[set].0[way].fetch_and(!USED, Ordering::Relaxed);
+            for place in set * WAYS..(set + 1) * WAYS {
+                let before = self.blocks[place].label.fetch_and(!USED, Ordering::Relaxed);
                 if before != 0 && before & USED == 0 {
-                    self.empty(set * WAYS + way);
+                    self.empty(place);
                 }
             }
         }
+    }
+}
+
+impl Slot {
+    #[inline]
+    fn has(&self, number: u64) -> bool {
+        self.label.load(Ordering::Relaxed) & !USED == label(number)
     }
 }
 
@@ -218,14 +272,14 @@ mod tests {
     fn it_keeps_what_fits_and_what_is_used_and_no_more() {
         let each = block(0).memory_bytes();
         let cache = BlockCache::new(1000 * each);
-        (0..900).for_each(|number| cache.insert(number, block(number)));
+        (0..900).for_each(|number| cache.insert(number, &Hint::default(), block(number)));
         let kept = (0..900).filter(|&number| is_right(&cache.get(number), number)).count();
         // Those that do not fit into their set are gone.
         assert!(kept > 800, "{kept}");
         assert_eq!(cache.bytes(), kept as u64 * each);
         // The hand spares what is asked for again and again.
         for number in 900..5_000 {
-            cache.insert(number, block(number));
+            cache.insert(number, &Hint::default(), block(number));
             (0..50).for_each(|hot| drop(cache.get(hot)));
         }
         assert!(cache.bytes() <= 1000 * each);
@@ -239,19 +293,20 @@ mod tests {
     #[test]
     fn many_threads_get_the_block_they_ask_for_or_none() {
         let cache = BlockCache::new(60 * block(0).memory_bytes());
+        let hint = Hint::default();
         std::thread::scope(|scope| {
             for thread in 0..4u64 {
-                let cache = &cache;
+                let (cache, hint) = (&cache, &hint);
                 scope.spawn(move || {
                     for i in 0..20_000u64 {
                         let number = (i * 7 + thread * 13) % 150;
                         match cache.get(number) {
-                            None => cache.insert(number, block(number)),
+                            None => cache.insert(number, &Hint::default(), block(number)),
                             found => assert!(is_right(&found, number)),
                         }
-                        if let Some(held) =
-                            cache.place(number + 1).and_then(|place| cache.hold(place, number + 1))
-                        {
+                        // One hint for all, so that it is mostly wrong.
+                        let place = cache.find(number + 1, hint);
+                        if let Some(held) = place.and_then(|place| cache.hold(place, number + 1)) {
                             assert!(is_right(&held, number + 1));
                         }
                     }

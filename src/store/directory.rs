@@ -8,12 +8,13 @@
 use std::sync::Arc;
 
 use super::block::Row;
+use super::cache::Hint;
 use super::codec::{self, Fields, Kind, Problem};
 use super::filter::{self, LINE_BYTES, Line};
 use super::search::Samples;
 
 /// What a directory says of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry<R> {
     /// The last row of the block.
     pub(super) high: R,
@@ -23,7 +24,11 @@ pub(super) struct Entry<R> {
     pub(super) digest: u64,
     pub(super) puts: u16,
     pub(super) marks: u16,
+    /// Where it may be cached.
+    pub(super) hint: Hint,
 }
+
+const _: () = assert!(size_of::<Entry<u64>>() == 32);
 
 /// Blocks are numbered from 1 on, one after the other, so that no file reaches this.
 pub(super) const MAX_BLOCK_NUMBER: u64 = (1 << 62) - 1;
@@ -67,7 +72,7 @@ impl<R: Row> Chunk<R> {
         });
         let lines = filtered.iter().flat_map(|(_, lines)| lines.iter().copied()).collect();
         let counts = filtered.iter().map(|(_, lines)| lines.len() as u16);
-        let entries = filtered.iter().map(|(entry, _)| *entry).collect();
+        let entries = filtered.iter().map(|(entry, _)| entry.clone()).collect();
         (Self::with_sums(entries, counts, lines, codec::checksum(&bytes)), key, bytes)
     }
 
@@ -87,6 +92,7 @@ impl<R: Row> Chunk<R> {
                 digest: u64::from_le_bytes(fields.take()?),
                 puts: u16::from_le_bytes(fields.take()?),
                 marks: u16::from_le_bytes(fields.take()?),
+                hint: Hint::default(),
             };
             // The cache tells blocks by a bit less than 64.
             if entry.id > MAX_BLOCK_NUMBER {
@@ -152,7 +158,7 @@ impl<R: Row> Chunk<R> {
 
     /// The entries with their filters.
     pub(super) fn filtered(&self) -> impl Iterator<Item = Filtered<'_, R>> {
-        self.entries.iter().enumerate().map(|(i, entry)| (*entry, self.filter_of(i)))
+        self.entries.iter().enumerate().map(|(i, entry)| (entry.clone(), self.filter_of(i)))
     }
 
     /// Whether its blocks have filters.
@@ -252,7 +258,14 @@ mod tests {
     use super::*;
 
     fn entry(high: u64) -> Entry<u64> {
-        Entry { high, id: high + 1000, digest: !high, puts: (high % 7) as u16, marks: (high % 3) as u16 }
+        Entry {
+            high,
+            id: high + 1000,
+            digest: !high,
+            puts: (high % 7) as u16,
+            marks: (high % 3) as u16,
+            hint: Hint::default(),
+        }
     }
 
     #[test]

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use super::block::Row;
 use super::directory::{Chunk, ChunkKey, Entry, Filtered, MAX_FILTERED, cut};
 use super::filter::{self, Filter, Line};
+use super::prefetch::prefetch_at;
 use super::prefixes::Prefixes;
 use super::search::{Samples, partition_point_near};
 
 /// The place of a block in its level; ordered as the blocks are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     chunk: usize,
     entry: usize,
@@ -158,30 +159,40 @@ impl<R: Row> Level<R> {
 
     /// The first block that ends at `row` or after it; the end where there is none.
     pub(super) fn find(&self, row: R) -> Place {
-        self.place_in(self.chunk_of(row), row)
+        self.place_near(self.guess(row), row)
+    }
+
+    /// A place near the first block that ends at `row` or after it, in the same chunk; the end where there is none. Told without looking
+    /// at any block.
+    #[inline]
+    pub(super) fn guess(&self, row: R) -> Place {
+        let chunk = self.chunk_of(row);
+        let Some(Top { high, entries, samples }) = self.tops.get(chunk) else { return self.end() };
+        let entry = samples.guess(entries.len(), high.lead(), row.lead());
+        Place { chunk, entry }
     }
 
     /// The first chunk that ends at `row` or after it; their number where there is none.
     #[inline]
-    pub(super) fn chunk_of(&self, row: R) -> usize {
+    fn chunk_of(&self, row: R) -> usize {
         let around = self.prefixes.around(row.lead());
         around.start + self.tops[around].partition_point(|top| top.high < row)
     }
 
-    /// Reads the entry of a row that is in a chunk, or one near it. The answer means nothing.
+    /// Has the entry of a place fetched.
     #[inline]
-    pub(super) fn touch(&self, chunk: usize, row: R) -> u64 {
-        let Some(top) = self.tops.get(chunk) else { return 0 };
-        let guess = top.samples.guess(top.entries.len(), top.high.lead(), row.lead());
-        top.entries.get(guess).map_or(0, |entry| entry.id)
+    pub(super) fn prefetch(&self, place: Place) {
+        if let Some(top) = self.tops.get(place.chunk) {
+            prefetch_at(&top.entries, place.entry);
+        }
     }
 
-    /// The first block that ends at `row` or after it, in the chunk of the row.
+    /// The first block that ends at `row` or after it, looked for around a guess.
     #[inline]
-    pub(super) fn place_in(&self, chunk: usize, row: R) -> Place {
-        let Some(Top { high, entries, samples }) = self.tops.get(chunk) else { return self.end() };
-        let guess = samples.guess(entries.len(), high.lead(), row.lead());
-        Place { chunk, entry: partition_point_near(entries, guess, |entry| entry.high < row) }
+    pub(super) fn place_near(&self, guess: Place, row: R) -> Place {
+        let Some(top) = self.tops.get(guess.chunk) else { return self.end() };
+        let entry = partition_point_near(&top.entries, guess.entry, |entry| entry.high < row);
+        Place { entry, ..guess }
     }
 
     /// The places from the first block that may have rows from `row` on.
@@ -274,7 +285,7 @@ impl<R: Row> Level<R> {
             let count = if chunk == end.chunk { end.entry } else { 0 };
             self.filtered(chunk).skip(count)
         });
-        let blocks = blocks.iter().map(|(entry, filter)| (*entry, filter.lines()));
+        let blocks = blocks.iter().map(|(entry, filter)| (entry.clone(), filter.lines()));
         let all: Vec<Filtered<'_, R>> = kept_before.chain(blocks).chain(kept_after).collect();
         let mut written = Vec::new();
         let new = cut(&all, most).into_iter().map(|part| {
@@ -309,12 +320,23 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use super::super::cache::Hint;
     use super::*;
 
     fn block(high: u64, spread: u32) -> (Entry<u64>, Filter) {
         let filter = Filter::new(0..high % 300, high as usize % 300, 9);
         let (puts, marks) = ((high % 7) as u16, (high % 3) as u16);
-        (Entry { high: high << spread, id: high + 1000, digest: !high, puts, marks }, filter)
+        (
+            Entry {
+                high: high << spread,
+                id: high + 1000,
+                digest: !high,
+                puts,
+                marks,
+                hint: Hint::default(),
+            },
+            filter,
+        )
     }
 
     proptest! {
@@ -349,8 +371,8 @@ mod tests {
             prop_assert_eq!(read.sum(), level.sum());
             let right: Vec<_> = list.iter().map(|&it| block(it, spread)).collect();
             for level in [&level, &read] {
-                let found: Vec<_> = level.entries(level.all()).copied().collect();
-                prop_assert_eq!(found, right.iter().map(|it| it.0).collect::<Vec<_>>());
+                let found: Vec<_> = level.entries(level.all()).cloned().collect();
+                prop_assert_eq!(found, right.iter().map(|it| it.0.clone()).collect::<Vec<_>>());
                 prop_assert_eq!(level.blocks(), right.len());
                 prop_assert_eq!(level.last(), right.last().map(|it| &it.0));
                 for row in (0..420).map(|row| row << spread) {

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use super::prefetch::prefetch_at;
+
 /// For each value of a few leading bits, how many items come before those that begin with it. Bits that no item has set do not count:
 /// the numbers of documents have as many bits as there are documents.
 #[derive(Debug)]
@@ -35,6 +37,12 @@ impl Prefixes {
     /// An index that tells nothing of so many items.
     pub(super) fn none(count: usize) -> Self {
         Self { starts: Box::new([0, count as u32]), shift: u64::BITS }
+    }
+
+    /// Has fetched what tells of these leading bits.
+    #[inline]
+    pub(super) fn prefetch(&self, lead: u64) {
+        prefetch_at(&self.starts, lead.checked_shr(self.shift).unwrap_or(0) as usize);
     }
 
     /// The items among which the first is that does not come before these leading bits, if it is not the one behind them.

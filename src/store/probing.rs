@@ -12,7 +12,8 @@ use std::ops::Range;
 use super::blocks::{Block, Blocks, CachedRow};
 use super::cache::Held;
 use super::directory::Entry;
-use super::level::Level;
+use super::level::{Level, Place};
+use super::prefetch::{prefetch, prefetch_at};
 use super::run::{Run, part};
 use super::sorted_set::SetReader;
 use crate::error::Result;
@@ -65,9 +66,9 @@ pub(super) fn read_ranges<'a, R: CachedRow>(
             each(number, puts, marks);
         }
         let set = reader.set;
-        let range = |of| InSource { number, first, last, of, place: 0 };
-        hand.runs.extend(set.recent.iter().chain(&set.frozen).map(range));
-        let range = |of| InSource { number, first, last, of, place: 0 };
+        let range = |of| InSource { number, first, last, of, guess: Place::default() };
+        hand.runs.extend(reader.memory_runs().map(range));
+        let range = |of| InSource { number, first, last, of, guess: Place::default() };
         hand.levels.extend(set.levels.iter().map(|slot| &*slot.level).map(range));
         if hand.runs.len() + hand.levels.len() >= TOGETHER {
             hand.read(&mut each)?;
@@ -95,8 +96,8 @@ struct InSource<R, S> {
     first: R,
     last: R,
     of: S,
-    /// In a level, the chunk of the directory it begins in.
-    place: usize,
+    /// In a level, about where it begins.
+    guess: Place,
 }
 
 /// What lies of a range in one block.
@@ -152,13 +153,19 @@ impl<R: CachedRow> Part<'_, R> {
         }
     }
 
-    /// The lines from where the range may begin to where it may end, read. The answer means nothing.
+    /// Has the line fetched in which the range may begin.
     #[inline]
-    fn touch(&self) -> u64 {
+    fn prefetch_first(&self) {
+        prefetch_at(self.lists().0, self.around.start);
+    }
+
+    /// Has the lines fetched from there to where it may end.
+    #[inline]
+    fn prefetch_others(&self) {
         let line = rows_of_a_line::<R>();
         let puts = self.lists().0.get(self.around.clone()).unwrap_or(&[]);
         let puts = &puts[..puts.len().min(MOST_LINES * line)];
-        puts.iter().step_by(line).fold(0, |all, row| all | row.lead())
+        puts.iter().step_by(line).skip(1).for_each(prefetch);
     }
 
     /// Gives the rows that may be in the range, now that it shows where it begins and ends.
@@ -178,22 +185,18 @@ impl<R: CachedRow> Part<'_, R> {
 }
 
 impl<'a, R: CachedRow> Hand<'a, R> {
-    /// Reads what is in hand, and leaves nothing.
+    /// Reads what is in hand, and leaves nothing. What a run takes to be read goes along with the steps of the levels.
     fn read(&mut self, each: &mut impl FnMut(usize, &[R], &[R])) -> Result<()> {
-        let mut touched = 0;
-        for range in &mut self.levels {
-            range.place = range.of.chunk_of(range.first);
-        }
         for range in &self.runs {
-            touched |= range.of.touch_index(range.first);
+            range.of.prefetch_occupied(range.first);
+        }
+        for range in &mut self.levels {
+            range.guess = range.of.guess(range.first);
         }
         for range in &self.levels {
-            touched |= range.of.touch(range.place, range.first);
+            range.of.prefetch(range.guess);
         }
-        for range in &self.runs {
-            touched |= range.of.touch_rows(range.first);
-        }
-        std::hint::black_box(touched);
+        self.runs.retain(|range| range.of.may_have(range.first, range.last));
         for range in std::mem::take(&mut self.levels) {
             self.add_parts(&range, each)?;
         }
@@ -211,8 +214,8 @@ impl<'a, R: CachedRow> Hand<'a, R> {
         range: &InSource<R, &'a Level<R>>,
         each: &mut impl FnMut(usize, &[R], &[R]),
     ) -> Result<()> {
-        let InSource { number, first, last, of: level, place: chunk } = *range;
-        let mut place = level.place_in(chunk, first);
+        let InSource { number, first, last, of: level, guess } = *range;
+        let mut place = level.place_near(guess, first);
         if self.most_blocks < usize::MAX {
             let end = level.after(place, self.most_blocks - 1);
             if level.entry(end).is_some_and(|entry| entry.high < last) {
@@ -234,16 +237,21 @@ impl<'a, R: CachedRow> Hand<'a, R> {
         Ok(())
     }
 
+    /// Reads the parts, and leaves none; touches what the runs take next.
     fn read_parts(&mut self, each: &mut impl FnMut(usize, &[R], &[R])) -> Result<()> {
         let cache = &self.blocks.cache;
+        for range in &self.runs {
+            range.of.prefetch_index(range.first);
+        }
+        for part in &self.parts {
+            cache.prefetch(part.entry.id, &part.entry.hint);
+        }
+        for range in &self.runs {
+            range.of.prefetch_rows(range.first);
+        }
         for part in &mut self.parts {
-            part.place = cache.place(part.entry.id);
+            part.place = cache.find(part.entry.id, &part.entry.hint);
         }
-        let mut touched = false;
-        for place in self.parts.iter().filter_map(|part| part.place) {
-            touched |= cache.touch(place);
-        }
-        std::hint::black_box(touched);
         // What is not there is read before anything is held.
         for part in self.parts.iter_mut().filter(|part| part.place.is_none()) {
             part.rows = Rows::Read(self.blocks.rows(self.set, part.entry)?);
@@ -260,8 +268,9 @@ impl<'a, R: CachedRow> Hand<'a, R> {
         for part in &mut self.parts {
             part.around = part.around();
         }
-        let touched = self.parts.iter().fold(0, |all, part| all | part.touch());
-        std::hint::black_box(touched);
+        // The processor waits where it does not know yet what page of memory a line is in: first lines first.
+        self.parts.iter().for_each(Part::prefetch_first);
+        self.parts.iter().for_each(Part::prefetch_others);
         self.parts.iter().for_each(|part| part.give(each));
         self.reading.blocks += self.parts.len() as u64;
         self.parts.clear();

@@ -177,20 +177,24 @@ pub(crate) trait Read: Sync {
         self.view().unmarked && self.written().is_none()
     }
 
-    /// In how many levels and runs each fingerprint is looked for.
-    fn sources(&self) -> usize {
-        permuted(self, 0).sources()
+    /// In how many levels and how many runs in memory each fingerprint is looked for.
+    fn sources(&self) -> (usize, usize) {
+        let reader = permuted(self, 0);
+        (reader.set.levels.len(), reader.memory_runs().count())
     }
 
     /// What the cost of a query depends on. With `read`, blocks are read to measure of the skew what the directory does not tell.
     fn load(&self, read: bool) -> Result<Load> {
         let tables = self.settings().plan.tables().len();
+        let first = permuted(self, 0);
         let rows = self.fingerprints() as f64;
         let shares =
             (0..tables).map(|table| skew::shares(&permuted(self, table), read)).collect::<Result<_>>()?;
         let cache = self.view().blocks().cache.capacity() as f64;
         let cached = (cache / (rows * 8.0 * tables as f64)).min(1.0);
-        Ok(Load { rows, tables: tables as f64, sources: self.sources() as f64, cached, shares })
+        let levels = first.set.levels.len() as f64;
+        let runs = first.memory_runs().map(|run| run.len() as f64).collect();
+        Ok(Load { rows, tables: tables as f64, levels, runs, cached, shares })
     }
 
     /// Calls `each` with the number of a fingerprint, each of its scopes, and the documents that the scope lists under it.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use super::block::{Lists, Row};
 use super::filter::Filter;
+use super::occupied::Occupied;
+use super::prefetch::prefetch_at;
 use super::prefixes::Prefixes;
 use super::search::{guess, partition_point_near};
 
@@ -58,6 +60,7 @@ const MOST_AROUND: usize = 64;
 struct Indexed<R> {
     rows: Arc<Vec<R>>,
     prefixes: Arc<Prefixes>,
+    occupied: Arc<Occupied>,
     /// How many were taken into a level already.
     taken: usize,
 }
@@ -65,11 +68,14 @@ struct Indexed<R> {
 impl<R: Row> Indexed<R> {
     /// Rows whose index tells nothing yet.
     fn new(rows: Vec<R>) -> Self {
-        Self { prefixes: Arc::new(Prefixes::none(rows.len())), rows: Arc::new(rows), taken: 0 }
+        let (prefixes, occupied) = (Prefixes::none(rows.len()).into(), Occupied::unknown().into());
+        Self { rows: rows.into(), prefixes, occupied, taken: 0 }
     }
 
     fn index(&mut self) {
-        self.prefixes = Arc::new(Prefixes::new(self.rows.iter().map(|row| row.lead()), ROWS_PER_PREFIX));
+        let leads = self.rows.iter().map(|row| row.lead());
+        self.prefixes = Prefixes::new(leads.clone(), ROWS_PER_PREFIX).into();
+        self.occupied = Occupied::new(leads, self.rows.len()).into();
     }
 
     fn rows(&self) -> &[R] {
@@ -145,17 +151,31 @@ impl<R: Row> Run<R> {
         (self.puts.around(range), marks)
     }
 
-    /// Reads what leads to the rows from one on. The answer means nothing.
+    /// Whether there may be rows in a range.
     #[inline]
-    pub(super) fn touch_index(&self, row: R) -> u64 {
-        self.puts.prefixes.around(row.lead()).start as u64
+    pub(super) fn may_have(&self, first: R, last: R) -> bool {
+        let may_have = |rows: &Indexed<R>| rows.occupied.may_have(first.lead(), last.lead());
+        may_have(&self.puts) || !self.marks().is_empty() && may_have(&self.marks)
     }
 
-    /// Reads the first of the rows from one on. The answer means nothing.
+    /// Has fetched what tells whether there may be rows from one on.
     #[inline]
-    pub(super) fn touch_rows(&self, row: R) -> u64 {
-        let place = self.puts.prefixes.around(row.lead()).start;
-        self.puts.rows.get(place).map_or(0, |row| row.lead())
+    pub(super) fn prefetch_occupied(&self, row: R) {
+        self.puts.occupied.prefetch(row.lead());
+    }
+
+    /// Has fetched what leads to the rows from one on.
+    #[inline]
+    pub(super) fn prefetch_index(&self, row: R) {
+        self.puts.prefixes.prefetch(row.lead());
+    }
+
+    /// Has fetched the rows from one on.
+    #[inline]
+    pub(super) fn prefetch_rows(&self, row: R) {
+        let around = self.puts.prefixes.around(row.lead());
+        prefetch_at(&self.puts.rows, around.start);
+        prefetch_at(&self.puts.rows, around.end);
     }
 
     pub(super) fn len(&self) -> usize {

@@ -48,7 +48,7 @@ pub(super) struct Samples {
 }
 
 /// So many fill a line of memory together with what else is read with them.
-const PARTS: usize = 24;
+const PARTS: usize = 16;
 
 impl Samples {
     /// Of so many rows with these leading bits, in order, of which the last are `last`.

@@ -105,9 +105,9 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
         self.blocks.rows(self.set.name, entry)
     }
 
-    /// How many levels and runs there are, the transaction's own apart.
-    pub(super) fn sources(&self) -> usize {
-        self.set.recent.len() + usize::from(self.set.frozen.is_some()) + self.set.levels.len()
+    /// The sorted runs in memory, those of the transaction apart.
+    pub(super) fn memory_runs(&self) -> impl Iterator<Item = &'a Run<R>> + use<'a, R> {
+        self.set.recent.iter().chain(&self.set.frozen)
     }
 
     /// Makes `rows` all rows in a range that some source puts: in no order, perhaps more than once, and also those that a

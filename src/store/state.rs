@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::block::{Packed, Row};
 use super::blocks::CachedRow;
+use super::cache::Hint;
 use super::codec::{self, Fields, Kind, Problem};
 use super::directory::{ChunkKey, Entry};
 use super::filter::Filter;
@@ -242,14 +243,14 @@ impl Edit {
     pub(super) fn add_block<R: Row>(&mut self, block: Packed<R>) -> (Entry<R>, Filter) {
         let Packed { bytes, digest, high, puts, marks, filter } = block;
         let id = self.add_bytes(BlockBytes::Here(bytes));
-        (Entry { high, id, digest, puts, marks }, filter)
+        (Entry { high, id, digest, puts, marks, hint: Hint::default() }, filter)
     }
 
     /// Gives a block of documents that waits outside memory its number.
     pub(super) fn add_spilled(&mut self, block: SpilledBlock) -> (Entry<u64>, Filter) {
         let SpilledBlock { bytes, digest, high, documents } = block;
         let id = self.add_bytes(BlockBytes::Spilled(bytes));
-        (Entry { high, id, digest, puts: documents, marks: 0 }, Filter::default())
+        (Entry { high, id, digest, puts: documents, marks: 0, hint: Hint::default() }, Filter::default())
     }
 
     fn add_bytes(&mut self, bytes: BlockBytes) -> u64 {

@@ -220,7 +220,7 @@ impl Appended {
         if let Some(entry) = view.state().documents.last().filter(|_| spilled.is_empty()) {
             let block = view.blocks().documents(entry)?;
             if block.stored_bytes() * 16 < block_bytes * FULL_SIXTEENTHS {
-                tail = Some((*entry, block));
+                tail = Some((entry.clone(), block));
             }
         }
         let before = tail.iter().flat_map(|(_, block)| block.records());
