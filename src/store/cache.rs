@@ -16,7 +16,7 @@ const WAYS: usize = 8;
 
 /// There are twice as many places as blocks of this size, which is typical, fit into the cache: then hardly any set is full
 /// before the cache is.
-const TYPICAL_BYTES: u64 = 12_000;
+const TYPICAL_BYTES: u64 = 6_000;
 
 pub(super) struct BlockCache {
     sets: Box<[Set]>,
@@ -53,8 +53,8 @@ fn label(number: u64) -> u64 {
 /// A block that nobody can evict meanwhile. Whoever holds one must not add to the cache, since another may want to do so in its place.
 pub(super) type Held<'a> = RwLockReadGuard<'a, Option<Decoded>>;
 
-/// The place in which a block was seen last, or will be looked for there in vain: kept where the number of the block is, it saves the way through
-/// the set. What it is does not count when blocks are compared.
+/// The place in which a block was seen last; it may be gone from there. Kept beside the number of the block, it saves the way through the set.
+/// Any two are equal, since they say nothing of the block.
 #[derive(Debug, Default)]
 pub(super) struct Hint(AtomicU32);
 

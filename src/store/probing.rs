@@ -1,8 +1,8 @@
 //! Reading many ranges of sorted sets at once.
 //!
-//! What a range costs is waiting for memory: for the directory, for the block's place in the cache, for the block, for the rows in it. So each of
-//! these steps is a short loop of its own over all ranges, and the processor, which looks some hundred instructions ahead, waits for many of
-//! them together. What would keep it from that, locks above all, stands in loops of its own too, after the memory is there.
+//! What a range costs is waiting for memory: for the directory, for the block's place in the cache, for the rows. So each of these steps is a
+//! short loop of its own over all ranges, which has fetched what the next one reads, and the processor waits for many lines of memory at a time. It looks
+//! only some hundred instructions ahead: what is computed first, and what would keep it waiting, locks above all, stands in other loops.
 //!
 //! For the same reason the ends of a range are not searched for, since that takes branches which cannot be foreseen: with the rows of a range come
 //! some of their neighbours, and to compare with those too costs less.
@@ -22,7 +22,7 @@ use crate::error::Result;
 const TOGETHER: usize = 32;
 
 /// What lies farther behind the beginning of a range the processor fetches by itself, as it goes through.
-const MOST_LINES: usize = 256;
+const MOST_LINES: usize = 16;
 
 const fn rows_of_a_line<R>() -> usize {
     64 / size_of::<R>()
@@ -237,7 +237,7 @@ impl<'a, R: CachedRow> Hand<'a, R> {
         Ok(())
     }
 
-    /// Reads the parts, and leaves none; touches what the runs take next.
+    /// Reads the parts, and leaves none. Has fetched what is read next of the runs, too.
     fn read_parts(&mut self, each: &mut impl FnMut(usize, &[R], &[R])) -> Result<()> {
         let cache = &self.blocks.cache;
         for range in &self.runs {
