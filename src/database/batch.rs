@@ -3,9 +3,11 @@
 //! What a document is near to when its turn comes was there before the batch, or is among the documents of the batch that come before
 //! it. So both are looked for at once, for all; whether the fingerprints that are found have documents then, the postings tell in its turn.
 
+use std::ops::ControlFlow;
+
 use rayon::prelude::*;
 
-use super::near::{Asked, NearEach, near_to_each};
+use super::near::{Asked, MOST_NEAR, NearEach, find};
 use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
@@ -55,4 +57,18 @@ pub(super) fn near_to_documents(
     let shares = fingerprints.par_chunks(share).enumerate().map(near_to_share);
     let shares = shares.collect::<Result<Option<Vec<_>>>>()?;
     Ok(shares.map(|shares| NearDocuments(shares.concat())))
+}
+
+/// The fingerprints near each of some; `None` if they are more than [`MOST_NEAR`].
+fn near_to_each(reader: &impl Read, asked: &[Asked]) -> Result<Option<NearEach>> {
+    let (mut all, mut too_many) = (Vec::new(), false);
+    find(reader, asked, |near| {
+        too_many = all.len() + near.len() > MOST_NEAR;
+        if too_many {
+            return Ok(ControlFlow::Break(()));
+        }
+        all.extend_from_slice(near);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok((!too_many).then_some(all))
 }

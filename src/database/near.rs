@@ -147,21 +147,6 @@ fn sort(near: &mut NearEach) {
     near.dedup();
 }
 
-/// The fingerprints near each of some, in order, each once; `None` if they are more than [`MOST_NEAR`].
-pub(super) fn near_to_each(reader: &impl Read, asked: &[Asked]) -> Result<Option<NearEach>> {
-    let (mut all, mut too_many) = (Vec::new(), false);
-    find(reader, asked, |near| {
-        too_many = all.len() + near.len() > MOST_NEAR;
-        if too_many {
-            return Ok(ControlFlow::Break(()));
-        }
-        all.extend_from_slice(near);
-        Ok(ControlFlow::Continue(()))
-    })?;
-    all.sort_unstable();
-    Ok((!too_many).then_some(all))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! Near fingerprints -> documents: those that match a query, their number, and the nearest.
 
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::ops::ControlFlow;
 use std::slice;
 use std::sync::Arc;
@@ -193,30 +193,18 @@ impl Search {
     /// Where a search by time keeps many fingerprints, lets go of those whose documents are too old, and of those that even the limit
     /// cannot reach.
     fn let_go_of_old(&mut self, reader: &impl Read) -> Result<()> {
-        let Some(since) = self.since.filter(|_| self.near.len() > self.most_unread) else { return Ok(()) };
-        let mut recent = 0;
-        let mut unneeded = Vec::new();
-        for (near, group) in &self.near {
-            if recent > self.limit {
-                unneeded.push(*near);
-                continue;
-            }
-            let before = recent;
-            let mut newest = NewestFirst::new(reader, near.fingerprint, group, self.limit)?;
-            // One more than the limit tells that the list is not the whole.
-            while recent <= self.limit
-                && let Some(number) = newest.next()?
-            {
-                let ignored = self.ignored.is_some_and(|(ignored, ..)| ignored == number);
-                recent += usize::from(!ignored && reader.linked_document(number)?.seen() >= since);
-            }
-            if recent == before {
-                unneeded.push(*near);
-            }
+        if self.since.is_none() || self.near.len() <= self.most_unread {
+            return Ok(());
         }
-        for near in unneeded {
-            self.kept -= self.near.remove(&near).map_or(0, |group| group.documents);
-        }
+        // One more than the limit tells that the list is not the whole.
+        let (mut wanted, mut needed) = (self.limit.saturating_add(1), BTreeSet::new());
+        self.walk(reader, |near, _| {
+            needed.insert(near);
+            wanted -= 1;
+            if wanted == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        self.near.retain(|near, _| needed.contains(near));
+        self.kept = self.near.values().map(|group| group.documents).sum();
         self.most_unread = NEAR_TOGETHER.max(2 * self.near.len());
         Ok(())
     }
@@ -236,12 +224,12 @@ impl Search {
     pub(super) fn matches(self, reader: &impl Read) -> Result<Matches> {
         let mut list = Vec::new();
         let mut more = false;
-        self.walk(reader, |distance, document| {
+        self.walk(reader, |near, document| {
             if list.len() == self.limit {
                 more = true;
                 return ControlFlow::Break(());
             }
-            list.push(Match { document, distance });
+            list.push(Match { document, distance: near.distance });
             // By time, only one more tells whether the list is the whole; otherwise the total is known.
             if list.len() == self.limit && self.since.is_none() {
                 return ControlFlow::Break(());
@@ -267,7 +255,7 @@ impl Search {
     pub(super) fn walk(
         &self,
         reader: &impl Read,
-        mut each: impl FnMut(u32, Document) -> ControlFlow<()>,
+        mut each: impl FnMut(Near, Document) -> ControlFlow<()>,
     ) -> Result<()> {
         if self.limit == 0 && self.since.is_none() {
             return Ok(());
@@ -282,7 +270,7 @@ impl Search {
                 if self.since.is_some_and(|since| document.seen() < since) {
                     continue;
                 }
-                if each(near.distance, document).is_break() {
+                if each(*near, document).is_break() {
                     return Ok(());
                 }
             }

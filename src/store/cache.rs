@@ -29,7 +29,7 @@ pub(super) struct BlockCache {
     hand: AtomicUsize,
 }
 
-/// For each place, 0 if it is empty, or one more than the number of its block. Written by whoever holds the lock of the block.
+/// For each place the name of its block. Written by whoever holds the lock of the block.
 #[derive(Default)]
 #[repr(align(64))]
 struct Set([AtomicU64; WAYS]);
@@ -38,7 +38,7 @@ struct Set([AtomicU64; WAYS]);
 #[derive(Default)]
 #[repr(align(64))]
 struct Slot {
-    /// 0 if the place is empty, or one more than the number of its block, doubled; odd if the block was asked for since the hand came by.
+    /// The name of the block, doubled; odd if the block was asked for since the hand came by.
     /// Written by whoever holds the lock, but for the last bit.
     label: AtomicU64,
     block: RwLock<Option<Decoded>>,
@@ -46,8 +46,9 @@ struct Slot {
 
 const USED: u64 = 1;
 
-fn label(number: u64) -> u64 {
-    (number + 1) << 1
+/// What a set calls a block: 0 is the name of none.
+fn name(number: u64) -> u64 {
+    number + 1
 }
 
 /// A block that nobody can evict meanwhile. Whoever holds one must not add to the cache, since another may want to do so in its place.
@@ -146,7 +147,7 @@ impl BlockCache {
 
     fn place(&self, number: u64) -> Option<usize> {
         let set = self.set(number);
-        let way = self.sets[set].0.iter().position(|it| it.load(Ordering::Relaxed) == number + 1)?;
+        let way = self.sets[set].0.iter().position(|it| it.load(Ordering::Relaxed) == name(number))?;
         Some(set * WAYS + way)
     }
 
@@ -173,7 +174,7 @@ impl BlockCache {
         // Before it is there, so that nobody can count out what was not counted in.
         self.bytes.fetch_add(block.memory_bytes(), Ordering::Relaxed);
         let place = self.place(number).unwrap_or_else(|| self.place_for_another(self.set(number)));
-        let removed = self.fill(place, number + 1, Some(block));
+        let removed = self.fill(place, name(number), Some(block));
         hint.set(place);
         self.let_go(removed);
         self.evict();
@@ -208,11 +209,11 @@ impl BlockCache {
         self.let_go(removed);
     }
 
-    /// Puts a block in a place, or none, and returns what was there. `name`: 0 or one more than its number.
+    /// Puts a block of this name in a place, or none, and returns what was there.
     fn fill(&self, place: usize, name: u64, block: Option<Decoded>) -> Option<Decoded> {
         let slot = &self.blocks[place];
         let mut there = slot.block.write();
-        slot.label.store(if name == 0 { 0 } else { name << 1 | USED }, Ordering::Relaxed);
+        slot.label.store(name << 1 | u64::from(block.is_some()), Ordering::Relaxed);
         self.sets[place / WAYS].0[place % WAYS].store(name, Ordering::Relaxed);
         std::mem::replace(&mut there, block)
     }
@@ -244,7 +245,7 @@ impl BlockCache {
 impl Slot {
     #[inline]
     fn has(&self, number: u64) -> bool {
-        self.label.load(Ordering::Relaxed) & !USED == label(number)
+        self.label.load(Ordering::Relaxed) >> 1 == name(number)
     }
 }
 

@@ -44,8 +44,9 @@ pub(super) struct Reading {
     pub(super) cut: Vec<usize>,
 }
 
-/// Reads ranges of sets, or of a set, of this name. Calls `each` with the number of a range, rows that a source puts and rows that it marks: all rows of the range and perhaps some of
-/// their neighbours, in no order, some perhaps more than once, and also those that a newer source marks.
+/// Reads ranges of sets, or of a set, of this name. Calls `each` with the number of a range, rows that a source puts and rows that it
+/// marks: all rows of the range and perhaps some of their neighbours, in no order, some perhaps more than once, and also those that a
+/// newer source marks.
 pub(super) fn read_ranges<'a, R: CachedRow>(
     set: &'static str,
     blocks: &'a Blocks,

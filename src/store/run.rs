@@ -73,9 +73,12 @@ impl<R: Row> Indexed<R> {
     }
 
     fn index(&mut self) {
-        let leads = self.rows.iter().map(|row| row.lead());
-        self.prefixes = Prefixes::new(leads.clone(), ROWS_PER_PREFIX).into();
-        self.occupied = Occupied::new(leads, self.rows.len()).into();
+        self.prefixes = Prefixes::new(self.rows.iter().map(|row| row.lead()), ROWS_PER_PREFIX).into();
+    }
+
+    /// Makes known where there are no rows.
+    fn map(&mut self) {
+        self.occupied = Occupied::new(self.rows.iter().map(|row| row.lead()), self.rows.len()).into();
     }
 
     fn rows(&self) -> &[R] {
@@ -123,6 +126,9 @@ impl<R: Row> Run<R> {
         if rules.filtered {
             let leads = self.puts().iter().chain(self.marks()).map(|row| row.lead());
             self.filter = Arc::new(Filter::new(leads, self.len(), usize::MAX));
+        } else if rules.indexed {
+            self.puts.map();
+            self.marks.map();
         }
         self
     }
@@ -197,24 +203,13 @@ impl<R: Row> Run<R> {
 /// The part of sorted rows that lies in a range.
 pub(super) fn part<'a, R: Row>(rows: &'a [R], range: &RangeInclusive<R>) -> &'a [R] {
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return rows };
-    part_within(rows, first.lead(), last.lead(), range)
-}
-
-/// The part of sorted rows that lies in a range, where the rows are known to lie between two leading bits: ends that are not
-/// looked at need not be fetched.
-pub(super) fn part_within<'a, R: Row>(
-    rows: &'a [R],
-    low: u64,
-    high: u64,
-    range: &RangeInclusive<R>,
-) -> &'a [R] {
-    let guess = guess(rows.len(), low, high, range.start().lead());
+    let guess = guess(rows.len(), first.lead(), last.lead(), range.start().lead());
     let start = partition_point_near(rows, guess, |row| row < range.start());
     up_to(&rows[start..], *range.end())
 }
 
 /// The first of sorted rows, up to one.
-pub(super) fn up_to<R: Row>(rows: &[R], last: R) -> &[R] {
+fn up_to<R: Row>(rows: &[R], last: R) -> &[R] {
     // Most ranges are of a few rows, so the end is looked for near the beginning first.
     let mut bound = 8;
     while rows.get(bound).is_some_and(|&row| row <= last) {

@@ -1,0 +1,231 @@
+//! The options to create and open a database with.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprint;
+use crate::plan::{self, Plan, PlanEstimate, Prefer};
+use crate::store::{Settings, Sizes};
+use crate::text::Scheme;
+
+/// What is chosen when a database is created, and stored in it.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{CreateOptions, Scheme};
+///
+/// let options = CreateOptions::new().scheme(Scheme::External).max_distance(2);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreateOptions {
+    scheme: Scheme,
+    max_distance: u32,
+    /// The name of a plan; without one it is chosen.
+    plan: Option<String>,
+    expected_documents: u64,
+    prefer: Prefer,
+    pub(super) open: OpenOptions,
+}
+
+impl Default for CreateOptions {
+    fn default() -> Self {
+        Self {
+            scheme: Scheme::default(),
+            max_distance: 3,
+            plan: None,
+            expected_documents: 1_000_000,
+            prefer: Prefer::default(),
+            open: OpenOptions::default(),
+        }
+    }
+}
+
+impl CreateOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How fingerprints are made from texts. Default: [`Scheme::Text1`].
+    #[must_use]
+    pub fn scheme(mut self, scheme: Scheme) -> Self {
+        self.scheme = scheme;
+        self
+    }
+
+    /// The distance, inclusive, at which queries match that name none; 0 to 64. Default: 3, as for web pages.
+    /// Queries of any other distance are answered just as exactly, but the tables are chosen for this one.
+    #[must_use]
+    pub fn max_distance(mut self, max_distance: u32) -> Self {
+        self.max_distance = max_distance;
+        self
+    }
+
+    /// How many documents there will be; the tables are chosen for so many. With more, queries become slower, with fewer, space is
+    /// wasted; the answers are the same. Default: 1,000,000.
+    #[must_use]
+    pub fn expected_documents(mut self, documents: u64) -> Self {
+        self.expected_documents = documents;
+        self
+    }
+
+    /// What matters in the choice of the tables. Default: [`Prefer::Balance`].
+    #[must_use]
+    pub fn prefer(mut self, prefer: Prefer) -> Self {
+        self.prefer = prefer;
+        self
+    }
+
+    /// The tables, by the name of their plan (`4x16`, say: four tables probed on 16 leading bits; `simdb plan` lists them). Default:
+    /// what is best for the expected documents and the max distance.
+    #[must_use]
+    pub fn plan(mut self, name: impl Into<String>) -> Self {
+        self.plan = Some(name.into());
+        self
+    }
+
+    /// As [`OpenOptions::cache_bytes`], for the handle that creation returns; it is not stored.
+    #[must_use]
+    pub fn cache_bytes(mut self, cache_bytes: usize) -> Self {
+        self.open.cache_bytes = cache_bytes;
+        self
+    }
+
+    /// As [`OpenOptions::recent_documents`], for the handle that creation returns; it is not stored.
+    #[must_use]
+    pub fn recent_documents(mut self, recent_documents: usize) -> Self {
+        self.open = self.open.recent_documents(recent_documents);
+        self
+    }
+
+    /// As `OpenOptions::tiny_blocks`, for the handle that creation returns.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn tiny_blocks(mut self) -> Self {
+        self.open = self.open.tiny_blocks();
+        self
+    }
+}
+
+pub(super) fn named(plan: &str) -> Result<Plan> {
+    plan::plan_named(plan).ok_or_else(|| Error::UnknownPlan { name: plan.to_owned() })
+}
+
+impl CreateOptions {
+    fn chosen_plan(&self) -> Result<Plan> {
+        match &self.plan {
+            Some(name) => named(name),
+            None => {
+                let all =
+                    plan::plans_and_estimates(self.expected_documents, self.max_distance, self.prefer, &[]);
+                let preferred = all.into_iter().find(|(_, estimate)| estimate.preferred);
+                Ok(preferred.expect("there are plans for every distance").0)
+            }
+        }
+    }
+
+    /// The plans there are for the expected documents and the max distance, from the fewest tables to the most, with what they would
+    /// take and cost; one is preferred. `sample` may have fingerprints that show how unevenly they are spread, some hundred
+    /// thousand, say; if it is empty, they are taken to be uniform.
+    pub fn plans(&self, sample: &[Fingerprint]) -> Vec<PlanEstimate> {
+        let all = plan::plans_and_estimates(self.expected_documents, self.max_distance, self.prefer, sample);
+        all.into_iter().map(|(_, estimate)| estimate).collect()
+    }
+
+    /// What a new file says of itself.
+    pub(super) fn settings(&self) -> Result<Settings> {
+        if self.max_distance > Fingerprint::BITS {
+            return Err(Error::MaxDistance { given: self.max_distance });
+        }
+        let created = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        Ok(Settings {
+            scheme: self.scheme,
+            plan: self.chosen_plan()?,
+            max_distance: self.max_distance,
+            // The standard library seeds its hash maps from the system's randomness, and so do we.
+            key_seed: RandomState::new().hash_one(created),
+            created: i64::try_from(created).unwrap_or(i64::MAX),
+        })
+    }
+}
+
+/// What concerns only this handle of a database.
+///
+/// # Example
+///
+/// ```
+/// use simdb::OpenOptions;
+///
+/// let options = OpenOptions::new().cache_bytes(1 << 30).read_only(true);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenOptions {
+    pub(super) cache_bytes: usize,
+    pub(super) read_only: bool,
+    recent_documents: Option<usize>,
+    sizes: Sizes,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        let sizes = Sizes::default();
+        Self { cache_bytes: 256 << 20, read_only: false, recent_documents: None, sizes }
+    }
+}
+
+impl OpenOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How much memory what is read of the file may take in this process, in bytes. Default: 256 MiB.
+    #[must_use]
+    pub fn cache_bytes(mut self, cache_bytes: usize) -> Self {
+        self.cache_bytes = cache_bytes;
+        self
+    }
+
+    /// How many rows of the longest sorted set are kept in memory before they are merged into the file; at least 1. A document has
+    /// one row there, or two if it has a scope. When merging cannot follow, up to four times as many wait, and as many
+    /// again are being merged; a document takes about 100 bytes. More of them make writing faster, and queries beside it, since there are fewer
+    /// levels; and opening after a crash slower. Default: one for each KiB of the cache, but 250,000 at least, and a million
+    /// at most.
+    #[must_use]
+    pub fn recent_documents(mut self, recent_documents: usize) -> Self {
+        self.recent_documents = Some(recent_documents.max(1));
+        self
+    }
+
+    pub(super) fn sizes(&self) -> Sizes {
+        /// For each recent document the cache has ten times the memory that it takes.
+        const CACHE_BYTES_EACH: usize = 1024;
+        let by_cache = || (self.cache_bytes / CACHE_BYTES_EACH).clamp(250_000, 1_000_000);
+        Sizes { recent_rows: self.recent_documents.unwrap_or_else(by_cache), ..self.sizes }
+    }
+
+    /// Makes blocks and merges tiny, so that a test of a few documents goes every way that millions go.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn tiny_blocks(mut self) -> Self {
+        self.sizes = Sizes {
+            block_bytes: 128,
+            document_block_bytes: 128,
+            chunk_entries: 3,
+            step_blocks: 2,
+            spill_bytes: 200,
+            ..self.sizes
+        };
+        self
+    }
+
+    /// Whether the file is only read. Several processes may then have it open, as long as none writes; and the
+    /// permission to read it suffices. Default: false.
+    #[must_use]
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.read_only = read_only;
+        self
+    }
+}
