@@ -175,6 +175,9 @@ impl Search {
             return;
         }
         self.total += documents;
+        if self.limit == 0 && self.since.is_none() {
+            return;
+        }
         self.kept += documents;
         let group = self.near.entry(near).or_default();
         group.scopes.push((scope, posted.numbers));

@@ -99,6 +99,7 @@ impl ProbeSet {
         probes: &mut Vec<Probe>,
     ) -> bool {
         let Self::Ways(ways) = self else { return false };
+        probes.reserve(ways.len());
         for way in ways {
             let table = way.table;
             let query = plan.tables()[table].permutation.apply(query);

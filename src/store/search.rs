@@ -62,7 +62,7 @@ impl Samples {
             while leads.next_if(|&lead| lead < end).is_some() {
                 rank += 1;
             }
-            (rank * 256 / count.max(1)).min(255) as u8
+            ((rank * 256 + count / 2) / count.max(1)).min(255) as u8
         });
         Self { first, ranks }
     }
