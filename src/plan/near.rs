@@ -33,5 +33,61 @@ pub(super) fn each_near(rows: &[u64], query: u64, max_distance: u32, mut each: i
     "aarch64+neon",
 ))]
 fn count_near(rows: &[u64], query: u64, max_distance: u32) -> u32 {
+    count(rows, query, max_distance)
+}
+
+#[inline(always)]
+fn count(rows: &[u64], query: u64, max_distance: u32) -> u32 {
     rows.iter().map(|row| u32::from((row ^ query).count_ones() <= max_distance)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Count = fn(&[u64], u64, u32) -> u32;
+
+    /// What is chosen; the loop as it is compiled for any processor of this kind, and for each set of instructions that this one has.
+    fn versions() -> Vec<Count> {
+        #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut))]
+        let mut versions: Vec<Count> = vec![count_near, count];
+        #[cfg(target_arch = "x86_64")]
+        {
+            macro_rules! add_if_there {
+                ($features:literal: $($feature:tt)+) => {{
+                    #[target_feature(enable = $features)]
+                    fn compiled(rows: &[u64], query: u64, max_distance: u32) -> u32 {
+                        count(rows, query, max_distance)
+                    }
+                    if true $(&& is_x86_feature_detected!($feature))+ {
+                        // SAFETY: the processor has these features.
+                        versions.push(|rows, query, max_distance| unsafe { compiled(rows, query, max_distance) });
+                    }
+                }};
+            }
+            add_if_there!("avx512f,avx512vl,avx512vpopcntdq": "avx512f" "avx512vl" "avx512vpopcntdq");
+            add_if_there!("avx2,popcnt": "avx2" "popcnt");
+            add_if_there!("popcnt": "popcnt");
+        }
+        versions
+    }
+
+    #[test]
+    fn all_sets_of_instructions_count_alike() {
+        let random = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(i as u32);
+        let query = 0x0123_4567_89ab_cdef;
+        // Of each distance some, beside what is random.
+        let near =
+            |i: u64| query ^ (u64::MAX.checked_shr(64 - i as u32 % 65).unwrap_or(0)).rotate_left(i as u32);
+        let rows: Vec<u64> = (0..300).map(|i| if i % 3 == 0 { random(i) } else { near(i) }).collect();
+        for count in versions() {
+            for length in (0..=40).chain([299, 300]) {
+                for max_distance in 0..=64 {
+                    let one_by_one =
+                        rows[..length].iter().filter(|&&row| (row ^ query).count_ones() <= max_distance);
+                    assert_eq!(count(&rows[..length], query, max_distance), one_by_one.count() as u32);
+                }
+            }
+        }
+    }
 }
