@@ -4,9 +4,6 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use crate::document::Document;
-use crate::text::Scheme;
-
 /// A result with simdb's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -68,6 +65,8 @@ pub enum Error {
     UnknownSchemeName {
         /// The name.
         name: String,
+        /// The names there are.
+        known: Vec<&'static str>,
     },
     /// No plan has this name.
     UnknownPlan {
@@ -89,10 +88,10 @@ pub enum Error {
     InUse,
     /// Fingerprints of one scheme were to be mixed with those of another.
     SchemeMismatch {
-        /// The scheme of the database.
-        stored: Scheme,
-        /// The scheme of what was given.
-        given: Scheme,
+        /// The name of the database's scheme.
+        stored: &'static str,
+        /// The name of the scheme of what was given.
+        given: &'static str,
     },
     /// A text was to be fingerprinted under the external scheme, which takes ready fingerprints only.
     ExternalScheme,
@@ -100,21 +99,29 @@ pub enum Error {
     KeyLength {
         /// Its length.
         bytes: usize,
+        /// The most a key may have.
+        max_bytes: usize,
     },
     /// A scope is too long.
     ScopeLength {
         /// Its length.
         bytes: usize,
+        /// The most a scope may have.
+        max_bytes: usize,
     },
     /// A payload is too long.
     PayloadLength {
         /// Its length.
         bytes: usize,
+        /// The most a payload may have.
+        max_bytes: usize,
     },
     /// A rank has too many numbers.
     RankLength {
         /// How many.
         numbers: usize,
+        /// The most a rank may have.
+        max_numbers: usize,
     },
     /// A max distance is larger than a fingerprint has bits.
     MaxDistance {
@@ -201,10 +208,8 @@ impl fmt::Display for Error {
                 "the file holds fingerprints of scheme number {number}, which this release does not know: use a \
                  newer release"
             ),
-            Self::UnknownSchemeName { name } => {
-                write!(f, "no scheme is called {name:?}; there are ")?;
-                let names: Vec<&str> = Scheme::ALL.iter().map(|scheme| scheme.name()).collect();
-                f.write_str(&names.join(" and "))
+            Self::UnknownSchemeName { name, known } => {
+                write!(f, "no scheme is called {name:?}; there are {}", known.join(" and "))
             }
             Self::UnknownPlan { name } => {
                 write!(f, "no plan is called {name:?}; `simdb plan` lists those there are, such as 4x16")
@@ -226,18 +231,18 @@ impl fmt::Display for Error {
                 "the database holds fingerprints made elsewhere (scheme external), so simdb cannot make one from a \
                  text that compares with them: give a fingerprint instead",
             ),
-            Self::KeyLength { bytes: 0 } => f.write_str("the key is empty"),
-            Self::KeyLength { bytes } => {
-                write!(f, "the key has {bytes} bytes; at most {} are allowed", Document::MAX_KEY_BYTES)
+            Self::KeyLength { bytes: 0, .. } => f.write_str("the key is empty"),
+            Self::KeyLength { bytes, max_bytes } => {
+                write!(f, "the key has {bytes} bytes; at most {max_bytes} are allowed")
             }
-            Self::ScopeLength { bytes } => {
-                write!(f, "the scope has {bytes} bytes; at most {} are allowed", Document::MAX_SCOPE_BYTES)
+            Self::ScopeLength { bytes, max_bytes } => {
+                write!(f, "the scope has {bytes} bytes; at most {max_bytes} are allowed")
             }
-            Self::PayloadLength { bytes } => {
-                write!(f, "the payload has {bytes} bytes; at most {} are allowed", Document::MAX_PAYLOAD_BYTES)
+            Self::PayloadLength { bytes, max_bytes } => {
+                write!(f, "the payload has {bytes} bytes; at most {max_bytes} are allowed")
             }
-            Self::RankLength { numbers } => {
-                write!(f, "the rank has {numbers} numbers; at most {} are allowed", Document::MAX_RANKS)
+            Self::RankLength { numbers, max_numbers } => {
+                write!(f, "the rank has {numbers} numbers; at most {max_numbers} are allowed")
             }
             Self::MaxDistance { given } => {
                 write!(f, "a max distance of {given} was given; a fingerprint has 64 bits, so 0 to 64 is possible")

@@ -254,7 +254,7 @@ impl Fingerprinting {
     /// [`Error::SchemeMismatch`] if another scheme was named.
     pub fn new(stored: Scheme, named: Option<Scheme>) -> Result<Self, Error> {
         if let Some(given) = named.filter(|&named| named != stored) {
-            return Err(Error::SchemeMismatch { stored, given });
+            return Err(Error::SchemeMismatch { stored: stored.name(), given: given.name() });
         }
         let fingerprinter = Fingerprinter::new(stored).ok();
         Ok(Self { scheme: stored, fingerprinter, takes_ready: fingerprinter.is_none() || named.is_some() })

@@ -338,12 +338,12 @@ fn documents_out_of_bounds_are_refused_and_the_transaction_goes_on() -> TestResu
     let database = folder.database("d.simdb")?;
     let mut txn = database.begin_write()?;
     txn.insert(&document("before", 1))?;
-    assert!(matches!(txn.insert(&document("", 1)), Err(Error::KeyLength { bytes: 0 })));
+    assert!(matches!(txn.insert(&document("", 1)), Err(Error::KeyLength { bytes: 0, .. })));
     assert!(matches!(
         txn.insert_if_new(&document([0; 5_000], 1), &Policy::link()),
-        Err(Error::KeyLength { bytes: 5_000 })
+        Err(Error::KeyLength { bytes: 5_000, .. })
     ));
-    assert!(matches!(txn.delete(""), Err(Error::KeyLength { bytes: 0 })));
+    assert!(matches!(txn.delete(""), Err(Error::KeyLength { bytes: 0, .. })));
     let far = Policy::link().max_distance(65);
     assert!(matches!(txn.insert_if_new(&document("k", 1), &far), Err(Error::MaxDistance { given: 65 })));
     txn.insert(&document([0xff; 4_096], 1))?;
