@@ -111,7 +111,7 @@ pub(super) fn explain(reader: &impl Read, query: &Query) -> Result<Explanation> 
     times.sort_unstable();
     explanation.again = times[times.len() / 2];
     let mut probes = Vec::new();
-    if set.add_probes(plan, query.fingerprint(), 0, &mut probes) {
+    if set.add_probes(plan.tables(), query.fingerprint(), 0, &mut probes) {
         explanation.blocks = reader.candidates(&probes, |probe, met| {
             let of = explanation.probes.iter_mut().find(|it| it.table == probe.table);
             of.into_iter().for_each(|it| it.candidates += met.within(probe));

@@ -24,7 +24,7 @@ impl Asked {
         probes: &mut Vec<Probe>,
     ) -> Result<bool> {
         let probe_set = probe_set(reader, self.max_distance)?;
-        Ok(probe_set.add_probes(&reader.settings().plan, self.fingerprint, asker, probes))
+        Ok(probe_set.add_probes(reader.settings().plan.tables(), self.fingerprint, asker, probes))
     }
 }
 

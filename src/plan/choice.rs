@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::Plan;
 use super::cost::Load;
 use super::families::all_plans;
+use super::plan::Plan;
 use super::planner::cheapest;
 use crate::fingerprint::Fingerprint;
 

@@ -1,7 +1,7 @@
 //! What a probe set costs: ranges read, candidates met, and the time they take.
 
-use super::Table;
 use super::probes::{ProbeSet, Way};
+use super::table::Table;
 use crate::fingerprint::Fingerprint;
 
 // Nanoseconds, measured on the machine of docs/benchmarks.md; it is the ratios that count.

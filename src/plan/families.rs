@@ -7,10 +7,8 @@ use std::sync::LazyLock;
 
 use super::order::bit_orders;
 use super::permutation::Permutation;
-use super::{Plan, Table};
-
-/// No plan has more tables: each takes as much space as the first.
-pub(super) const MOST_TABLES: usize = 32;
+use super::plan::Plan;
+use super::table::{MOST_TABLES, Table};
 
 /// For each table, the blocks it keeps in front; the 64 bits fall into as many blocks as are named.
 type Design = Vec<Vec<usize>>;

@@ -1,129 +1,27 @@
-//! Plan: the tables of a file, and the probe sets that answer a distance exactly. Hides which tables there are.
+//! Which tables a file has, and which probes answer a distance exactly. Shows [`Plan`]; hides the families of tables, the
+//! proof that probes miss nothing, and what they cost.
 
+mod candidates;
 mod choice;
+mod combinations;
+mod compare;
 mod cost;
 mod covering;
 mod families;
-mod near;
 mod order;
 mod permutation;
+#[expect(clippy::module_inception, reason = "the folder is named after what it shows first")]
+mod plan;
 mod planner;
 mod probes;
+mod table;
 
-use std::collections::HashMap;
-use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
-
+pub(crate) use candidates::{Candidates, Near};
 pub(crate) use choice::plans_and_estimates;
 pub use choice::{PlanEstimate, Prefer};
 pub(crate) use cost::Load;
 pub(crate) use families::plan_named;
-pub(crate) use permutation::{Candidates, Near, Permutation, Permuted};
-pub(crate) use probes::{Probe, ProbeSet, Way};
-
-use crate::error::Result;
-
-/// The permuted tables of a file, fixed at its creation. A clone knows what was found for the same file.
-#[derive(Clone)]
-pub(crate) struct Plan {
-    tables: Vec<Table>,
-    /// What was found for a distance, with what the file held then.
-    found: Arc<RwLock<Found>>,
-}
-
-/// Probe sets by distance.
-type Found = HashMap<(u32, Size), Arc<ProbeSet>>;
-
-/// A permuted table: its bit order, and the leading bits that it was made to be probed on.
-#[derive(Clone)]
-pub(crate) struct Table {
-    pub(crate) permutation: Permutation,
-    pub(crate) prefix_bits: u32,
-}
-
-/// What a file holds, to the next power of two: a probe set that was the cheapest stays about the cheapest so long.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Size {
-    rows: u32,
-    levels: usize,
-    runs: usize,
-}
-
-impl Plan {
-    /// The plan of these tables, or `None` where there are none, too many, or a prefix longer than 64 bits.
-    pub(crate) fn new(tables: Vec<Table>) -> Option<Self> {
-        let possible = !tables.is_empty()
-            && tables.len() <= families::MOST_TABLES
-            && tables.iter().all(|table| table.prefix_bits <= 64);
-        possible.then(|| Self { tables, found: Arc::default() })
-    }
-
-    /// The same tables for another file.
-    fn for_another_file(&self) -> Self {
-        Self { tables: self.tables.clone(), found: Arc::default() }
-    }
-
-    /// The tables, in the order of their numbers.
-    pub(crate) fn tables(&self) -> &[Table] {
-        &self.tables
-    }
-
-    /// The shortest of the prefixes that the tables were made to be probed on.
-    pub(crate) fn least_prefix_bits(&self) -> u32 {
-        self.tables.iter().map(|table| table.prefix_bits).min().unwrap_or(0)
-    }
-
-    /// The largest distance that one probe of each table answers exactly, with the prefixes they were made for.
-    pub(crate) fn radius(&self) -> u32 {
-        let whole = |(table, of): (usize, &Table)| Way { table, prefix_bits: of.prefix_bits, flips: 0 };
-        let reaches: Vec<_> =
-            self.tables.iter().enumerate().map(|it| whole(it).reach(&self.tables)).collect();
-        covering::radius(&reaches).unwrap_or(0)
-    }
-
-    /// The cheapest probe set for a distance in a file of so many fingerprints, in so many levels and runs in memory; `load` tells the rest.
-    ///
-    /// # Cost
-    ///
-    /// A look-up; the first time for a distance, and again when the file has doubled, some milliseconds.
-    pub(crate) fn probe_set(
-        &self,
-        distance: u32,
-        rows: u64,
-        (levels, runs): (usize, usize),
-        load: impl FnOnce() -> Result<Load>,
-    ) -> Result<Arc<ProbeSet>> {
-        let size = Size { rows: rows.next_power_of_two().trailing_zeros(), levels, runs };
-        let known = |found: &Found| found.get(&(distance, size)).cloned();
-        if let Some(probe_set) = known(&self.found.read().unwrap_or_else(PoisonError::into_inner)) {
-            return Ok(probe_set);
-        }
-        let probe_set = Arc::new(planner::cheapest(&self.tables, distance, &load()?));
-        let mut found = self.found.write().unwrap_or_else(PoisonError::into_inner);
-        found.insert((distance, size), probe_set.clone());
-        Ok(probe_set)
-    }
-}
-
-/// The name of a plan: number of tables, `x`, bits of their shortest prefix.
-impl fmt::Display for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}x{}", self.tables.len(), self.least_prefix_bits())
-    }
-}
-
-/// All choices of so many of `tables` tables.
-fn choices(tables: usize, chosen: usize) -> impl Iterator<Item = Vec<usize>> {
-    let mut next = (chosen <= tables).then(|| (0..chosen).collect::<Vec<_>>());
-    std::iter::from_fn(move || {
-        let choice = next.take()?;
-        // The last place that can move up does, and those after it follow.
-        let movable = (0..chosen).rev().find(|&place| choice[place] < tables - chosen + place);
-        next = movable.map(|place| {
-            let mut later = choice.clone();
-            (place..chosen).for_each(|i| later[i] = choice[place] + 1 + i - place);
-            later
-        });
-        Some(choice)
-    })
-}
+pub(crate) use permutation::{Permutation, Permuted};
+pub(crate) use plan::Plan;
+pub(crate) use probes::{Probe, ProbeSet};
+pub(crate) use table::Table;

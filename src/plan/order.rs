@@ -8,7 +8,7 @@
 //! For each m and each choice of m tables, it is asked, as a matching of bits with tables, whether the 64 bits can be dealt out so that
 //! each chain can take in its table's share.
 
-use super::choices;
+use super::combinations::combinations;
 
 /// Into how many prefixes the 64 bits are to fall, the most useful first: at a hundred million fingerprints, 4 prefixes serve distances up to 11.
 const PARTS: [usize; 7] = [4, 3, 2, 5, 6, 8, 7];
@@ -20,7 +20,7 @@ const MOST_CHOICES: usize = 100;
 pub(super) fn bit_orders(kept: &[u64]) -> Vec<[u8; 64]> {
     let mut chains: Vec<Chain> = kept.iter().map(|&bits| Chain(vec![bits, u64::MAX])).collect();
     for parts in PARTS.into_iter().filter(|&parts| parts <= kept.len()) {
-        let found = choices(kept.len(), parts).take(MOST_CHOICES).find_map(|tables| {
+        let found = combinations(kept.len(), parts).take(MOST_CHOICES).find_map(|tables| {
             let shares = deal(&chains, &tables)?;
             Some(tables.into_iter().zip(shares).collect::<Vec<_>>())
         });
@@ -140,7 +140,7 @@ mod tests {
                 }
                 sets.into_iter().flatten().any(|set| set == u64::MAX)
             };
-            assert!(choices(4, parts).any(partitions), "{parts} parts");
+            assert!(combinations(4, parts).any(partitions), "{parts} parts");
         }
     }
 }

@@ -1,9 +1,7 @@
-//! One permuted table's view of fingerprints: the permutation, the permuted value, the range a probe reads,
-//! and the candidate that comes back.
+//! One permuted table's view of fingerprints: the permutation, and the permuted value.
 
 use std::sync::OnceLock;
 
-use super::{Probe, near};
 use crate::fingerprint::Fingerprint;
 
 /// A fingerprint with its bits in the order of one table; sorted, its leading bits decide.
@@ -96,49 +94,6 @@ fn look_up(tables: &Spread, word: u64) -> u64 {
     (0..8).fold(0, |moved, byte| moved | tables[byte][usize::from((word >> (56 - 8 * byte)) as u8)])
 }
 
-/// Stored fingerprints, as one table has them, that a probe or a scan returned; their distances are not yet known.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Candidates<'a>(&'a [u64]);
-
-impl<'a> Candidates<'a> {
-    /// Rows of a permuted table.
-    pub(crate) const fn new(rows: &'a [u64]) -> Self {
-        Self(rows)
-    }
-
-    /// How many there are.
-    pub(crate) fn len(self) -> usize {
-        self.0.len()
-    }
-
-    /// How many are in the range of a probe.
-    pub(crate) fn within(self, probe: &Probe) -> u64 {
-        self.0.iter().filter(|&&row| (probe.first..=probe.last).contains(&row)).count() as u64
-    }
-
-    /// The only way to a [`Near`] fingerprint: the distance of each is computed and must not exceed the maximum. It is the same for
-    /// permuted fingerprints, so only what is near is permuted back. `query` is permuted as the candidates are.
-    pub(crate) fn each_near(
-        self,
-        query: Permuted,
-        max_distance: u32,
-        permutation: &Permutation,
-        mut each: impl FnMut(Near),
-    ) {
-        near::each_near(self.0, query.0, max_distance, |row, distance| {
-            each(Near { distance, fingerprint: permutation.invert(Permuted(row)) });
-        });
-    }
-}
-
-/// A stored fingerprint within the max distance of a query. Ordered by distance, then fingerprint, so that one
-/// set both removes repeats and sorts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Near {
-    pub(crate) distance: u32,
-    pub(crate) fingerprint: Fingerprint,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,27 +130,5 @@ mod tests {
         assert!(Permutation::new(twice).is_none());
         twice[5] = 64;
         assert!(Permutation::new(twice).is_none());
-    }
-
-    #[test]
-    fn what_is_near_is_found_up_to_the_max_distance_and_no_farther() {
-        let permutation = scattered();
-        let query = permutation.apply(Fingerprint::from_bits(0));
-        // Every distance at every place of a list that is longer than what is compared together.
-        let fingerprints: Vec<Fingerprint> = (0..1000u64)
-            .map(|i| Fingerprint::from_bits((1u64 << (i % 64)).wrapping_sub(1).rotate_left(i as u32)))
-            .collect();
-        let rows: Vec<u64> = fingerprints.iter().map(|&it| permutation.apply(it).bits()).collect();
-        for max_distance in [0, 3, 7, 40, 64] {
-            for first in [0, 1, 31, 990, 1000] {
-                let mut found = Vec::new();
-                Candidates::new(&rows[first..])
-                    .each_near(query, max_distance, &permutation, |it| found.push(it));
-                let near = fingerprints[first..]
-                    .iter()
-                    .map(|&fingerprint| Near { distance: fingerprint.bits().count_ones(), fingerprint });
-                assert_eq!(found, near.filter(|it| it.distance <= max_distance).collect::<Vec<_>>());
-            }
-        }
     }
 }

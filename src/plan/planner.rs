@@ -6,10 +6,11 @@
 
 use std::cell::RefCell;
 
+use super::combinations::combinations;
 use super::cost::Load;
 use super::covering::{self, Reach};
 use super::probes::{ProbeSet, Way};
-use super::{Table, choices};
+use super::table::Table;
 
 /// How many choices of tables are tried for disjoint prefixes.
 const MOST_CHOICES: usize = 2_000;
@@ -82,7 +83,7 @@ impl<'a> Planner<'a> {
     /// Disjoint prefixes of some tables, with flips that make them exact: the cheapest few.
     fn disjoint(&self) -> Vec<Layout> {
         let most_parts = self.tables.len().min(self.distance as usize + 1);
-        let choices = (1..=most_parts).flat_map(|parts| choices(self.tables.len(), parts));
+        let choices = (1..=most_parts).flat_map(|parts| combinations(self.tables.len(), parts));
         let mut cheapest: Vec<Layout> = Vec::with_capacity(MOST_LAYOUTS + 1);
         for chosen in choices.take(MOST_CHOICES) {
             let Some(layout) = self.with_cheapest_flips(self.grown(&chosen)) else { continue };
@@ -268,7 +269,7 @@ mod tests {
                 let plan = plan_named(plan).expect("a plan");
                 let set = cheapest(plan.tables(), 3, &Load::uniform(rows, plan.tables()));
                 let mut probes = Vec::new();
-                assert!(set.add_probes(&plan, query, 0, &mut probes));
+                assert!(set.add_probes(plan.tables(), query, 0, &mut probes));
                 for difference in &differences {
                     let stored = Fingerprint::from_bits(query.bits() ^ difference);
                     let caught = probes.iter().any(|probe| {

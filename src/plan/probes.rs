@@ -2,7 +2,7 @@
 
 use super::covering::{self, Reach};
 use super::permutation::Permuted;
-use super::{Plan, Table};
+use super::table::Table;
 use crate::fingerprint::Fingerprint;
 
 /// How one table is probed: all its fingerprints that differ in at most `flips` of the leading `prefix_bits` bits.
@@ -93,7 +93,7 @@ impl ProbeSet {
     /// scanned instead.
     pub(crate) fn add_probes(
         &self,
-        plan: &Plan,
+        tables: &[Table],
         query: Fingerprint,
         asker: usize,
         probes: &mut Vec<Probe>,
@@ -102,7 +102,7 @@ impl ProbeSet {
         probes.reserve(ways.len());
         for way in ways {
             let table = way.table;
-            let query = plan.tables()[table].permutation.apply(query);
+            let query = tables[table].permutation.apply(query);
             way.each_range(query, |first, last| probes.push(Probe { asker, table, query, first, last }));
         }
         true

@@ -12,9 +12,9 @@ use multiversion::multiversion;
 const TOGETHER: usize = 32;
 
 /// Calls `each` with every row that differs from `query` in at most `max_distance` bits, and the distance.
-pub(super) fn each_near(rows: &[u64], query: u64, max_distance: u32, mut each: impl FnMut(u64, u32)) {
+pub(super) fn each_within(rows: &[u64], query: u64, max_distance: u32, mut each: impl FnMut(u64, u32)) {
     for rows in rows.chunks(TOGETHER) {
-        if count_near(rows, query, max_distance) > 0 {
+        if count_within(rows, query, max_distance) > 0 {
             for &row in rows {
                 let distance = (row ^ query).count_ones();
                 if distance <= max_distance {
@@ -32,7 +32,7 @@ pub(super) fn each_near(rows: &[u64], query: u64, max_distance: u32, mut each: i
     "x86_64+popcnt",
     "aarch64+neon",
 ))]
-fn count_near(rows: &[u64], query: u64, max_distance: u32) -> u32 {
+fn count_within(rows: &[u64], query: u64, max_distance: u32) -> u32 {
     count(rows, query, max_distance)
 }
 
@@ -50,7 +50,7 @@ mod tests {
     /// What is chosen; the loop as it is compiled for any processor of this kind, and for each set of instructions that this one has.
     fn versions() -> Vec<Count> {
         #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut))]
-        let mut versions: Vec<Count> = vec![count_near, count];
+        let mut versions: Vec<Count> = vec![count_within, count];
         #[cfg(target_arch = "x86_64")]
         {
             macro_rules! add_if_there {

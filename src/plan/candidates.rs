@@ -1,0 +1,81 @@
+//! Candidate -> near fingerprint: the only way from a row that a probe returned to a fingerprint that is near.
+
+use super::compare;
+use super::permutation::{Permutation, Permuted};
+use super::probes::Probe;
+use crate::fingerprint::Fingerprint;
+
+/// Stored fingerprints, as one table has them, that a probe or a scan returned; their distances are not yet known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidates<'a>(&'a [u64]);
+
+impl<'a> Candidates<'a> {
+    /// Rows of a permuted table.
+    pub(crate) const fn new(rows: &'a [u64]) -> Self {
+        Self(rows)
+    }
+
+    /// How many there are.
+    pub(crate) fn len(self) -> usize {
+        self.0.len()
+    }
+
+    /// How many are in the range of a probe.
+    pub(crate) fn within(self, probe: &Probe) -> u64 {
+        self.0.iter().filter(|&&row| (probe.first..=probe.last).contains(&row)).count() as u64
+    }
+
+    /// The only way to a [`Near`] fingerprint: the distance of each is computed and must not exceed the maximum. It is the same for
+    /// permuted fingerprints, so only what is near is permuted back. `query` is permuted as the candidates are.
+    pub(crate) fn each_near(
+        self,
+        query: Permuted,
+        max_distance: u32,
+        permutation: &Permutation,
+        mut each: impl FnMut(Near),
+    ) {
+        compare::each_within(self.0, query.bits(), max_distance, |row, distance| {
+            each(Near { distance, fingerprint: permutation.invert(Permuted::from_bits(row)) });
+        });
+    }
+}
+
+/// A stored fingerprint within the max distance of a query. Ordered by distance, then fingerprint, so that one
+/// set both removes repeats and sorts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Near {
+    pub(crate) distance: u32,
+    pub(crate) fingerprint: Fingerprint,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A scattered permutation: position i comes from 37 i + 11 modulo 64.
+    fn scattered() -> Permutation {
+        Permutation::new(std::array::from_fn(|i| ((37 * i + 11) % 64) as u8)).expect("37 is odd")
+    }
+
+    #[test]
+    fn what_is_near_is_found_up_to_the_max_distance_and_no_farther() {
+        let permutation = scattered();
+        let query = permutation.apply(Fingerprint::from_bits(0));
+        // Every distance at every place of a list that is longer than what is compared together.
+        let fingerprints: Vec<Fingerprint> = (0..1000u64)
+            .map(|i| Fingerprint::from_bits((1u64 << (i % 64)).wrapping_sub(1).rotate_left(i as u32)))
+            .collect();
+        let rows: Vec<u64> = fingerprints.iter().map(|&it| permutation.apply(it).bits()).collect();
+        for max_distance in [0, 3, 7, 40, 64] {
+            for first in [0, 1, 31, 990, 1000] {
+                let mut found = Vec::new();
+                Candidates::new(&rows[first..])
+                    .each_near(query, max_distance, &permutation, |it| found.push(it));
+                let near = fingerprints[first..]
+                    .iter()
+                    .map(|&fingerprint| Near { distance: fingerprint.bits().count_ones(), fingerprint });
+                assert_eq!(found, near.filter(|it| it.distance <= max_distance).collect::<Vec<_>>());
+            }
+        }
+    }
+}

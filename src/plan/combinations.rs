@@ -1,0 +1,17 @@
+//! Choosing some of many: every combination of a given size, in lexicographic order.
+
+/// All combinations of `chosen` of the indexes `0..all`.
+pub(super) fn combinations(all: usize, chosen: usize) -> impl Iterator<Item = Vec<usize>> {
+    let mut next = (chosen <= all).then(|| (0..chosen).collect::<Vec<_>>());
+    std::iter::from_fn(move || {
+        let choice = next.take()?;
+        // The last place that can move up does, and those after it follow.
+        let movable = (0..chosen).rev().find(|&i| choice[i] < all - chosen + i);
+        next = movable.map(|place| {
+            let mut later = choice.clone();
+            (place..chosen).for_each(|i| later[i] = choice[place] + 1 + i - place);
+            later
+        });
+        Some(choice)
+    })
+}
