@@ -67,29 +67,29 @@ pub(super) fn explain(reader: &impl Read, query: &Query) -> Result<Explanation> 
     let plan = &settings.plan;
     let max_distance = query.distance_or(settings.max_distance);
     let set = probe_set(reader, max_distance)?;
-    let load = reader.load(true)?;
+    let cost_model = reader.cost_model(true)?;
     let (levels, runs) = reader.sources();
     let mut explanation = Explanation {
         plan: plan.to_string(),
         max_distance,
         probes: Vec::new(),
         sources: levels + runs,
-        candidates_expected: load.all_candidates(&set),
+        candidates_expected: cost_model.all_candidates(&set),
         candidates: 0,
         blocks: 0,
         near: 0,
         total: 0,
-        expected: Duration::from_nanos(load.nanos(&set) as u64),
+        expected: Duration::from_nanos(cost_model.nanos(&set) as u64),
         first: Duration::ZERO,
         again: Duration::ZERO,
     };
-    if let ProbeSet::Ways(ways) = &*set {
-        explanation.probes.extend(ways.iter().map(|&way| TableProbes {
-            table: way.table,
-            prefix_bits: way.prefix_bits,
-            flips: way.flips,
-            ranges: way.ranges() as u64,
-            candidates_expected: load.candidates(way),
+    if let ProbeSet::Prefixes(prefixes) = &*set {
+        explanation.probes.extend(prefixes.iter().map(|&prefix| TableProbes {
+            table: prefix.table,
+            prefix_bits: prefix.prefix_bits,
+            flips: prefix.flips,
+            ranges: prefix.ranges() as u64,
+            candidates_expected: cost_model.candidates(prefix),
             candidates: 0,
         }));
     }

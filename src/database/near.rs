@@ -20,18 +20,18 @@ impl Asked {
     pub(super) fn add_probes(
         self,
         reader: &impl Read,
-        asker: usize,
+        query_index: usize,
         probes: &mut Vec<Probe>,
     ) -> Result<bool> {
         let probe_set = probe_set(reader, self.max_distance)?;
-        Ok(probe_set.add_probes(reader.settings().plan.tables(), self.fingerprint, asker, probes))
+        Ok(probe_set.add_probes(reader.settings().plan.tables(), self.fingerprint, query_index, probes))
     }
 }
 
 /// The cheapest probes that answer a distance exactly.
 pub(super) fn probe_set(reader: &impl Read, max_distance: u32) -> Result<Arc<ProbeSet>> {
     let plan = &reader.settings().plan;
-    plan.probe_set(max_distance, reader.fingerprints(), reader.sources(), || reader.load(false))
+    plan.probe_set(max_distance, reader.fingerprints(), reader.sources(), || reader.cost_model(false))
 }
 
 /// So many near fingerprints are held at a time, or twice as many before repetitions are removed, whatever is asked: 24 bytes each.
@@ -61,9 +61,9 @@ fn find_in_parts(
     while begin < asked.len() {
         let end = asked.len().min(begin + together);
         let (mut probes, mut not_probed) = (Vec::new(), Vec::new());
-        for (asker, asked) in asked.iter().enumerate().take(end).skip(begin) {
-            if !asked.add_probes(reader, asker, &mut probes)? {
-                not_probed.push(asker);
+        for (query_index, asked) in asked.iter().enumerate().take(end).skip(begin) {
+            if !asked.add_probes(reader, query_index, &mut probes)? {
+                not_probed.push(query_index);
             }
         }
         // Neighbours in a table lie in the same block, or the next.
@@ -100,11 +100,11 @@ fn scan(
     let permutation = &reader.settings().plan.tables()[0].permutation;
     let mut near = Vec::new();
     reader.scan(|candidates| {
-        for &asker in scanning {
-            let Asked { fingerprint, max_distance } = asked[asker];
+        for &query_index in scanning {
+            let Asked { fingerprint, max_distance } = asked[query_index];
             let query = permutation.apply(fingerprint);
-            candidates.each_near(query, max_distance, permutation, |it| near.push((asker, it)));
-            if near.len() >= most || asker == scanning[scanning.len() - 1] {
+            candidates.each_near(query, max_distance, permutation, |it| near.push((query_index, it)));
+            if near.len() >= most || query_index == scanning[scanning.len() - 1] {
                 sort(&mut near);
                 if take(&near)?.is_break() {
                     return Ok(ControlFlow::Break(()));
@@ -130,9 +130,9 @@ pub(super) fn near_candidates(
         if too_many {
             return;
         }
-        let max_distance = asked[probe.asker].max_distance;
+        let max_distance = asked[probe.query_index].max_distance;
         let permutation = &tables[probe.table].permutation;
-        candidates.each_near(probe.query, max_distance, permutation, |it| near.push((probe.asker, it)));
+        candidates.each_near(probe.query, max_distance, permutation, |it| near.push((probe.query_index, it)));
         if near.len() > 2 * most {
             sort(&mut near);
             too_many = near.len() > most;
@@ -179,14 +179,14 @@ mod tests {
             max_distance: [0, 2, 3, 5, 20][i as usize % 5],
         };
         let asked: Vec<Asked> = (0..10).map(asked).collect();
-        assert!(matches!(*probe_set(&reader, 3)?, ProbeSet::Ways(_)), "nothing is probed");
+        assert!(matches!(*probe_set(&reader, 3)?, ProbeSet::Prefixes(_)), "nothing is probed");
         let mut expected = Vec::new();
-        for (asker, asked) in asked.iter().enumerate() {
+        for (query_index, asked) in asked.iter().enumerate() {
             for &bits in &stored {
                 let fingerprint = Fingerprint::from_bits(bits);
                 let distance = fingerprint.distance(asked.fingerprint);
                 expected.extend(
-                    (distance <= asked.max_distance).then_some((asker, Near { distance, fingerprint })),
+                    (distance <= asked.max_distance).then_some((query_index, Near { distance, fingerprint })),
                 );
             }
         }

@@ -62,11 +62,13 @@ pub(super) fn answer_all(reader: &impl Read, queries: &[Query]) -> Result<Vec<Ma
 /// Gives near fingerprints to the searches that they are near to.
 fn add_all(reader: &impl Read, searches: &mut [Search], near: &[(usize, Near)]) -> Result<()> {
     for near in near.chunks(NEAR_TOGETHER) {
-        let wanted: Vec<_> =
-            near.iter().map(|&(asker, near)| (near.fingerprint, searches[asker].scopes.clone())).collect();
+        let wanted: Vec<_> = near
+            .iter()
+            .map(|&(query_index, near)| (near.fingerprint, searches[query_index].scopes.clone()))
+            .collect();
         reader.posted(&wanted, |number, scope, posted| {
-            let (asker, near) = near[number];
-            searches[asker].add(near, scope, posted);
+            let (query_index, near) = near[number];
+            searches[query_index].add(near, scope, posted);
         })?;
         searches.iter_mut().try_for_each(|search| search.let_go_of_old(reader))?;
     }

@@ -61,7 +61,7 @@ mod tests {
     fn what_is_near_is_found_up_to_the_max_distance_and_no_farther() {
         let permutation = scattered();
         let query = permutation.apply(Fingerprint::from_bits(0));
-        // Every distance at every place of a list that is longer than what is compared together.
+        // Every distance at every index of a list that is longer than what is compared together.
         let fingerprints: Vec<Fingerprint> = (0..1000u64)
             .map(|i| Fingerprint::from_bits((1u64 << (i % 64)).wrapping_sub(1).rotate_left(i as u32)))
             .collect();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::cost::Load;
+use super::cost::CostModel;
 use super::families::all_plans;
 use super::plan::Plan;
 use super::planner::cheapest;
@@ -59,8 +59,8 @@ pub(crate) fn plans_and_estimates(
     let mut all: Vec<(Plan, PlanEstimate)> = all_plans()
         .iter()
         .map(|plan| {
-            let load = Load::sampled(documents as f64, plan.tables(), sample);
-            let probes = cheapest(plan.tables(), distance, &load);
+            let cost_model = CostModel::sampled(documents as f64, plan.tables(), sample);
+            let probes = cheapest(plan.tables(), distance, &cost_model);
             let estimate = PlanEstimate {
                 plan: plan.to_string(),
                 tables: plan.tables().len(),
@@ -68,8 +68,8 @@ pub(crate) fn plans_and_estimates(
                 tables_in_the_paper: tables_in_the_paper(64.0, distance, f64::from(plan.least_prefix_bits())),
                 document_bytes: OTHER_BYTES + plan.tables().len() as f64 * row_bytes(documents),
                 cached_bytes: 8.0 * plan.tables().len() as f64,
-                candidates: load.all_candidates(&probes),
-                query: Duration::from_nanos(load.nanos(&probes) as u64),
+                candidates: cost_model.all_candidates(&probes),
+                query: Duration::from_nanos(cost_model.nanos(&probes) as u64),
                 preferred: false,
             };
             (plan.for_another_file(), estimate)

@@ -5,11 +5,11 @@ pub(super) fn combinations(all: usize, chosen: usize) -> impl Iterator<Item = Ve
     let mut next = (chosen <= all).then(|| (0..chosen).collect::<Vec<_>>());
     std::iter::from_fn(move || {
         let choice = next.take()?;
-        // The last place that can move up does, and those after it follow.
+        // The last index that can move up does, and those after it follow.
         let movable = (0..chosen).rev().find(|&i| choice[i] < all - chosen + i);
-        next = movable.map(|place| {
+        next = movable.map(|index| {
             let mut later = choice.clone();
-            (place..chosen).for_each(|i| later[i] = choice[place] + 1 + i - place);
+            (index..chosen).for_each(|i| later[i] = choice[index] + 1 + i - index);
             later
         });
         Some(choice)

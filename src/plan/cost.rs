@@ -1,36 +1,36 @@
 //! What a probe set costs: ranges read, candidates met, and the time they take.
 
-use super::probes::{ProbeSet, Way};
+use super::probes::{ProbeSet, ProbedPrefix};
 use super::table::Table;
 use crate::fingerprint::Fingerprint;
 
 // Nanoseconds, measured on the machine of docs/benchmarks.md; it is the ratios that count.
 
-/// A cost where the processor has the memory at hand, and how much more it is where it has to wait for memory.
+/// A cost in nanoseconds: where the processor's caches have the memory, and what comes on top where they do not.
 struct Nanos {
-    near: f64,
-    far: f64,
+    in_cache: f64,
+    miss: f64,
 }
 
 /// The steps of a query, each of which waits for the one before, however many ranges take them together.
-const QUERY: Nanos = Nanos { near: 250.0, far: 600.0 };
+const QUERY: Nanos = Nanos { in_cache: 250.0, miss: 600.0 };
 /// Reading a range in a level, or in a run in memory that may have rows in it.
-const RANGE: Nanos = Nanos { near: 80.0, far: 190.0 };
+const RANGE: Nanos = Nanos { in_cache: 80.0, miss: 190.0 };
 /// Learning that a run in memory has no rows in a range.
-const NO_ROWS: Nanos = Nanos { near: 10.0, far: 30.0 };
+const NO_ROWS: Nanos = Nanos { in_cache: 10.0, miss: 30.0 };
 /// Comparing with a candidate.
-const CANDIDATE: Nanos = Nanos { near: 0.4, far: 1.4 };
-/// Of so many bytes, half are at hand.
-const HALF_AT_HAND_BYTES: f64 = 128e6;
+const CANDIDATE: Nanos = Nanos { in_cache: 0.4, miss: 1.4 };
+/// The size of tables of which the processor's caches have half.
+const HALF_IN_CACHE_BYTES: f64 = 128e6;
 
-/// How much more it is where the block is not cached, but has to be read from the page cache of the system, and decoded.
+/// What a range costs on top where its block is not in the cache. It is read from the system's page cache, and decoded.
 const READ_NANOS: f64 = 5_000.0;
-/// Comparing with a fingerprint in a scan, which has to be read and decoded too.
+/// Comparing with one fingerprint in a scan, reading and decoding included.
 const SCANNED_NANOS: f64 = 4.5;
 
-/// What a file holds, as far as the cost of a query depends on it.
+/// What a query costs in a file: what the file holds, as far as the cost depends on it.
 #[derive(Clone, Debug)]
-pub(crate) struct Load {
+pub(crate) struct CostModel {
     /// How many fingerprints there are.
     pub(crate) rows: f64,
     /// How many tables hold them.
@@ -46,7 +46,7 @@ pub(crate) struct Load {
     pub(crate) shares: Vec<Vec<f64>>,
 }
 
-impl Load {
+impl CostModel {
     /// So many uniform fingerprints in one level, cached.
     pub(crate) fn uniform(rows: f64, tables: &[Table]) -> Self {
         let tables = tables.len() as f64;
@@ -70,39 +70,39 @@ impl Load {
     }
 
     /// How many candidates a way of probing meets.
-    pub(crate) fn candidates(&self, way: Way) -> f64 {
+    pub(crate) fn candidates(&self, prefix: ProbedPrefix) -> f64 {
         // Prefixes beside that of a stored fingerprint are not more frequent than others; but nor are they for sure.
-        self.rows * self.share(way.table, way.prefix_bits) * way.values()
+        self.rows * self.share(prefix.table, prefix.prefix_bits) * prefix.values()
     }
 
-    pub(super) fn way_nanos(&self, way: Way) -> f64 {
-        let candidates = self.candidates(way);
+    pub(super) fn prefix_nanos(&self, prefix: ProbedPrefix) -> f64 {
+        let candidates = self.candidates(prefix);
         // Whoever reads much of a table will not find it in memory.
         let each = if candidates > self.rows / 16.0 { SCANNED_NANOS } else { self.of(&CANDIDATE) };
         let range = self.of(&RANGE) + READ_NANOS * (1.0 - self.cached);
         let run = |rows: &f64| {
-            let any = (rows * self.share(way.table, way.prefix_bits)).min(1.0);
+            let any = (rows * self.share(prefix.table, prefix.prefix_bits)).min(1.0);
             self.of(&NO_ROWS) + any * self.of(&RANGE)
         };
         let ranges = self.levels * range + self.runs.iter().map(run).sum::<f64>();
-        way.ranges() * ranges + candidates * each
+        prefix.ranges() * ranges + candidates * each
     }
 
-    /// A cost in the memory there is.
+    /// A cost at the size of the tables: the larger they are, the less of them is in the processor's caches.
     fn of(&self, cost: &Nanos) -> f64 {
         let bytes = self.rows * self.tables * 8.0;
-        cost.near + cost.far * bytes / (bytes + HALF_AT_HAND_BYTES)
+        cost.in_cache + cost.miss * bytes / (bytes + HALF_IN_CACHE_BYTES)
     }
 
-    pub(super) fn ways_nanos(&self, ways: &[Way]) -> f64 {
-        self.of(&QUERY) + ways.iter().map(|&way| self.way_nanos(way)).sum::<f64>()
+    pub(super) fn prefixes_nanos(&self, prefixes: &[ProbedPrefix]) -> f64 {
+        self.of(&QUERY) + prefixes.iter().map(|&prefix| self.prefix_nanos(prefix)).sum::<f64>()
     }
 
     /// How many candidates a query meets with a probe set.
     pub(crate) fn all_candidates(&self, probes: &ProbeSet) -> f64 {
         match probes {
             ProbeSet::Scan => self.rows,
-            ProbeSet::Ways(ways) => ways.iter().map(|&way| self.candidates(way)).sum(),
+            ProbeSet::Prefixes(prefixes) => prefixes.iter().map(|&prefix| self.candidates(prefix)).sum(),
         }
     }
 
@@ -110,7 +110,7 @@ impl Load {
     pub(crate) fn nanos(&self, probes: &ProbeSet) -> f64 {
         match probes {
             ProbeSet::Scan => self.of(&QUERY) + self.rows * SCANNED_NANOS,
-            ProbeSet::Ways(ways) => self.ways_nanos(ways),
+            ProbeSet::Prefixes(prefixes) => self.prefixes_nanos(prefixes),
         }
     }
 }

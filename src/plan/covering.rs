@@ -59,7 +59,7 @@ impl Search {
         let mut cells: Vec<Cell> = Vec::new();
         for bit in (0..u64::BITS).map(|bit| 1 << bit) {
             let within = reaches.iter().enumerate().filter(|(_, reach)| reach.prefix & bit != 0);
-            let prefixes = within.fold(0, |set, (place, _)| set | 1 << place);
+            let prefixes = within.fold(0, |set, (index, _)| set | 1 << index);
             match cells.iter_mut().find(|cell| cell.prefixes == prefixes) {
                 Some(cell) => cell.room += 1,
                 None => cells.push(Cell { prefixes, room: 1 }),
@@ -79,30 +79,30 @@ impl Search {
         self.steps -= 1;
         let mut closed = Vec::new();
         let mut found = false;
-        for place in self.cells_of(most) {
-            let Cell { prefixes, room } = self.cells[place];
-            self.cells[place].room -= 1;
+        for index in self.cells_of(most) {
+            let Cell { prefixes, room } = self.cells[index];
+            self.cells[index].room -= 1;
             let before = self.lacking.clone();
             for (i, lacking) in self.lacking.iter_mut().enumerate() {
                 *lacking = lacking.saturating_sub((prefixes >> i & 1) as u32);
             }
             found = self.can_miss(left - 1);
             self.lacking = before;
-            closed.push((place, room));
+            closed.push((index, room));
             if found {
                 break;
             }
             // All choices with this cell have been tried, so the others are tried without it.
-            self.cells[place].room = 0;
+            self.cells[index].room = 0;
         }
-        closed.into_iter().for_each(|(place, room)| self.cells[place].room = room);
+        closed.into_iter().for_each(|(index, room)| self.cells[index].room = room);
         found
     }
 
     /// The prefixes that lack differences, a bit for each.
     fn open(&self) -> u64 {
         let lacking = self.lacking.iter().enumerate().filter(|(_, lacking)| **lacking > 0);
-        lacking.fold(0, |set, (place, _)| set | 1 << place)
+        lacking.fold(0, |set, (index, _)| set | 1 << index)
     }
 
     /// Whether `left` differences could be enough, if each counted in as many prefixes as its cell has.
@@ -124,10 +124,10 @@ impl Search {
     fn cells_of(&self, prefix: usize) -> Vec<usize> {
         let open = self.open();
         let usable =
-            |&place: &usize| self.cells[place].prefixes >> prefix & 1 != 0 && self.cells[place].room > 0;
-        let mut places: Vec<usize> = (0..self.cells.len()).filter(usable).collect();
-        places.sort_by_key(|&place| std::cmp::Reverse((self.cells[place].prefixes & open).count_ones()));
-        places
+            |&index: &usize| self.cells[index].prefixes >> prefix & 1 != 0 && self.cells[index].room > 0;
+        let mut indexes: Vec<usize> = (0..self.cells.len()).filter(usable).collect();
+        indexes.sort_by_key(|&index| std::cmp::Reverse((self.cells[index].prefixes & open).count_ones()));
+        indexes
     }
 }
 

@@ -19,7 +19,7 @@ mod table;
 pub(crate) use candidates::{Candidates, Near};
 pub(crate) use choice::plans_and_estimates;
 pub use choice::{PlanEstimate, Prefer};
-pub(crate) use cost::Load;
+pub(crate) use cost::CostModel;
 pub(crate) use families::plan_named;
 pub(crate) use permutation::{Permutation, Permuted};
 pub(crate) use plan::Plan;

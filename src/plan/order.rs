@@ -43,9 +43,9 @@ impl Chain {
     }
 
     fn insert(&mut self, set: u64) {
-        let place = self.0.partition_point(|it| it.count_ones() < set.count_ones());
-        if self.0.get(place) != Some(&set) {
-            self.0.insert(place, set);
+        let index = self.0.partition_point(|it| it.count_ones() < set.count_ones());
+        if self.0.get(index) != Some(&set) {
+            self.0.insert(index, set);
         }
     }
 
@@ -82,19 +82,19 @@ fn deal(chains: &[Chain], tables: &[usize]) -> Option<Vec<u64>> {
 
 /// Gives a bit to a table that may have it, which if it is full passes one of its own on: an augmenting path.
 fn give(bit: u64, shares: &mut [u64], bounds: &[(u64, u64)], sizes: &[u32], tried: &mut u64) -> bool {
-    for place in 0..shares.len() {
-        if bounds[place].1 & bit == 0 || *tried >> place & 1 != 0 {
+    for index in 0..shares.len() {
+        if bounds[index].1 & bit == 0 || *tried >> index & 1 != 0 {
             continue;
         }
-        *tried |= 1 << place;
-        if shares[place].count_ones() < sizes[place] {
-            shares[place] |= bit;
+        *tried |= 1 << index;
+        if shares[index].count_ones() < sizes[index] {
+            shares[index] |= bit;
             return true;
         }
-        let own = shares[place] & !bounds[place].0;
+        let own = shares[index] & !bounds[index].0;
         for other in (0..64).map(|bit| 1 << bit).filter(|other| own & other != 0) {
             if give(other, shares, bounds, sizes, tried) {
-                shares[place] = shares[place] & !other | bit;
+                shares[index] = shares[index] & !other | bit;
                 return true;
             }
         }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::cost::Load;
-use super::probes::{ProbeSet, Way};
+use super::cost::CostModel;
+use super::probes::{ProbeSet, ProbedPrefix};
 use super::table::{MOST_TABLES, Table};
 use super::{covering, planner};
 use crate::error::Result;
@@ -14,12 +14,12 @@ use crate::error::Result;
 #[derive(Clone)]
 pub(crate) struct Plan {
     tables: Vec<Table>,
-    /// What was found for a distance, with what the file held then.
-    found: Arc<RwLock<Found>>,
+    /// The probe sets found so far.
+    probe_sets: Arc<RwLock<KnownProbeSets>>,
 }
 
-/// Probe sets by distance.
-type Found = HashMap<(u32, Size), Arc<ProbeSet>>;
+/// Probe sets by distance, and by what the file held when they were chosen.
+type KnownProbeSets = HashMap<(u32, Size), Arc<ProbeSet>>;
 
 /// What a file holds, to the next power of two: a probe set that was the cheapest stays about the cheapest so long.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,12 +35,12 @@ impl Plan {
         let possible = !tables.is_empty()
             && tables.len() <= MOST_TABLES
             && tables.iter().all(|table| table.prefix_bits <= 64);
-        possible.then(|| Self { tables, found: Arc::default() })
+        possible.then(|| Self { tables, probe_sets: Arc::default() })
     }
 
     /// The same tables for another file.
     pub(super) fn for_another_file(&self) -> Self {
-        Self { tables: self.tables.clone(), found: Arc::default() }
+        Self { tables: self.tables.clone(), probe_sets: Arc::default() }
     }
 
     /// The tables, in the order of their numbers.
@@ -55,7 +55,8 @@ impl Plan {
 
     /// The largest distance that one probe of each table answers exactly, with the prefixes they were made for.
     pub(crate) fn radius(&self) -> u32 {
-        let whole = |(table, of): (usize, &Table)| Way { table, prefix_bits: of.prefix_bits, flips: 0 };
+        let whole =
+            |(table, of): (usize, &Table)| ProbedPrefix { table, prefix_bits: of.prefix_bits, flips: 0 };
         let reaches: Vec<_> =
             self.tables.iter().enumerate().map(|it| whole(it).reach(&self.tables)).collect();
         covering::radius(&reaches).unwrap_or(0)
@@ -71,16 +72,16 @@ impl Plan {
         distance: u32,
         rows: u64,
         (levels, runs): (usize, usize),
-        load: impl FnOnce() -> Result<Load>,
+        cost_model: impl FnOnce() -> Result<CostModel>,
     ) -> Result<Arc<ProbeSet>> {
         let size = Size { rows: rows.next_power_of_two().trailing_zeros(), levels, runs };
-        let known = |found: &Found| found.get(&(distance, size)).cloned();
-        if let Some(probe_set) = known(&self.found.read().unwrap_or_else(PoisonError::into_inner)) {
+        let known = |probe_sets: &KnownProbeSets| probe_sets.get(&(distance, size)).cloned();
+        if let Some(probe_set) = known(&self.probe_sets.read().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(probe_set);
         }
-        let probe_set = Arc::new(planner::cheapest(&self.tables, distance, &load()?));
-        let mut found = self.found.write().unwrap_or_else(PoisonError::into_inner);
-        found.insert((distance, size), probe_set.clone());
+        let probe_set = Arc::new(planner::cheapest(&self.tables, distance, &cost_model()?));
+        let mut probe_sets = self.probe_sets.write().unwrap_or_else(PoisonError::into_inner);
+        probe_sets.insert((distance, size), probe_set.clone());
         Ok(probe_set)
     }
 }

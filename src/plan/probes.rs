@@ -7,7 +7,7 @@ use crate::fingerprint::Fingerprint;
 
 /// How one table is probed: all its fingerprints that differ in at most `flips` of the leading `prefix_bits` bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) struct ProbedPrefix {
     pub(crate) table: usize,
     pub(crate) prefix_bits: u32,
     pub(crate) flips: u32,
@@ -17,7 +17,7 @@ pub(crate) struct Way {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ProbeSet {
     /// By probes that were proved to miss nothing.
-    Ways(Vec<Way>),
+    Prefixes(Vec<ProbedPrefix>),
     /// By comparing with every fingerprint.
     Scan,
 }
@@ -26,7 +26,7 @@ pub(crate) enum ProbeSet {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Probe {
     /// Which of several queries it is for.
-    pub(crate) asker: usize,
+    pub(crate) query_index: usize,
     pub(crate) table: usize,
     /// The fingerprint asked for, as the table has it.
     pub(crate) query: Permuted,
@@ -35,7 +35,7 @@ pub(crate) struct Probe {
     pub(crate) last: u64,
 }
 
-impl Way {
+impl ProbedPrefix {
     pub(super) fn reach(self, tables: &[Table]) -> Reach {
         Reach { prefix: tables[self.table].permutation.prefix_mask(self.prefix_bits), flips: self.flips }
     }
@@ -82,28 +82,30 @@ impl ProbeSet {
     pub(super) fn is_exact(&self, tables: &[Table], distance: u32) -> bool {
         match self {
             Self::Scan => true,
-            Self::Ways(ways) => {
-                let reaches: Vec<Reach> = ways.iter().map(|way| way.reach(tables)).collect();
+            Self::Prefixes(prefixes) => {
+                let reaches: Vec<Reach> = prefixes.iter().map(|prefix| prefix.reach(tables)).collect();
                 covering::covers(&reaches, distance, &mut { covering::MOST_STEPS }) == Some(true)
             }
         }
     }
 
-    /// Adds its probes for a fingerprint, those of one table in the order of its rows, in the name of `asker`; false if everything is to be
+    /// Adds its probes for a fingerprint, those of one table in the order of its rows, in the name of `query_index`; false if everything is to be
     /// scanned instead.
     pub(crate) fn add_probes(
         &self,
         tables: &[Table],
         query: Fingerprint,
-        asker: usize,
+        query_index: usize,
         probes: &mut Vec<Probe>,
     ) -> bool {
-        let Self::Ways(ways) = self else { return false };
-        probes.reserve(ways.len());
-        for way in ways {
-            let table = way.table;
+        let Self::Prefixes(prefixes) = self else { return false };
+        probes.reserve(prefixes.len());
+        for prefix in prefixes {
+            let table = prefix.table;
             let query = tables[table].permutation.apply(query);
-            way.each_range(query, |first, last| probes.push(Probe { asker, table, query, first, last }));
+            prefix.each_range(query, |first, last| {
+                probes.push(Probe { query_index, table, query, first, last });
+            });
         }
         true
     }
@@ -118,15 +120,15 @@ mod tests {
     #[test]
     fn ranges_and_values_are_counted_as_they_are_made() {
         for (prefix_bits, flips) in [(16, 0), (16, 1), (21, 2), (8, 3), (3, 3), (3, 5), (0, 0), (64, 1)] {
-            let way = Way { table: 0, prefix_bits, flips };
+            let prefix = ProbedPrefix { table: 0, prefix_bits, flips };
             let (mut ranges, mut values, mut last_end) = (0, 0u128, None);
-            way.each_range(Permuted::from_bits(0x0123_4567_89ab_cdef), |first, last| {
-                assert!(last_end.is_none_or(|end| first > end), "{way:?}");
+            prefix.each_range(Permuted::from_bits(0x0123_4567_89ab_cdef), |first, last| {
+                assert!(last_end.is_none_or(|end| first > end), "{prefix:?}");
                 last_end = Some(last);
                 ranges += 1;
                 values += (u128::from(last - first) + 1) >> (64 - prefix_bits);
             });
-            assert_eq!((f64::from(ranges), values as f64), (way.ranges(), way.values()), "{way:?}");
+            assert_eq!((f64::from(ranges), values as f64), (prefix.ranges(), prefix.values()), "{prefix:?}");
         }
     }
 
@@ -135,11 +137,11 @@ mod tests {
         fn ranges_have_just_the_rows_that_differ_little(
             row: u64, difference: u64, thin: u64, prefix_bits in 0..=64u32, flips in 0..4u32,
         ) {
-            let way = Way { table: 0, prefix_bits, flips };
-            prop_assume!(way.ranges() < 1e5);
+            let prefix = ProbedPrefix { table: 0, prefix_bits, flips };
+            prop_assume!(prefix.ranges() < 1e5);
             let other = row ^ (difference & thin & thin.rotate_left(7));
             let mut found = 0;
-            way.each_range(Permuted::from_bits(row), |first, last| found += u32::from((first..=last).contains(&other)));
+            prefix.each_range(Permuted::from_bits(row), |first, last| found += u32::from((first..=last).contains(&other)));
             let differing = (row ^ other).checked_shr(64 - prefix_bits).unwrap_or(0).count_ones();
             prop_assert_eq!(found, u32::from(differing <= flips));
         }

@@ -28,7 +28,7 @@ use super::{DocumentNumber, ScopeNumber, Sizes};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
-use crate::plan::{Candidates, Load, Probe};
+use crate::plan::{Candidates, CostModel, Probe};
 
 /// What is committed at one moment.
 pub(crate) struct View {
@@ -184,7 +184,7 @@ pub(crate) trait Read: Sync {
     }
 
     /// What the cost of a query depends on. With `read`, blocks are read to measure of the skew what the directory does not tell.
-    fn load(&self, read: bool) -> Result<Load> {
+    fn cost_model(&self, read: bool) -> Result<CostModel> {
         let tables = self.settings().plan.tables().len();
         let first = permuted(self, 0);
         let rows = self.fingerprints() as f64;
@@ -194,7 +194,7 @@ pub(crate) trait Read: Sync {
         let cached = (cache / (rows * 8.0 * tables as f64)).min(1.0);
         let levels = first.set.levels.len() as f64;
         let runs = first.memory_runs().map(|run| run.len() as f64).collect();
-        Ok(Load { rows, tables: tables as f64, levels, runs, cached, shares })
+        Ok(CostModel { rows, tables: tables as f64, levels, runs, cached, shares })
     }
 
     /// Calls `each` with the number of a fingerprint, each of its scopes, and the documents that the scope lists under it.
