@@ -3,12 +3,13 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::overlay::posting_row;
-use super::probing::{Wanted, read_ranges};
-use super::sorted_set::SetReader;
-use super::{DocumentNumber, ScopeNumber};
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
+use crate::store::sorted_set::overlay::posting_row;
+use crate::store::sorted_set::ranges::{Wanted, read_ranges};
+use crate::store::sorted_set::reader::SetReader;
+use crate::store::store::DocumentNumber;
+use crate::store::store::ScopeNumber;
 
 /// The documents of a fingerprint that a scope lists.
 pub(crate) struct Posted {
@@ -21,7 +22,7 @@ pub(crate) struct Posted {
 const FEW: usize = 64;
 
 /// Calls `each` with the number of a fingerprint, each of its scopes, and the documents that the scope lists under it.
-pub(super) fn posted<'a>(
+pub(crate) fn posted<'a>(
     reader: impl Fn() -> SetReader<'a, u128>,
     wanted: &[(Fingerprint, Arc<[ScopeNumber]>)],
     mut each: impl FnMut(usize, ScopeNumber, Posted),
@@ -118,7 +119,7 @@ fn few_rows<'a>(
 }
 
 /// The rows of a fingerprint's documents in a scope, up to a document.
-pub(super) fn listed(
+pub(crate) fn listed(
     fingerprint: Fingerprint,
     scope: ScopeNumber,
     last: DocumentNumber,
@@ -127,6 +128,6 @@ pub(super) fn listed(
 }
 
 /// The document of a key or posting row.
-pub(super) fn number_of(row: u128) -> DocumentNumber {
+pub(crate) fn number_of(row: u128) -> DocumentNumber {
     DocumentNumber(row as u64 & DocumentNumber::MAX.0)
 }

@@ -8,27 +8,29 @@ use std::sync::Arc;
 use redb::{ReadOnlyTable, ReadTransaction, ReadableTable};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::block::Lists;
-use super::blocks::{Blocks, CachedRow};
-use super::cache::BlockCache;
-use super::copy::{self, CopyProgress};
-use super::documents::{DocumentBlock, Record};
-use super::engine::{BLOCKS, SCOPES, engine_error};
-use super::guard::{Guarded, guarded};
-use super::meta::{Counters, Settings, decode_scope};
-use super::overlay::{Overlays, key_row, posting_row};
-use super::postings::{self, Posted, listed, number_of};
-use super::probing::{Wanted, read_ranges};
-use super::shared::OpenFile;
-use super::skew;
-use super::sorted_set::SetReader;
-use super::state::State;
-use super::written::WrittenDocuments;
-use super::{DocumentNumber, ScopeNumber, Sizes};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::plan::{Candidates, CostModel, Probe};
+use crate::store::blocks::cache::BlockCache;
+use crate::store::blocks::documents::{DocumentBlock, Record};
+use crate::store::blocks::packed::Lists;
+use crate::store::blocks::reader::{Blocks, CachedRow};
+use crate::store::dense::copy::{self, CopyProgress};
+use crate::store::engine::guard::{Guarded, guarded};
+use crate::store::engine::tables::{BLOCKS, SCOPES, engine_error};
+use crate::store::file::meta::{Counters, Settings, decode_scope};
+use crate::store::file::shared::OpenFile;
+use crate::store::file::state::State;
+use crate::store::file::written::WrittenDocuments;
+use crate::store::postings::{self, Posted, listed, number_of};
+use crate::store::sorted_set::overlay::{Overlays, key_row, posting_row};
+use crate::store::sorted_set::ranges::{Wanted, read_ranges};
+use crate::store::sorted_set::reader::SetReader;
+use crate::store::sorted_set::skew;
+use crate::store::store::DocumentNumber;
+use crate::store::store::ScopeNumber;
+use crate::store::store::Sizes;
 
 /// What is committed at one moment.
 pub(crate) struct View {
@@ -48,7 +50,7 @@ struct Tables {
 }
 
 impl View {
-    pub(super) fn new(
+    pub(crate) fn new(
         open: &Arc<OpenFile>,
         txn: &ReadTransaction,
         state: State,
@@ -63,17 +65,17 @@ impl View {
         Ok(Self { tables: Guarded::new(tables), state, unmarked, settings, open: open.clone() })
     }
 
-    pub(super) fn state(&self) -> &State {
+    pub(crate) fn state(&self) -> &State {
         &self.state
     }
 
     /// How long the file is.
-    pub(super) fn file_bytes(&self) -> std::io::Result<u64> {
+    pub(crate) fn file_bytes(&self) -> std::io::Result<u64> {
         self.open.file.metadata().map(|metadata| metadata.len())
     }
 
     /// The block of documents with numbers from `from` on; `None` after the last.
-    pub(super) fn stored_documents(&self, from: u64) -> Result<Option<StoredDocuments>> {
+    pub(crate) fn stored_documents(&self, from: u64) -> Result<Option<StoredDocuments>> {
         let documents = &self.state.documents;
         let Some(entry) = documents.entry(documents.find(from)) else { return Ok(None) };
         let block = self.blocks().documents_once(entry)?;
@@ -82,7 +84,7 @@ impl View {
     }
 
     /// The rows of the table of scopes.
-    pub(super) fn scope_rows(&self) -> Result<Vec<(String, Vec<u8>)>> {
+    pub(crate) fn scope_rows(&self) -> Result<Vec<(String, Vec<u8>)>> {
         let rows = self.tables.scopes.iter().map_err(engine_error)?;
         rows.map(|row| {
             let (name, bytes) = row.map_err(engine_error)?;
@@ -91,25 +93,25 @@ impl View {
         .collect()
     }
 
-    pub(super) fn settings(&self) -> &Arc<Settings> {
+    pub(crate) fn settings(&self) -> &Arc<Settings> {
         &self.settings
     }
 
-    pub(super) fn blocks(&self) -> &Blocks {
+    pub(crate) fn blocks(&self) -> &Blocks {
         &self.tables.blocks
     }
 }
 
 /// A block of documents, and which of them are dead.
-pub(super) struct StoredDocuments {
+pub(crate) struct StoredDocuments {
     block: Arc<DocumentBlock>,
     dead: Vec<u64>,
     /// The number behind the block.
-    pub(super) next: u64,
+    pub(crate) next: u64,
 }
 
 impl StoredDocuments {
-    pub(super) fn live(&self) -> impl Iterator<Item = Record<'_>> {
+    pub(crate) fn live(&self) -> impl Iterator<Item = Record<'_>> {
         self.block.records().filter(|record| self.dead.binary_search(&record.number).is_err())
     }
 }
@@ -117,9 +119,9 @@ impl StoredDocuments {
 /// What a transaction has written so far.
 #[derive(Debug)]
 pub(crate) struct Written {
-    pub(super) overlays: Overlays,
-    pub(super) documents: WrittenDocuments,
-    pub(super) scopes: std::collections::BTreeMap<String, ScopeNumber>,
+    pub(crate) overlays: Overlays,
+    pub(crate) documents: WrittenDocuments,
+    pub(crate) scopes: std::collections::BTreeMap<String, ScopeNumber>,
 }
 
 /// What `check` counts by going through all rows.
@@ -314,7 +316,7 @@ fn permuted(read: &(impl Read + ?Sized), table: usize) -> SetReader<'_, u64> {
 pub(crate) struct Reader(Arc<View>);
 
 impl Reader {
-    pub(super) fn new(view: Arc<View>) -> Self {
+    pub(crate) fn new(view: Arc<View>) -> Self {
         Self(view)
     }
 

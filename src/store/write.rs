@@ -5,20 +5,22 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::block::Packed;
-use super::directory::Entry;
-use super::documents::pack_documents;
-use super::log::{self, Change, Operation};
-use super::meta::{Counters, encode_scopes};
-use super::overlay::Overlays;
-use super::read::{Read, View, Written};
-use super::shared::Shared;
-use super::state::{DOCUMENTS_PLACE, Edit};
-use super::written::{SpilledBlock, WrittenDocuments};
-use super::{DocumentNumber, ScopeNumber, lock};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
+use crate::store::blocks::documents::pack_documents;
+use crate::store::blocks::packed::Packed;
+use crate::store::file::log::{self, Change, Operation};
+use crate::store::file::meta::{Counters, encode_scopes};
+use crate::store::file::shared::Shared;
+use crate::store::file::state::{DOCUMENTS_PLACE, Edit};
+use crate::store::file::written::{SpilledBlock, WrittenDocuments};
+use crate::store::read::{Read, View, Written};
+use crate::store::sorted_set::chunk::Entry;
+use crate::store::sorted_set::overlay::Overlays;
+use crate::store::store::DocumentNumber;
+use crate::store::store::ScopeNumber;
+use crate::store::store::lock;
 
 /// A last block of documents that takes less of a page than this (of 16) is filled up by the next commit.
 const FULL_SIXTEENTHS: usize = 13;
@@ -36,10 +38,10 @@ pub(crate) struct Writer {
 }
 
 /// The right to write, given back when it is dropped.
-pub(super) struct Turn(pub(super) Arc<Shared>);
+pub(crate) struct Turn(pub(crate) Arc<Shared>);
 
 impl Turn {
-    pub(super) fn wait(shared: Arc<Shared>) -> Self {
+    pub(crate) fn wait(shared: Arc<Shared>) -> Self {
         let mut writing = lock(&shared.writing);
         while *writing {
             writing = shared.written.wait(writing).unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -58,7 +60,7 @@ impl Drop for Turn {
 }
 
 impl Writer {
-    pub(super) fn new(shared: Arc<Shared>) -> Result<Self> {
+    pub(crate) fn new(shared: Arc<Shared>) -> Result<Self> {
         let turn = Turn::wait(shared);
         turn.0.ensure_certain()?;
         let view = turn.0.view()?;

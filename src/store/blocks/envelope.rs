@@ -1,0 +1,163 @@
+//! The envelope around every stored value, and the one place that names bincode.
+//!
+//! An envelope is a checksum (8 bytes), a kind and a version (1 byte each), and the body. The checksum is the
+//! xxh3 of all that follows it, seeded with the row the value belongs to: a value that strayed to another row
+//! is found as surely as one whose bits flipped.
+
+use serde::{Serialize, de::DeserializeOwned};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// What a stored value is. The numbers are part of the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Format = 2,
+    Settings = 3,
+    State = 4,
+    Scope = 5,
+    Chunk = 6,
+    Log = 7,
+}
+
+/// The version of every kind of value. It is part of the format.
+const VERSION: u8 = 1;
+
+const CHECKSUM_BYTES: usize = 8;
+pub(crate) const HEADER_BYTES: usize = CHECKSUM_BYTES + 2;
+
+/// An upper bound of what is decoded, so that a damaged length cannot ask for all memory.
+const BYTE_LIMIT: usize = 1 << 20;
+
+/// What is wrong with a stored value.
+pub(crate) type Problem = &'static str;
+
+/// The row a value belongs to, where rows have names and not numbers.
+pub(crate) fn named_row(name: &[u8]) -> u64 {
+    xxh3_64_with_seed(name, 0)
+}
+
+/// An envelope for the body that `write` appends.
+pub(crate) fn seal(kind: Kind, row: u64, write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut bytes = vec![0; CHECKSUM_BYTES];
+    bytes.extend([kind as u8, VERSION]);
+    write(&mut bytes);
+    let checksum = xxh3_64_with_seed(&bytes[CHECKSUM_BYTES..], row);
+    bytes[..CHECKSUM_BYTES].copy_from_slice(&checksum.to_le_bytes());
+    bytes
+}
+
+/// The checksum at the beginning of an envelope.
+pub(crate) fn checksum(envelope: &[u8]) -> u64 {
+    envelope.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+/// The body of an envelope, once its checksum, kind and version are found right.
+pub(crate) fn unseal(kind: Kind, row: u64, bytes: &[u8]) -> Result<&[u8], Problem> {
+    let (header, body) = bytes.split_at_checked(HEADER_BYTES).ok_or("shorter than its header")?;
+    let (checksum, header) = header.split_at(CHECKSUM_BYTES);
+    if xxh3_64_with_seed(&bytes[CHECKSUM_BYTES..], row).to_le_bytes() != checksum {
+        return Err("its checksum is wrong");
+    }
+    match header {
+        [found, VERSION] if *found == kind as u8 => Ok(body),
+        [_, VERSION] => Err("another kind of value was expected"),
+        _ => Err("it has a version this release does not know"),
+    }
+}
+
+/// Appends `value` in bincode's legacy encoding: fixed-width little-endian numbers, lengths as 64 bits.
+pub(crate) fn encode(value: &impl Serialize, bytes: &mut Vec<u8>) {
+    let config = bincode::config::legacy().with_limit::<BYTE_LIMIT>();
+    bincode::serde::encode_into_std_write(value, bytes, config)
+        .expect("values are plain data far below the limit, and memory does not fail to be written");
+}
+
+/// Reads back what [`encode`] appended, all of it.
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    let config = bincode::config::legacy().with_limit::<BYTE_LIMIT>();
+    match bincode::serde::decode_from_slice(bytes, config) {
+        Ok((value, used)) if used == bytes.len() => Ok(value),
+        Ok(_) => Err("bytes are left over"),
+        Err(_) => Err("it cannot be decoded"),
+    }
+}
+
+/// Fixed-width fields read one after the other.
+pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Fields<'a> {
+    /// The next `N` bytes.
+    pub(crate) fn take<const N: usize>(&mut self) -> Result<[u8; N], Problem> {
+        let (field, rest) = self.0.split_first_chunk().ok_or("it is too short")?;
+        self.0 = rest;
+        Ok(*field)
+    }
+
+    /// The next `length` bytes.
+    pub(crate) fn take_slice(&mut self, length: usize) -> Result<&'a [u8], Problem> {
+        let (field, rest) = self.0.split_at_checked(length).ok_or("it is too short")?;
+        self.0 = rest;
+        Ok(field)
+    }
+
+    /// Nothing must be left.
+    pub(crate) fn finish(self) -> Result<(), Problem> {
+        if self.0.is_empty() { Ok(()) } else { Err("bytes are left over") }
+    }
+}
+
+/// The bytes of an example in docs/format.md: lines of up to 16 bytes in hexadecimal, then `;` and what they are.
+#[cfg(test)]
+pub(crate) fn worked_example(name: &str) -> Vec<u8> {
+    let description = include_str!("../../../docs/format.md");
+    let example =
+        description.split(&format!("<!-- example: {name} -->")).nth(1).expect("the example is there");
+    let code = example.split("```").nth(1).expect("an example is a code block");
+    let bytes = code.lines().skip(1).flat_map(|line| line.split(';').next().unwrap_or("").split_whitespace());
+    bytes.map(|byte| u8::from_str_radix(byte, 16).expect("bytes are in hexadecimal")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn golden_bytes_of_the_bincode_encoding() {
+        let mut bytes = Vec::new();
+        encode(&(vec![-2i64], "é", vec![7u8, 8], 3u32), &mut bytes);
+        let expected = [
+            &[1, 0, 0, 0, 0, 0, 0, 0][..],                         // length of the list
+            &[0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff][..], // -2
+            &[2, 0, 0, 0, 0, 0, 0, 0, 0xc3, 0xa9][..],             // é
+            &[2, 0, 0, 0, 0, 0, 0, 0, 7, 8][..],
+            &[3, 0, 0, 0][..],
+        ];
+        assert_eq!(bytes, expected.concat());
+        type Decoded = (Vec<i64>, String, Vec<u8>, u32);
+        assert_eq!(decode::<Decoded>(&bytes), Ok((vec![-2], "é".to_owned(), vec![7, 8], 3)));
+    }
+
+    #[test]
+    fn what_does_not_decode_wholly_is_refused() {
+        let mut bytes = Vec::new();
+        encode(&"text", &mut bytes);
+        assert!(decode::<String>(&bytes[..bytes.len() - 1]).is_err());
+        bytes.push(0);
+        assert_eq!(decode::<String>(&bytes), Err("bytes are left over"));
+        // A length of 2^62 must not be believed.
+        assert!(decode::<Vec<u8>>(&(1u64 << 62).to_le_bytes()).is_err());
+    }
+
+    #[test]
+    fn a_flip_of_any_bit_and_another_row_are_found() {
+        let sealed = seal(Kind::Scope, 7, |bytes| bytes.extend(b"body"));
+        assert_eq!(unseal(Kind::Scope, 7, &sealed), Ok(&b"body"[..]));
+        assert!(unseal(Kind::Scope, 8, &sealed).is_err());
+        assert!(unseal(Kind::Format, 7, &sealed).is_err());
+        assert!(unseal(Kind::Scope, 7, &sealed[..9]).is_err());
+        for bit in 0..sealed.len() * 8 {
+            let mut flipped = sealed.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(unseal(Kind::Scope, 7, &flipped).is_err(), "bit {bit}");
+        }
+    }
+}

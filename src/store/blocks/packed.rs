@@ -1,0 +1,478 @@
+//! Packed blocks: sorted rows to bytes and back.
+//!
+//! A block holds two sorted lists, the rows that are put and the rows that are marked as deleted. Of a list, the leading
+//! 64 bits of its rows are stored as gaps between neighbours, and further columns as offsets from their least
+//! value; each column takes a fixed number of bits per row in a block. Sorted fingerprints are close to evenly spread, so
+//! that the largest gap of a block is only a few bits longer than the mean (docs/benchmarks.md compares with other
+//! ways). The checksum of a block stands in the directory that leads to it.
+
+use std::fmt;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::store::blocks::bits::{pack, packed_bytes, unpack, width_of};
+use crate::store::blocks::envelope::{Fields, Problem};
+use crate::store::blocks::filter::{Filter, MAX_BLOCK_LINES};
+
+/// A fixed-width entry of a sorted set.
+pub(crate) trait Row: Copy + Ord + fmt::Debug + fmt::LowerHex + Send + Sync + 'static {
+    /// The least and the greatest row.
+    const MIN: Self;
+    const MAX: Self;
+    /// How many columns follow the leading 64 bits.
+    const COLUMNS: usize;
+    /// How many bytes a row takes where it stands alone.
+    const BYTES: usize;
+
+    /// The leading 64 bits.
+    fn lead(self) -> u64;
+    /// The further columns.
+    fn columns(self) -> [u64; 2];
+    /// The row of these parts.
+    fn join(lead: u64, columns: [u64; 2]) -> Self;
+    /// The row with another value in a column that is 0.
+    fn with_column(self, column: usize, value: u64) -> Self;
+    /// The row as a number that orders in the same way.
+    fn number(self) -> u128;
+    /// The row of a number.
+    fn from_number(number: u128) -> Self;
+    /// The row after this one, or `None` after the last.
+    fn next(self) -> Option<Self>;
+}
+
+impl Row for u64 {
+    const MIN: Self = 0;
+    const MAX: Self = Self::MAX;
+    const COLUMNS: usize = 0;
+    const BYTES: usize = 8;
+
+    fn lead(self) -> u64 {
+        self
+    }
+
+    fn columns(self) -> [u64; 2] {
+        [0; 2]
+    }
+
+    fn join(lead: u64, _: [u64; 2]) -> Self {
+        lead
+    }
+
+    fn with_column(self, _: usize, _: u64) -> Self {
+        self
+    }
+
+    fn number(self) -> u128 {
+        self.into()
+    }
+
+    fn from_number(number: u128) -> Self {
+        number as Self
+    }
+
+    fn next(self) -> Option<Self> {
+        self.checked_add(1)
+    }
+}
+
+/// A row of 64 + 24 + 40 bits: a hash or fingerprint, a scope, a document.
+impl Row for u128 {
+    const MIN: Self = 0;
+    const MAX: Self = Self::MAX;
+    const COLUMNS: usize = 2;
+    const BYTES: usize = 16;
+
+    fn lead(self) -> u64 {
+        (self >> 64) as u64
+    }
+
+    fn columns(self) -> [u64; 2] {
+        [(self as u64) >> 40, self as u64 & ((1 << 40) - 1)]
+    }
+
+    fn join(lead: u64, columns: [u64; 2]) -> Self {
+        Self::from(lead) << 64 | Self::from(columns[0] << 40 | columns[1])
+    }
+
+    fn with_column(self, column: usize, value: u64) -> Self {
+        self | Self::from(if column == 0 { value << 40 } else { value })
+    }
+
+    fn number(self) -> u128 {
+        self
+    }
+
+    fn from_number(number: u128) -> Self {
+        number
+    }
+
+    fn next(self) -> Option<Self> {
+        self.checked_add(1)
+    }
+}
+
+/// Two sorted lists without a common row, of a block or of a longer part of a sorted set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lists<R> {
+    pub(crate) puts: Vec<R>,
+    /// The rows that are marked as deleted.
+    pub(crate) marks: Vec<R>,
+}
+
+impl<R> Default for Lists<R> {
+    fn default() -> Self {
+        Self { puts: Vec::new(), marks: Vec::new() }
+    }
+}
+
+impl<R: Row> Lists<R> {
+    pub(crate) fn len(&self) -> usize {
+        self.puts.len() + self.marks.len()
+    }
+
+    /// Adds rows that follow those before.
+    pub(crate) fn extend(&mut self, (puts, marks): (&[R], &[R])) {
+        self.puts.extend_from_slice(puts);
+        self.marks.extend_from_slice(marks);
+    }
+}
+
+/// A block as it is stored, and what its directory says of it.
+#[derive(Debug)]
+pub(crate) struct Packed<R> {
+    pub(crate) bytes: Vec<u8>,
+    /// The checksum of the bytes.
+    pub(crate) digest: u64,
+    /// Its last row.
+    pub(crate) high: R,
+    pub(crate) puts: u16,
+    pub(crate) marks: u16,
+    pub(crate) filter: Filter,
+}
+
+/// The checksum of a block.
+pub(crate) fn digest(bytes: &[u8]) -> u64 {
+    xxh3_64(bytes)
+}
+
+/// Kind and version of a block of rows.
+const KIND: u8 = 16;
+const VERSION: u8 = 1;
+
+/// A list cannot count more rows; lists of equal leading bits and dense columns would otherwise have no bound.
+const MAX_ROWS: usize = 4096;
+
+/// What a list takes as it grows row by row.
+#[derive(Clone, Copy)]
+struct Measure {
+    rows: usize,
+    lead: u64,
+    /// All gaps, or-ed together.
+    gaps: u64,
+    low: [u64; 2],
+    high: [u64; 2],
+}
+
+impl Measure {
+    const EMPTY: Self = Self { rows: 0, lead: 0, gaps: 0, low: [u64::MAX; 2], high: [0; 2] };
+
+    #[inline]
+    fn add<R: Row>(&mut self, row: R) {
+        let lead = row.lead();
+        if self.rows > 0 {
+            self.gaps |= lead - self.lead;
+        }
+        self.lead = lead;
+        self.rows += 1;
+        if R::COLUMNS > 0 {
+            for (place, value) in row.columns().into_iter().enumerate() {
+                self.low[place] = self.low[place].min(value);
+                self.high[place] = self.high[place].max(value);
+            }
+        }
+    }
+
+    #[inline]
+    fn bytes<R: Row>(&self) -> usize {
+        if self.rows == 0 {
+            return 2;
+        }
+        let gaps = packed_bytes(self.rows - 1, width_of(self.gaps));
+        let column = |place: usize| 9 + packed_bytes(self.rows, width_of(self.high[place] - self.low[place]));
+        2 + 9 + gaps + (0..R::COLUMNS).map(column).sum::<usize>()
+    }
+}
+
+/// Packs sorted rows into blocks of at most `limit` bytes, as they come.
+pub(crate) struct Packer<R> {
+    /// What comes is added here.
+    pub(crate) waiting: Lists<R>,
+    limit: usize,
+    /// Whether blocks have filters over the leading bits of their rows.
+    filtered: bool,
+    blocks: Vec<Packed<R>>,
+}
+
+impl<R: Row> Packer<R> {
+    pub(crate) fn new(limit: usize, filtered: bool) -> Self {
+        Self { waiting: Lists::default(), limit, filtered, blocks: Vec::new() }
+    }
+
+    /// Makes blocks of what waits, if it is enough for many; rows that do not fill a block wait on.
+    pub(crate) fn settle(&mut self) {
+        // Of the last block, which is not full, the work is done again.
+        const BLOCKS: usize = 32;
+        if self.waiting.len() * R::BYTES >= BLOCKS * self.limit {
+            self.pack(false);
+        }
+    }
+
+    /// Takes the blocks made so far.
+    pub(crate) fn take_blocks(&mut self) -> Vec<Packed<R>> {
+        std::mem::take(&mut self.blocks)
+    }
+
+    /// Makes blocks of all that waits, and ends.
+    pub(crate) fn finish(mut self) -> Vec<Packed<R>> {
+        self.pack(true);
+        self.blocks
+    }
+
+    fn pack(&mut self, to_the_end: bool) {
+        let (mut puts, mut marks) = (self.waiting.puts.as_slice(), self.waiting.marks.as_slice());
+        while !puts.is_empty() || !marks.is_empty() {
+            let (put_rows, mark_rows) = fit(puts, marks, self.limit);
+            if !to_the_end && (put_rows, mark_rows) == (puts.len(), marks.len()) {
+                break;
+            }
+            let (block_puts, rest) = puts.split_at(put_rows);
+            puts = rest;
+            let (block_marks, rest) = marks.split_at(mark_rows);
+            marks = rest;
+            let mut block = encode(block_puts, block_marks, self.limit);
+            if self.filtered {
+                let leads = block_puts.iter().chain(block_marks).map(|row| row.lead());
+                block.filter = Filter::new(leads, block_puts.len() + block_marks.len(), MAX_BLOCK_LINES);
+            }
+            self.blocks.push(block);
+        }
+        let (puts_left, marks_left) = (puts.len(), marks.len());
+        self.waiting.puts.drain(..self.waiting.puts.len() - puts_left);
+        self.waiting.marks.drain(..self.waiting.marks.len() - marks_left);
+    }
+}
+
+/// How many of each list the next block holds.
+fn fit<R: Row>(puts: &[R], marks: &[R], limit: usize) -> (usize, usize) {
+    let (mut put, mut mark) = (Measure::EMPTY, Measure::EMPTY);
+    let empty = 2 + Measure::EMPTY.bytes::<R>();
+    loop {
+        let before = (put, mark);
+        match (puts.get(put.rows), marks.get(mark.rows)) {
+            (Some(&row), other) if other.is_none_or(|&other| row < other) => put.add(row),
+            (_, Some(&row)) => mark.add(row),
+            (Some(&row), None) => put.add(row),
+            (None, None) => return (put.rows, mark.rows),
+        }
+        let bytes =
+            if mark.rows == 0 { empty + put.bytes::<R>() } else { 2 + put.bytes::<R>() + mark.bytes::<R>() };
+        // The first row always fits: limits are larger than what it takes.
+        let full = bytes > limit || put.rows > MAX_ROWS || mark.rows > MAX_ROWS;
+        if full && before.0.rows + before.1.rows > 0 {
+            return (before.0.rows, before.1.rows);
+        }
+    }
+}
+
+fn encode<R: Row>(puts: &[R], marks: &[R], limit: usize) -> Packed<R> {
+    let mut bytes = Vec::with_capacity(limit);
+    bytes.extend([KIND, VERSION]);
+    encode_list(puts, &mut bytes);
+    encode_list(marks, &mut bytes);
+    let high = puts.last().max(marks.last()).copied().unwrap_or(R::MIN);
+    let filter = Filter::default();
+    Packed { digest: digest(&bytes), bytes, high, puts: puts.len() as u16, marks: marks.len() as u16, filter }
+}
+
+fn encode_list<R: Row>(rows: &[R], bytes: &mut Vec<u8>) {
+    bytes.extend((rows.len() as u16).to_le_bytes());
+    let Some(first) = rows.first() else { return };
+    let gaps = || rows.windows(2).map(|pair| pair[1].lead() - pair[0].lead());
+    let width = width_of(gaps().fold(0, |all, gap| all | gap));
+    bytes.extend(first.lead().to_le_bytes());
+    bytes.push(width as u8);
+    pack(gaps(), width, bytes);
+    for place in 0..R::COLUMNS {
+        let column = || rows.iter().map(move |row| row.columns()[place]);
+        encode_column(column, bytes);
+    }
+}
+
+/// Appends a column as offsets from its least value.
+pub(crate) fn encode_column<I: Iterator<Item = u64>>(column: impl Fn() -> I, bytes: &mut Vec<u8>) {
+    let (low, high) = column().fold((u64::MAX, 0), |(low, high), it| (low.min(it), high.max(it)));
+    let low = low.min(high);
+    let width = width_of(high - low);
+    bytes.extend(low.to_le_bytes());
+    bytes.push(width as u8);
+    pack(column().map(|value| value - low), width, bytes);
+}
+
+/// Reads back what [`encode_column`] appended.
+pub(crate) fn decode_column(fields: &mut Fields<'_>, count: usize) -> Result<Vec<u64>, Problem> {
+    let low = u64::from_le_bytes(fields.take()?);
+    let mut values = Vec::with_capacity(count);
+    decode_packed(fields, count, |offset| values.push(low.wrapping_add(offset)))?;
+    Ok(values)
+}
+
+/// Reads a width and as many numbers.
+fn decode_packed(fields: &mut Fields<'_>, count: usize, each: impl FnMut(u64)) -> Result<(), Problem> {
+    let [width] = fields.take()?;
+    if u32::from(width) > u64::BITS {
+        return Err("a column is wider than 64 bits");
+    }
+    let bytes = fields.0;
+    fields.take_slice(packed_bytes(count, width.into()))?;
+    unpack(bytes, count, width.into(), each);
+    Ok(())
+}
+
+/// Adds the rows of a block to others that come before them. What is added by a block that is refused means nothing.
+pub(crate) fn decode<R: Row>(bytes: &[u8], rows: &mut Lists<R>) -> Result<(), Problem> {
+    let mut fields = Fields(bytes);
+    match fields.take()? {
+        [KIND, VERSION] => {}
+        [KIND, _] => return Err("it has a version this release does not know"),
+        _ => return Err("another kind of value was expected"),
+    }
+    decode_list(&mut fields, &mut rows.puts)?;
+    decode_list(&mut fields, &mut rows.marks)?;
+    fields.finish()
+}
+
+fn decode_list<R: Row>(fields: &mut Fields<'_>, rows: &mut Vec<R>) -> Result<(), Problem> {
+    let count = usize::from(u16::from_le_bytes(fields.take()?));
+    if count == 0 {
+        return Ok(());
+    }
+    if count > MAX_ROWS {
+        return Err("it claims more rows than a block has");
+    }
+    let first = rows.len();
+    rows.reserve(count);
+    let mut lead = u64::from_le_bytes(fields.take()?);
+    rows.push(R::join(lead, [0; 2]));
+    // A block whose checksum is right does not wrap; one whose checksum is not is never decoded.
+    decode_packed(fields, count - 1, |gap| {
+        lead = lead.wrapping_add(gap);
+        rows.push(R::join(lead, [0; 2]));
+    })?;
+    for column in 0..R::COLUMNS {
+        let mut list = rows[first..].iter_mut();
+        let low = u64::from_le_bytes(fields.take()?);
+        decode_packed(fields, count, |offset| {
+            if let Some(row) = list.next() {
+                *row = row.with_column(column, low.wrapping_add(offset));
+            }
+        })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pack_rows<R: Row>(puts: &[R], marks: &[R], limit: usize, filtered: bool) -> Vec<Packed<R>> {
+        let mut packer = Packer::new(limit, filtered);
+        packer.waiting.extend((puts, marks));
+        packer.finish()
+    }
+
+    fn decoded<R: Row>(bytes: &[u8]) -> Result<Lists<R>, Problem> {
+        let mut rows = Lists::default();
+        decode(bytes, &mut rows).map(|()| rows)
+    }
+
+    fn read_back<R: Row>(puts: &[R], marks: &[R], limit: usize) -> Vec<Lists<R>> {
+        let blocks = pack_rows(puts, marks, limit, true);
+        let mut low = None;
+        for block in &blocks {
+            assert!(block.bytes.len() <= limit, "{} bytes", block.bytes.len());
+            let rows: Lists<R> = decoded(&block.bytes).expect("a block of ours");
+            assert_eq!((rows.puts.len(), rows.marks.len()), (block.puts.into(), block.marks.into()));
+            assert!(rows.puts.iter().chain(&rows.marks).all(|&row| low.is_none_or(|low| row > low)));
+            assert_eq!(rows.puts.last().max(rows.marks.last()), Some(&block.high));
+            assert!(rows.puts.iter().chain(&rows.marks).all(|row| block.filter.passes(row.lead())));
+            low = Some(block.high);
+        }
+        blocks.iter().map(|block| decoded(&block.bytes).expect("a block of ours")).collect()
+    }
+
+    fn agree<R: Row>(rows: &std::collections::BTreeMap<R, bool>, limit: usize) {
+        let part = |put: bool| rows.iter().filter(|it| *it.1 == put).map(|it| *it.0).collect::<Vec<_>>();
+        let (puts, marks) = (part(true), part(false));
+        let blocks = read_back(&puts, &marks, limit);
+        assert_eq!(blocks.iter().flat_map(|it| it.puts.clone()).collect::<Vec<_>>(), puts);
+        assert_eq!(blocks.iter().flat_map(|it| it.marks.clone()).collect::<Vec<_>>(), marks);
+    }
+
+    proptest! {
+        #[test]
+        fn rows_read_back_in_blocks_that_adjoin(
+            narrow in prop::collection::btree_map(any::<u64>(), any::<bool>(), 0..400),
+            wide in prop::collection::btree_map((0..9u64, 0..3u64, 0..1u64 << 40), any::<bool>(), 0..400),
+            limit in 128..1000usize,
+        ) {
+            agree(&narrow, limit);
+            agree(&wide.into_iter().map(|((a, b, c), put)| (u128::join(a, [b, c]), put)).collect(), limit);
+        }
+    }
+
+    #[test]
+    fn rows_that_come_little_by_little_fill_their_blocks() {
+        let rows: Vec<u64> = (0..100_000).map(|i| i * 0x0123_4567_89ab).collect();
+        let mut packer = Packer::new(4080, false);
+        for part in rows.chunks(777) {
+            packer.waiting.extend((part, &[]));
+            packer.settle();
+        }
+        let count = packer.finish().len();
+        assert_eq!(count, pack_rows(&rows, &[], 4080, false).len());
+    }
+
+    #[test]
+    fn extreme_rows_read_back() {
+        let rows = [0, 1, u64::MAX - 1, u64::MAX];
+        assert_eq!(read_back(&rows, &[], 4080)[0].puts, rows);
+        let rows = [0, u128::MAX];
+        assert_eq!(read_back(&[], &rows, 4080)[0].marks, rows);
+        assert!(pack_rows::<u64>(&[], &[], 4080, false).is_empty());
+    }
+
+    #[test]
+    fn a_block_of_one_fingerprint_takes_the_bits_of_its_documents_only() {
+        let rows: Vec<u128> = (0..100_000).map(|number| u128::join(7, [0, number])).collect();
+        let bytes: usize = pack_rows(&rows, &[], 4080, false).iter().map(|block| block.bytes.len()).sum();
+        assert!(bytes < 100_000 * 2, "{bytes}");
+    }
+
+    #[test]
+    fn the_worked_example_of_the_format_description_is_what_is_written() {
+        let blocks = pack_rows(&[0x10u64, 0x13, 0xff], &[0x11], 4080, false);
+        assert_eq!(blocks[0].bytes, crate::store::blocks::envelope::worked_example("block of rows"));
+    }
+
+    #[test]
+    fn what_is_cut_short_or_of_another_kind_is_refused() {
+        let bytes = &pack_rows(&[1u64, 2, 900], &[3], 4080, false)[0].bytes;
+        for length in 0..bytes.len() {
+            assert!(decoded::<u64>(&bytes[..length]).is_err(), "{length} bytes");
+        }
+        assert!(decoded::<u64>(&[bytes.as_slice(), &[0]].concat()).is_err());
+        assert!(decoded::<u64>(&[&[9], &bytes[1..]].concat()).is_err());
+    }
+}

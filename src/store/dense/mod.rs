@@ -1,0 +1,4 @@
+pub(crate) mod build;
+pub(crate) mod bulk;
+pub(crate) mod copy;
+pub(crate) mod sort;

@@ -1,0 +1,228 @@
+//! Sorting more rows than memory holds: sorted runs in unnamed temporary files, merged range by range.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use rayon::slice::ParallelSliceMut;
+
+use crate::error::{Error, Result};
+use crate::store::blocks::packed::Row;
+
+/// Of each run, one row of so many is a sample, or more where memory is short.
+const MOST_STEP: usize = 1 << 13;
+/// A range of rows, which is merged at a time, ends at one of so many samples of all runs.
+const SAMPLES_PER_RANGE: usize = 64;
+/// So many runs are merged into one, since each is an open file.
+const MOST_RUNS: usize = 64;
+
+/// Rows on their way into order, each once.
+pub(crate) struct Sorter<R> {
+    directory: PathBuf,
+    /// How many rows are kept in memory.
+    limit: usize,
+    rows: Vec<R>,
+    /// Runs in files: those of memory first, then those merged of so many, and so on.
+    tiers: Vec<Vec<BufReader<File>>>,
+    samples: Vec<R>,
+}
+
+impl<R: Row> Sorter<R> {
+    /// Keeps `limit` rows in memory, and the others in files without a name in `directory`.
+    pub(crate) fn new(directory: &Path, limit: usize) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            limit: limit.max(1),
+            rows: Vec::new(),
+            tiers: Vec::new(),
+            samples: Vec::new(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, row: R) -> Result<()> {
+        self.rows.push(row);
+        if self.rows.len() >= self.limit { self.spill() } else { Ok(()) }
+    }
+
+    fn spill(&mut self) -> Result<()> {
+        self.sort();
+        self.samples.extend(self.rows.iter().step_by(self.limit.min(MOST_STEP)));
+        let mut run = NewRun::new(&self.directory)?;
+        run.write(&self.rows)?;
+        self.rows.clear();
+        self.add(0, run.finish()?)
+    }
+
+    fn sort(&mut self) {
+        self.rows.par_sort_unstable();
+        self.rows.dedup();
+    }
+
+    fn add(&mut self, tier: usize, run: BufReader<File>) -> Result<()> {
+        if self.tiers.len() == tier {
+            self.tiers.push(Vec::new());
+        }
+        self.tiers[tier].push(run);
+        if self.tiers[tier].len() < MOST_RUNS {
+            return Ok(());
+        }
+        let runs = std::mem::take(&mut self.tiers[tier]);
+        let mut merged = NewRun::new(&self.directory)?;
+        let bounds = self.bounds();
+        merge(&self.directory, runs, &bounds, |rows| merged.write(rows))?;
+        self.add(tier + 1, merged.finish()?)
+    }
+
+    /// The last rows of ranges that are about equally long, whatever the rows are.
+    fn bounds(&mut self) -> Vec<R> {
+        self.samples.sort_unstable();
+        let bounds = self.samples.iter().skip(SAMPLES_PER_RANGE).step_by(SAMPLES_PER_RANGE).copied();
+        bounds.chain([R::MAX]).collect()
+    }
+
+    /// Calls `each` with all rows in order, each once, some at a time.
+    pub(crate) fn finish(mut self, mut each: impl FnMut(&[R]) -> Result<()>) -> Result<()> {
+        if self.tiers.is_empty() {
+            self.sort();
+            return self.rows.chunks(MOST_STEP * SAMPLES_PER_RANGE).try_for_each(each);
+        }
+        self.spill()?;
+        self.rows = Vec::new();
+        let bounds = self.bounds();
+        merge(&self.directory, self.tiers.into_iter().flatten().collect(), &bounds, &mut each)
+    }
+}
+
+/// Calls `each` with the rows of all runs in order, each once, up to one bound after the other.
+fn merge<R: Row>(
+    directory: &Path,
+    runs: Vec<BufReader<File>>,
+    bounds: &[R],
+    mut each: impl FnMut(&[R]) -> Result<()>,
+) -> Result<()> {
+    let failed = |source| Error::Io { path: directory.to_owned(), source };
+    let mut runs: Vec<Run<R>> =
+        runs.into_iter().map(|file| Run::new(file).map_err(failed)).collect::<Result<_>>()?;
+    let mut part = Vec::new();
+    for &bound in bounds {
+        part.clear();
+        for run in &mut runs {
+            while let Some(row) = run.head.filter(|&row| row <= bound) {
+                part.push(row);
+                run.step().map_err(failed)?;
+            }
+        }
+        // Runs after one another, which a stable sort finds and merges.
+        part.sort();
+        part.dedup();
+        each(&part)?;
+    }
+    Ok(())
+}
+
+/// Sorted rows on their way into a file without a name.
+struct NewRun {
+    directory: PathBuf,
+    file: BufWriter<File>,
+}
+
+impl NewRun {
+    fn new(directory: &Path) -> Result<Self> {
+        let file = tempfile::tempfile_in(directory);
+        let file = file.map_err(|source| Error::Io { path: directory.to_owned(), source })?;
+        Ok(Self { directory: directory.to_owned(), file: BufWriter::with_capacity(1 << 20, file) })
+    }
+
+    fn write<R: Row>(&mut self, rows: &[R]) -> Result<()> {
+        let written =
+            rows.iter().try_for_each(|row| self.file.write_all(&row.number().to_le_bytes()[..R::BYTES]));
+        written.map_err(|source| Error::Io { path: self.directory.clone(), source })
+    }
+
+    fn finish(self) -> Result<BufReader<File>> {
+        let rewound = self.file.into_inner().map_err(io::IntoInnerError::into_error).and_then(|mut file| {
+            file.rewind()?;
+            Ok(BufReader::with_capacity(256 << 10, file))
+        });
+        rewound.map_err(|source| Error::Io { path: self.directory, source })
+    }
+}
+
+/// Sorted rows in a file, and the first that is not taken yet.
+struct Run<R> {
+    file: BufReader<File>,
+    head: Option<R>,
+}
+
+impl<R: Row> Run<R> {
+    fn new(file: BufReader<File>) -> io::Result<Self> {
+        let mut run = Self { file, head: None };
+        run.step()?;
+        Ok(run)
+    }
+
+    fn step(&mut self) -> io::Result<()> {
+        let mut number = [0; 16];
+        self.head = match self.file.read_exact(&mut number[..R::BYTES]) {
+            Ok(()) => Some(R::from_number(u128::from_le_bytes(number))),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => None,
+            Err(error) => return Err(error),
+        };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Crowded or equal rows too come out in parts that memory holds.
+    #[test]
+    fn parts_are_short_whatever_the_rows_are() -> Result<()> {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let rows = |row: fn(u64) -> u128| (0..200_000).map(row);
+        assert!(longest_part(folder.path(), rows(u128::from))? < 80_000);
+        assert!(longest_part(folder.path(), rows(|i| u128::from(i) << 100))? < 80_000);
+        assert!(longest_part(folder.path(), rows(|i| 9 << 64 | u128::from(i)))? < 80_000);
+        assert_eq!(longest_part(folder.path(), rows(|_| 7))?, 1);
+        Ok(())
+    }
+
+    fn longest_part(folder: &Path, rows: impl Iterator<Item = u128>) -> Result<usize> {
+        let mut sorter = Sorter::new(folder, 1_000);
+        for row in rows {
+            sorter.push(row)?;
+        }
+        let mut longest = 0;
+        sorter.finish(|part| {
+            longest = longest.max(part.len());
+            Ok(())
+        })?;
+        Ok(longest)
+    }
+
+    #[test]
+    fn rows_come_out_in_order_whether_they_fit_into_memory_or_not() -> Result<()> {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        // The last makes so many runs that they are merged twice.
+        for (count, limit) in [(0, 10), (1, 1), (500, 1000), (500, 100), (1001, 7), (2500, 1)] {
+            let mut sorter = Sorter::new(folder.path(), limit);
+            let rows: Vec<u128> = (0..count)
+                .map(|i: u64| u128::from(i.wrapping_mul(0x9e37_79b9_7f4a_7c15)) << 64 | 5)
+                .collect();
+            for row in rows.iter().chain(&rows) {
+                sorter.push(*row)?;
+            }
+            let mut found = Vec::new();
+            sorter.finish(|part| {
+                found.extend_from_slice(part);
+                Ok(())
+            })?;
+            let right: Vec<u128> = rows.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
+            assert_eq!(found, right, "{count} rows, {limit} at a time");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! Panics of the engine on a damaged file become errors, quietly.
+//!
+//! redb trusts its pages once they are open: a flipped bit can lead it to an index out of range or a failed
+//! assertion, in any call and even when it is dropped. Nothing of that may reach a caller of simdb.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::ops::{Deref, DerefMut};
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Once;
+use std::thread;
+
+use crate::error::{Error, Result};
+
+thread_local! {
+    /// How many guards are on the stack of this thread.
+    static GUARDS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Runs what may panic on a damaged file; if it does, the answer is [`Error::Corrupted`] and nothing is printed.
+///
+/// What the operation was changing must not be used any more then: a transaction can only be dropped.
+pub(crate) fn guarded<T>(operation: impl FnOnce() -> Result<T>) -> Result<T> {
+    silence_guarded_panics();
+    GUARDS.set(GUARDS.get() + 1);
+    let outcome = panic::catch_unwind(AssertUnwindSafe(operation));
+    GUARDS.set(GUARDS.get() - 1);
+    outcome.unwrap_or_else(|payload| {
+        let message = message_of(payload.as_ref());
+        Err(Error::Corrupted(format!("the storage engine gave up: {message}").into()))
+    })
+}
+
+/// Once per process, puts a hook before the one there is, that passes on every panic but those under a guard.
+fn silence_guarded_panics() {
+    static INSTALLED: Once = Once::new();
+    // While a thread panics, hooks cannot be changed; that guard is one of a drop, and opening came before it.
+    if INSTALLED.is_completed() || thread::panicking() {
+        return;
+    }
+    INSTALLED.call_once(|| {
+        let previous = panic::take_hook();
+        panic::set_hook(Box::new(move |information| {
+            if GUARDS.get() == 0 {
+                previous(information);
+            }
+        }));
+    });
+}
+
+fn message_of(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no reason given")
+}
+
+/// A handle of the engine that is dropped under a guard.
+pub(crate) struct Guarded<T>(Option<T>);
+
+impl<T> Guarded<T> {
+    pub(crate) fn new(handle: T) -> Self {
+        Self(Some(handle))
+    }
+}
+
+impl<T> Deref for Guarded<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0.as_ref().expect("a handle is there until it is dropped")
+    }
+}
+
+impl<T> DerefMut for Guarded<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.0.as_mut().expect("a handle is there until it is dropped")
+    }
+}
+
+impl<T> Drop for Guarded<T> {
+    fn drop(&mut self) {
+        if let Some(handle) = self.0.take() {
+            // A drop has nobody to tell; what is wrong is told by the next opening.
+            _ = guarded(|| {
+                drop(handle);
+                Ok(())
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct PanicsWhenDropped;
+
+    impl Drop for PanicsWhenDropped {
+        fn drop(&mut self) {
+            panic!("in drop");
+        }
+    }
+
+    #[test]
+    fn panics_become_errors_with_their_message() {
+        let failed = guarded(|| -> Result<()> { panic!("page {} is odd", 7) });
+        let Err(Error::Corrupted(cause)) = failed else { panic!("{failed:?}") };
+        assert_eq!(cause.to_string(), "the storage engine gave up: page 7 is odd");
+        assert!(matches!(guarded(|| Ok(5)), Ok(5)));
+        assert!(matches!(
+            guarded(|| guarded(|| -> Result<()> { panic!("inner") })),
+            Err(Error::Corrupted(_))
+        ));
+        assert_eq!(GUARDS.get(), 0);
+    }
+
+    #[test]
+    fn dropping_a_guarded_handle_never_panics() {
+        drop(Guarded::new(PanicsWhenDropped));
+        let outcome = panic::catch_unwind(|| {
+            let _handle = Guarded::new(PanicsWhenDropped);
+            // Unwinds without the hook, and drops the handle while the thread is panicking.
+            panic::resume_unwind(Box::new("outer"));
+        });
+        assert!(outcome.is_err());
+    }
+}

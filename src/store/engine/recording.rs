@@ -1,0 +1,120 @@
+//! A storage that records what reaches it, and makes the files that a power cut could leave (tests only).
+//!
+//! What is assumed of a disk: what was synced is there; of what was written since, each write is lost, there, or torn at a
+//! sector, independently of the others.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use crate::store::store::lock;
+
+/// What reached the storage, in order.
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    Write {
+        offset: u64,
+        data: Vec<u8>,
+    },
+    SetLength(u64),
+    Sync,
+    /// So many commits have been acknowledged to the caller.
+    Acknowledged(usize),
+}
+
+/// A file in memory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Image(pub(crate) Vec<u8>);
+
+impl Image {
+    /// Lets an event happen to the file.
+    pub(crate) fn apply(&mut self, event: &Event) {
+        match event {
+            Event::Write { offset, data } => self.write(*offset as usize, data),
+            Event::SetLength(length) => self.0.resize(*length as usize, 0),
+            Event::Sync | Event::Acknowledged(_) => {}
+        }
+    }
+
+    fn write(&mut self, offset: usize, data: &[u8]) {
+        // A write beyond the end whose change of length was lost.
+        if self.0.len() < offset + data.len() {
+            self.0.resize(offset + data.len(), 0);
+        }
+        self.0[offset..offset + data.len()].copy_from_slice(data);
+    }
+
+    /// Lets a write happen of which only some sectors arrive: those before the middle, or those after.
+    pub(crate) fn apply_torn(&mut self, event: &Event, first_half: bool) {
+        const SECTOR: usize = 512;
+        match event {
+            Event::Write { offset, data } if data.len() > SECTOR => {
+                let middle = (data.len() / 2).next_multiple_of(SECTOR).min(data.len());
+                let part = if first_half { 0..middle } else { middle..data.len() };
+                self.write(*offset as usize + part.start, &data[part]);
+            }
+            // A sector arrives or does not.
+            _ if first_half => self.apply(event),
+            _ => {}
+        }
+    }
+}
+
+/// A storage in memory that records what it is asked to do. Copies share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Recording(Arc<Mutex<(Image, Vec<Event>)>>);
+
+impl Recording {
+    /// A storage that holds a file.
+    pub(crate) fn of(image: Image) -> Self {
+        Self(Arc::new(Mutex::new((image, Vec::new()))))
+    }
+
+    /// Adds an event of the caller's.
+    pub(crate) fn note(&self, event: Event) {
+        lock(&self.0).1.push(event);
+    }
+
+    /// What happened so far.
+    pub(crate) fn events(&self) -> Vec<Event> {
+        lock(&self.0).1.clone()
+    }
+
+    /// Flips a bit of the file.
+    pub(crate) fn flip(&self, offset: usize, bit: u8) {
+        lock(&self.0).0.0[offset] ^= bit;
+    }
+
+    fn happen(&self, event: Event) {
+        let mut inner = lock(&self.0);
+        inner.0.apply(&event);
+        inner.1.push(event);
+    }
+}
+
+impl redb::StorageBackend for Recording {
+    fn len(&self) -> io::Result<u64> {
+        Ok(lock(&self.0).0.0.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let inner = lock(&self.0);
+        let bytes = inner.0.0.get(offset as usize..offset as usize + out.len());
+        out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        self.happen(Event::SetLength(length));
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.happen(Event::Sync);
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.happen(Event::Write { offset, data: data.to_vec() });
+        Ok(())
+    }
+}

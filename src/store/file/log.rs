@@ -1,0 +1,159 @@
+//! The log: what each commit did to the sorted sets, until all of them have taken it into their levels.
+//!
+//! An operation takes 25 bytes, and a page of the log as many as fit; pages are numbered one after the other.
+
+use crate::fingerprint::Fingerprint;
+use crate::store::blocks::envelope::{self as codec, Fields, Kind, Problem};
+use crate::store::store::DocumentNumber;
+use crate::store::store::ScopeNumber;
+
+/// A document that was put or removed, as far as the sorted sets are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Operation {
+    pub(crate) change: Change,
+    pub(crate) number: DocumentNumber,
+    pub(crate) key_hash: u64,
+    pub(crate) fingerprint: Option<Fingerprint>,
+    pub(crate) scope: ScopeNumber,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Put,
+    Remove {
+        /// No other document has its fingerprint.
+        fingerprint_gone: bool,
+        /// It was put by the same transaction, so no block of documents ever had it.
+        never_stored: bool,
+    },
+}
+
+const HAS_FINGERPRINT: u8 = 1;
+const REMOVE: u8 = 2;
+const FINGERPRINT_GONE: u8 = 4;
+const NEVER_STORED: u8 = 8;
+
+const OPERATION_BYTES: usize = 25;
+/// So many fit into a value of 4,080 bytes.
+const OPERATIONS_PER_PAGE: usize = (4080 - codec::HEADER_BYTES - 2) / OPERATION_BYTES;
+
+/// The pages of a commit; the first has the number `first`.
+pub(crate) fn encode(first: u64, operations: &[Operation]) -> Vec<(u64, Vec<u8>)> {
+    let page = |(number, operations): (u64, &[Operation])| {
+        let bytes = codec::seal(Kind::Log, number, |bytes| {
+            bytes.extend((operations.len() as u16).to_le_bytes());
+            operations.iter().for_each(|operation| encode_operation(operation, bytes));
+        });
+        (number, bytes)
+    };
+    (first..).zip(operations.chunks(OPERATIONS_PER_PAGE)).map(page).collect()
+}
+
+fn encode_operation(operation: &Operation, bytes: &mut Vec<u8>) {
+    let change = match operation.change {
+        Change::Put => 0,
+        Change::Remove { fingerprint_gone, never_stored } => {
+            REMOVE
+                | if fingerprint_gone { FINGERPRINT_GONE } else { 0 }
+                | if never_stored { NEVER_STORED } else { 0 }
+        }
+    };
+    bytes.push(change | if operation.fingerprint.is_some() { HAS_FINGERPRINT } else { 0 });
+    bytes.extend(&operation.number.0.to_le_bytes()[..5]);
+    bytes.extend(operation.key_hash.to_le_bytes());
+    bytes.extend(operation.fingerprint.map_or(0, Fingerprint::bits).to_le_bytes());
+    bytes.extend(&operation.scope.0.to_le_bytes()[..3]);
+}
+
+/// Reads a page back.
+pub(crate) fn decode(number: u64, bytes: &[u8]) -> Result<Vec<Operation>, Problem> {
+    let mut fields = Fields(codec::unseal(Kind::Log, number, bytes)?);
+    let count = u16::from_le_bytes(fields.take()?);
+    let operations = (0..count).map(|_| decode_operation(&mut fields)).collect::<Result<_, _>>()?;
+    fields.finish()?;
+    Ok(operations)
+}
+
+fn decode_operation(fields: &mut Fields<'_>) -> Result<Operation, Problem> {
+    let [flags] = fields.take()?;
+    if flags & !(HAS_FINGERPRINT | REMOVE | FINGERPRINT_GONE | NEVER_STORED) != 0 {
+        return Err("it has flags this release does not know");
+    }
+    let mut number = [0; 8];
+    number[..5].copy_from_slice(fields.take_slice(5)?);
+    let key_hash = u64::from_le_bytes(fields.take()?);
+    let bits = u64::from_le_bytes(fields.take()?);
+    let mut scope = [0; 4];
+    scope[..3].copy_from_slice(fields.take_slice(3)?);
+    let change = if flags & REMOVE == 0 {
+        Change::Put
+    } else {
+        Change::Remove {
+            fingerprint_gone: flags & FINGERPRINT_GONE != 0,
+            never_stored: flags & NEVER_STORED != 0,
+        }
+    };
+    Ok(Operation {
+        change,
+        number: DocumentNumber(u64::from_le_bytes(number)),
+        key_hash,
+        fingerprint: (flags & HAS_FINGERPRINT != 0).then(|| Fingerprint::from_bits(bits)),
+        scope: ScopeNumber(u32::from_le_bytes(scope)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::sorted_set::overlay::{key_row, posting_row};
+
+    #[test]
+    fn the_worked_example_of_the_format_description_is_what_is_written() {
+        let operation = Operation {
+            change: Change::Put,
+            number: DocumentNumber(1),
+            key_hash: 0x1122_3344_5566_7788,
+            fingerprint: Some(Fingerprint::from_bits(0x0123_4567_89ab_cdef)),
+            scope: ScopeNumber(1),
+        };
+        let pages = encode(1, &[operation]);
+        assert_eq!(pages[0].1, codec::worked_example("page of the log"));
+        let row = |row: u128| {
+            format!("{:016x} {:06x} {:010x}", row >> 64, row >> 40 & 0xff_ffff, row & 0xff_ffff_ffff)
+        };
+        let description = include_str!("../../../docs/format.md");
+        let fingerprint = Fingerprint::from_bits(0x0123_4567_89ab_cdef);
+        assert!(description.contains(&row(key_row(operation.key_hash, operation.number))));
+        for scope in operation.scope.listing() {
+            assert!(description.contains(&row(posting_row(fingerprint, scope, operation.number))));
+        }
+    }
+
+    #[test]
+    fn operations_read_back_from_their_own_page_only() -> Result<(), Problem> {
+        let changes = [
+            Change::Put,
+            Change::Remove { fingerprint_gone: true, never_stored: false },
+            Change::Remove { fingerprint_gone: false, never_stored: true },
+        ];
+        let operations: Vec<_> = (0..1000)
+            .map(|i| Operation {
+                change: changes[i % 3],
+                number: DocumentNumber((1 << 40) - 1 - i as u64),
+                key_hash: u64::MAX - i as u64,
+                fingerprint: (i % 2 == 0).then(|| Fingerprint::from_bits(i as u64)),
+                scope: if i % 5 == 0 { ScopeNumber::ANY } else { ScopeNumber::EMPTY },
+            })
+            .collect();
+        let pages = encode(7, &operations);
+        assert!(pages.iter().all(|(_, bytes)| bytes.len() <= 4080));
+        let mut found = Vec::new();
+        for (number, bytes) in &pages {
+            found.extend(decode(*number, bytes)?);
+            assert!(decode(number + 1, bytes).is_err());
+            assert!(decode(*number, &bytes[1..]).is_err());
+        }
+        assert_eq!(found, operations);
+        Ok(())
+    }
+}

@@ -1,0 +1,294 @@
+//! What a file says of itself: format version, scheme, plan and seeds, written at creation and checked at every
+//! opening; the counters, written at every commit; and the numbers of scopes.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::document::Document;
+use crate::error::{Error, Result};
+use crate::plan::{Permutation, Plan, Table};
+use crate::store::blocks::envelope::{self as codec, Fields, Kind, Problem};
+use crate::store::store::DocumentNumber;
+use crate::store::store::ScopeNumber;
+use crate::text::Scheme;
+
+/// The version of the file format that this release writes, and the only one it reads.
+pub(crate) const FORMAT_VERSION: u32 = 2;
+
+/// The feature bits this release knows: none yet.
+const KNOWN_FEATURES: u64 = 0;
+
+/// The names of the rows of the meta table.
+pub(crate) const FORMAT: &str = "format";
+pub(crate) const SETTINGS: &str = "settings";
+pub(crate) const STATE: &str = "state";
+
+/// What is chosen when a file is created and never changes.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) scheme: Scheme,
+    pub(crate) plan: Plan,
+    /// The max distance of queries that name none.
+    pub(crate) max_distance: u32,
+    /// Seeds the hash of keys, so that nobody can prepare keys that collide in every file.
+    pub(crate) key_seed: u64,
+    /// When the file was created, in Unix seconds.
+    pub(crate) created: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredSettings {
+    scheme: u32,
+    feature_seed: u64,
+    key_seed: u64,
+    max_distance: u32,
+    created: i64,
+    tables: Vec<StoredTable>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredTable {
+    positions: Vec<u8>,
+    prefix_bits: u32,
+}
+
+/// What grows with every document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counters {
+    /// The number of the next document; numbers are never used again.
+    pub(crate) next_document: u64,
+    /// The number of the next scope; 0 is the empty scope.
+    pub(crate) next_scope: u32,
+    pub(crate) documents: u64,
+    /// Of the documents, those without a fingerprint.
+    pub(crate) too_short: u64,
+}
+
+impl Counters {
+    /// Gives the next document its number.
+    pub(crate) fn next_number(&mut self) -> Result<DocumentNumber> {
+        let number = DocumentNumber(self.next_document);
+        // Queries begin below the greatest.
+        if number >= DocumentNumber::MAX {
+            return Err(Error::TooManyDocuments);
+        }
+        self.next_document += 1;
+        Ok(number)
+    }
+
+    /// Gives the next scope its number.
+    pub(crate) fn next_scope(&mut self) -> Result<ScopeNumber> {
+        let number = ScopeNumber(self.next_scope);
+        if number >= ScopeNumber::ANY {
+            return Err(Error::TooManyScopes);
+        }
+        self.next_scope += 1;
+        Ok(number)
+    }
+
+    /// Counts a document that is stored.
+    pub(crate) fn count(&mut self, document: &Document) {
+        self.documents += 1;
+        self.too_short += u64::from(document.fingerprint().is_none());
+    }
+
+    /// Takes a document that is removed out of the count.
+    pub(crate) fn uncount(&mut self, document: &Document) {
+        self.documents = self.documents.saturating_sub(1);
+        if document.fingerprint().is_none() {
+            self.too_short = self.too_short.saturating_sub(1);
+        }
+    }
+
+    /// How many documents there are.
+    pub(crate) fn documents(&self) -> u64 {
+        self.documents
+    }
+
+    /// Whether a document may have this number.
+    pub(crate) fn has_numbered(&self, number: DocumentNumber) -> bool {
+        number.0 < self.next_document
+    }
+
+    /// Whether a scope may have this number.
+    pub(crate) fn has_given(&self, number: ScopeNumber) -> bool {
+        number != ScopeNumber::EMPTY && number.0 < self.next_scope
+    }
+
+    pub(crate) const NEW: Self = Self { next_document: 1, next_scope: 1, documents: 0, too_short: 0 };
+}
+
+/// The row of a name in the tables of meta and scopes, as envelopes know it.
+pub(crate) fn row(name: &str) -> u64 {
+    codec::named_row(name.as_bytes())
+}
+
+/// What is wrong with a row of the meta table.
+pub(crate) fn damaged(name: &str, problem: Problem) -> Error {
+    Error::Damaged { table: "meta", key: name.to_owned(), problem }
+}
+
+pub(crate) fn encode_format() -> Vec<u8> {
+    codec::seal(Kind::Format, row(FORMAT), |bytes| {
+        bytes.extend(FORMAT_VERSION.to_le_bytes());
+        bytes.extend(KNOWN_FEATURES.to_le_bytes());
+    })
+}
+
+/// Refuses files of other formats. What follows the two numbers belongs to the version, so nothing else of
+/// the file may be read before.
+pub(crate) fn check_format(bytes: &[u8]) -> Result<()> {
+    let read = || -> Result<(u32, u64), Problem> {
+        let mut fields = Fields(codec::unseal(Kind::Format, row(FORMAT), bytes)?);
+        Ok((u32::from_le_bytes(fields.take()?), u64::from_le_bytes(fields.take()?)))
+    };
+    let (version, features) = read().map_err(|problem| damaged(FORMAT, problem))?;
+    if version != FORMAT_VERSION {
+        return Err(Error::FormatVersion { found: version, supported: FORMAT_VERSION });
+    }
+    if features & !KNOWN_FEATURES != 0 {
+        return Err(Error::UnknownFeatures { bits: features & !KNOWN_FEATURES });
+    }
+    Ok(())
+}
+
+pub(crate) fn encode_settings(settings: &Settings) -> Vec<u8> {
+    let tables = settings.plan.tables().iter().map(|table| StoredTable {
+        positions: table.permutation.positions().to_vec(),
+        prefix_bits: table.prefix_bits,
+    });
+    let stored = StoredSettings {
+        scheme: settings.scheme.number(),
+        feature_seed: settings.scheme.feature_seed(),
+        key_seed: settings.key_seed,
+        max_distance: settings.max_distance,
+        created: settings.created,
+        tables: tables.collect(),
+    };
+    codec::seal(Kind::Settings, row(SETTINGS), |bytes| codec::encode(&stored, bytes))
+}
+
+pub(crate) fn decode_settings(bytes: &[u8]) -> Result<Settings> {
+    let damaged = |problem| damaged(SETTINGS, problem);
+    let body = codec::unseal(Kind::Settings, row(SETTINGS), bytes).map_err(damaged)?;
+    let stored: StoredSettings = codec::decode(body).map_err(damaged)?;
+    let scheme = Scheme::from_number(stored.scheme).ok_or(Error::UnknownScheme { number: stored.scheme })?;
+    if stored.feature_seed != scheme.feature_seed() {
+        return Err(damaged("the seed is not that of its scheme"));
+    }
+    if stored.max_distance > 64 {
+        return Err(damaged("the max distance is above 64"));
+    }
+    let tables: Option<Vec<Table>> = stored.tables.into_iter().map(decode_table).collect();
+    let plan = tables.and_then(Plan::new).ok_or_else(|| damaged("the plan is impossible"))?;
+    Ok(Settings {
+        scheme,
+        plan,
+        max_distance: stored.max_distance,
+        key_seed: stored.key_seed,
+        created: stored.created,
+    })
+}
+
+fn decode_table(stored: StoredTable) -> Option<Table> {
+    let positions: [u8; 64] = stored.positions.try_into().ok()?;
+    Some(Table { permutation: Permutation::new(positions)?, prefix_bits: stored.prefix_bits })
+}
+
+impl Counters {
+    pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.extend(self.next_document.to_le_bytes());
+        bytes.extend(self.next_scope.to_le_bytes());
+        bytes.extend(self.documents.to_le_bytes());
+        bytes.extend(self.too_short.to_le_bytes());
+    }
+
+    pub(crate) fn decode(fields: &mut Fields<'_>) -> Result<Self, Problem> {
+        let counters = Self {
+            next_document: u64::from_le_bytes(fields.take()?),
+            next_scope: u32::from_le_bytes(fields.take()?),
+            documents: u64::from_le_bytes(fields.take()?),
+            too_short: u64::from_le_bytes(fields.take()?),
+        };
+        let numbers =
+            counters.next_document <= DocumentNumber::MAX.0 && counters.next_scope <= ScopeNumber::ANY.0;
+        let counts = counters.too_short <= counters.documents && counters.documents < counters.next_document;
+        if numbers && counts { Ok(counters) } else { Err("it has impossible counts") }
+    }
+}
+
+/// The records of scopes under their names: each has its number.
+pub(crate) fn encode_scopes(scopes: BTreeMap<String, ScopeNumber>) -> Vec<(String, Vec<u8>)> {
+    let encode = |(name, number): (String, ScopeNumber)| {
+        let record = codec::seal(Kind::Scope, row(&name), |bytes| bytes.extend(number.0.to_le_bytes()));
+        (name, record)
+    };
+    scopes.into_iter().map(encode).collect()
+}
+
+/// The number in the record of a scope.
+pub(crate) fn decode_scope(name: &str, bytes: &[u8]) -> Result<ScopeNumber> {
+    let read = || -> Result<ScopeNumber, Problem> {
+        let mut fields = Fields(codec::unseal(Kind::Scope, row(name), bytes)?);
+        let number = ScopeNumber(u32::from_le_bytes(fields.take()?));
+        fields.finish()?;
+        Ok(number)
+    };
+    read().map_err(|problem| Error::Damaged { table: "scopes", key: name.to_owned(), problem })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::plan_named;
+
+    fn settings() -> Settings {
+        Settings {
+            scheme: Scheme::External,
+            plan: plan_named("4x16").expect("a plan"),
+            max_distance: 5,
+            key_seed: 99,
+            created: 1_700_000_000,
+        }
+    }
+
+    #[test]
+    fn settings_and_counters_read_back() -> Result<()> {
+        let read = decode_settings(&encode_settings(&settings()))?;
+        assert_eq!((read.scheme, read.max_distance, read.key_seed), (Scheme::External, 5, 99));
+        assert_eq!(read.plan.to_string(), "4x16");
+        for (read, written) in read.plan.tables().iter().zip(plan_named("4x16").expect("a plan").tables()) {
+            assert_eq!(read.permutation.positions(), written.permutation.positions());
+        }
+        let counters = Counters { next_document: 9, next_scope: 2, documents: 7, too_short: 1 };
+        let mut bytes = Vec::new();
+        counters.encode(&mut bytes);
+        assert_eq!(Counters::decode(&mut Fields(&bytes)), Ok(counters));
+        check_format(&encode_format())
+    }
+
+    #[test]
+    fn other_versions_features_and_schemes_are_refused_by_name() {
+        let format = |version: u32, features: u64| {
+            codec::seal(Kind::Format, row(FORMAT), |bytes| {
+                bytes.extend(version.to_le_bytes());
+                bytes.extend(features.to_le_bytes());
+                bytes.extend(b"whatever a later version adds");
+            })
+        };
+        assert!(matches!(check_format(&format(1, 0)), Err(Error::FormatVersion { found: 1, supported: 2 })));
+        assert!(matches!(check_format(&format(2, 4)), Err(Error::UnknownFeatures { bits: 4 })));
+        assert!(matches!(check_format(b"too short"), Err(Error::Damaged { table: "meta", .. })));
+        let unknown = StoredSettings {
+            scheme: 77,
+            feature_seed: 0,
+            key_seed: 0,
+            max_distance: 3,
+            created: 0,
+            tables: Vec::new(),
+        };
+        let sealed = codec::seal(Kind::Settings, row(SETTINGS), |bytes| codec::encode(&unknown, bytes));
+        assert!(matches!(decode_settings(&sealed), Err(Error::UnknownScheme { number: 77 })));
+    }
+}

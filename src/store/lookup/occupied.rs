@@ -1,0 +1,74 @@
+//! Which values of some leading bits rows begin with. Most ranges that are looked for in a run in memory have no row in it, and this tells so
+//! for one line of memory.
+
+use crate::store::lookup::prefetch::prefetch_at;
+
+/// A bit for each value of some leading bits, about eight for each row.
+#[derive(Debug)]
+pub(crate) struct Occupied {
+    words: Box<[u64]>,
+    shift: u32,
+}
+
+const BITS_PER_ROW: usize = 8;
+
+impl Occupied {
+    /// Of so many rows with these leading bits.
+    pub(crate) fn new(leads: impl Iterator<Item = u64>, count: usize) -> Self {
+        let bits = (count * BITS_PER_ROW).max(u64::BITS as usize).ilog2();
+        let shift = u64::BITS - bits;
+        let mut words = vec![0; 1 << (bits - u64::BITS.ilog2())].into_boxed_slice();
+        for lead in leads {
+            let bit = lead >> shift;
+            words[(bit / 64) as usize] |= 1 << (bit % 64);
+        }
+        Self { words, shift }
+    }
+
+    /// One that tells nothing.
+    pub(crate) fn unknown() -> Self {
+        Self { words: Box::new([u64::MAX]), shift: u64::BITS - u64::BITS.ilog2() }
+    }
+
+    /// Whether there may be a row with leading bits in this range; of ranges in which there are probably some it is not told.
+    #[inline]
+    pub(crate) fn may_have(&self, first: u64, last: u64) -> bool {
+        let (first, last) = (first >> self.shift, last >> self.shift);
+        let from_first = u64::MAX << (first % 64);
+        let up_to_last = u64::MAX >> (63 - last % 64);
+        first / 64 != last / 64 || self.words[(first / 64) as usize] & from_first & up_to_last != 0
+    }
+
+    /// Has fetched what tells of a range that begins so.
+    #[inline]
+    pub(crate) fn prefetch(&self, first: u64) {
+        prefetch_at(&self.words, (first >> self.shift) as usize / 64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn no_row_is_missed_and_most_gaps_are_seen(
+            rows in prop::collection::vec(any::<u64>(), 0..300),
+            ranges in prop::collection::vec((any::<u64>(), 0..64u32), 100),
+        ) {
+            let occupied = Occupied::new(rows.iter().copied(), rows.len());
+            let mut wrong = 0;
+            for (first, bits) in ranges {
+                let last = first.saturating_add((1 << bits) - 1);
+                let has = rows.iter().any(|row| (first..=last).contains(row));
+                prop_assert!(occupied.may_have(first, last) || !has);
+                prop_assert!(Occupied::unknown().may_have(first, last));
+                let narrow = u128::from(last - first) * (rows.len() as u128) < 1 << 60;
+                wrong += usize::from(narrow && !has && occupied.may_have(first, last));
+            }
+            prop_assert!(wrong < 60, "{wrong} of 100");
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Directories as they are stored: what each block of a level is, in chunks of neighbouring blocks.
+//!
+//! An entry has the last row of its block, the number under which the block is stored, its checksum and how many rows
+//! it puts and marks; so a block is found without a descent through the engine's tree, counted without being read, and
+//! a stale or foreign one is found out. A chunk is stored in one row of the table `directory`; the checksums of the
+//! chunks of a level add up to its *sum*, which the meta table keeps, so a missing or stale chunk is found at opening.
+
+use std::sync::Arc;
+
+use crate::store::blocks::cache::Hint;
+use crate::store::blocks::envelope::{self as codec, Fields, Kind, Problem};
+use crate::store::blocks::filter::{self, LINE_BYTES, Line};
+use crate::store::blocks::packed::Row;
+use crate::store::lookup::samples::Samples;
+
+/// What a directory says of a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry<R> {
+    /// The last row of the block.
+    pub(crate) high: R,
+    /// The number under which the block is stored.
+    pub(crate) id: u64,
+    /// The checksum of its bytes.
+    pub(crate) digest: u64,
+    pub(crate) puts: u16,
+    pub(crate) marks: u16,
+    /// Where it may be cached.
+    pub(crate) hint: Hint,
+}
+
+const _: () = assert!(size_of::<Entry<u64>>() == 32);
+
+/// Blocks are numbered from 1 on, one after the other, so that no file reaches this.
+pub(crate) const MAX_BLOCK_NUMBER: u64 = (1 << 62) - 1;
+
+/// An entry with the filter of its block, which has no lines in sets without filters.
+pub(crate) type Filtered<'a, R> = (Entry<R>, &'a [Line]);
+
+/// Some neighbouring entries.
+#[derive(Debug)]
+pub(crate) struct Chunk<R> {
+    entries: Arc<[Entry<R>]>,
+    /// Of the last rows of the blocks.
+    samples: Samples,
+    /// Where the lines of each filter begin; then where the last ends.
+    first_lines: Vec<u16>,
+    /// The filters of all blocks, one after the other.
+    lines: Arc<[Line]>,
+    /// Rows put and marked by the entries before each, and by all.
+    before: Vec<(u32, u32)>,
+    /// The checksum of the chunk as stored.
+    checksum: u64,
+}
+
+/// Where a chunk is stored: set and level in one number, then its last row.
+pub(crate) type ChunkKey = (u16, u128);
+
+impl<R: Row> Chunk<R> {
+    /// A chunk of entries, and its stored form.
+    pub(crate) fn new(place: u16, filtered: &[Filtered<'_, R>]) -> (Self, ChunkKey, Vec<u8>) {
+        let key = (place, filtered.last().map_or(0, |(last, _)| last.high.number()));
+        let bytes = codec::seal(Kind::Chunk, seed(key), |bytes| {
+            bytes.extend((filtered.len() as u16).to_le_bytes());
+            for (entry, lines) in filtered {
+                bytes.extend(&entry.high.number().to_le_bytes()[..R::BYTES]);
+                bytes.extend(entry.id.to_le_bytes());
+                bytes.extend(entry.digest.to_le_bytes());
+                bytes.extend(entry.puts.to_le_bytes());
+                bytes.extend(entry.marks.to_le_bytes());
+                filter::encode(lines, bytes);
+            }
+        });
+        let lines = filtered.iter().flat_map(|(_, lines)| lines.iter().copied()).collect();
+        let counts = filtered.iter().map(|(_, lines)| lines.len() as u16);
+        let entries = filtered.iter().map(|(entry, _)| entry.clone()).collect();
+        (Self::with_sums(entries, counts, lines, codec::checksum(&bytes)), key, bytes)
+    }
+
+    /// Reads a chunk back.
+    pub(crate) fn decode(key: ChunkKey, bytes: &[u8]) -> Result<Self, Problem> {
+        let mut fields = Fields(codec::unseal(Kind::Chunk, seed(key), bytes)?);
+        let count = u16::from_le_bytes(fields.take()?);
+        let mut entries: Vec<Entry<R>> = Vec::with_capacity(count.into());
+        let mut counts = Vec::with_capacity(count.into());
+        let mut lines = Vec::new();
+        for _ in 0..count {
+            let mut high = [0; 16];
+            high[..R::BYTES].copy_from_slice(fields.take_slice(R::BYTES)?);
+            let entry = Entry {
+                high: R::from_number(u128::from_le_bytes(high)),
+                id: u64::from_le_bytes(fields.take()?),
+                digest: u64::from_le_bytes(fields.take()?),
+                puts: u16::from_le_bytes(fields.take()?),
+                marks: u16::from_le_bytes(fields.take()?),
+                hint: Hint::default(),
+            };
+            // The cache tells blocks by a bit less than 64.
+            if entry.id > MAX_BLOCK_NUMBER {
+                return Err("a block has an impossible number");
+            }
+            let [filter_lines] = fields.take()?;
+            lines.extend(filter::decode(fields.take_slice(usize::from(filter_lines) * LINE_BYTES)?));
+            counts.push(u16::from(filter_lines));
+            if entries.last().is_some_and(|last| last.high >= entry.high) {
+                return Err("its blocks are out of order");
+            }
+            entries.push(entry);
+        }
+        fields.finish()?;
+        if entries.len() > MAX_FILTERED && !lines.is_empty() {
+            return Err("it has too many blocks with filters");
+        }
+        match entries.last() {
+            Some(last) if last.high.number() == key.1 => {
+                Ok(Self::with_sums(entries, counts.into_iter(), lines.into(), codec::checksum(bytes)))
+            }
+            _ => Err("it does not end where its key says"),
+        }
+    }
+
+    fn with_sums(
+        entries: Vec<Entry<R>>,
+        counts: impl Iterator<Item = u16>,
+        lines: Arc<[Line]>,
+        checksum: u64,
+    ) -> Self {
+        let mut before = Vec::with_capacity(entries.len() + 1);
+        let mut sum = (0, 0);
+        before.push(sum);
+        for entry in &entries {
+            sum = (sum.0 + u32::from(entry.puts), sum.1 + u32::from(entry.marks));
+            before.push(sum);
+        }
+        let mut first_lines = Vec::with_capacity(entries.len() + 1);
+        first_lines.push(0);
+        first_lines.extend(counts.scan(0, |end, count| {
+            *end += count;
+            Some(*end)
+        }));
+        let last = entries.last().map_or(0, |last| last.high.lead());
+        let samples = Samples::new(entries.iter().map(|entry| entry.high.lead()), entries.len(), last);
+        Self { entries: entries.into(), samples, first_lines, lines, before, checksum }
+    }
+
+    pub(crate) fn entries(&self) -> &[Entry<R>] {
+        &self.entries
+    }
+
+    /// The entries, one step nearer.
+    pub(crate) fn shared_entries(&self) -> Arc<[Entry<R>]> {
+        self.entries.clone()
+    }
+
+    /// How the last rows of the blocks are spread.
+    pub(crate) fn samples(&self) -> Samples {
+        self.samples
+    }
+
+    /// The entries with their filters.
+    pub(crate) fn filtered(&self) -> impl Iterator<Item = Filtered<'_, R>> {
+        self.entries.iter().enumerate().map(|(i, entry)| (entry.clone(), self.filter_of(i)))
+    }
+
+    /// Whether its blocks have filters.
+    pub(crate) fn has_filters(&self) -> bool {
+        !self.lines.is_empty()
+    }
+
+    /// The filters of all blocks, one after the other.
+    pub(crate) fn lines(&self) -> Arc<[Line]> {
+        self.lines.clone()
+    }
+
+    /// The filter of a block.
+    fn filter_of(&self, entry: usize) -> &[Line] {
+        &self.lines[self.first_lines[entry].into()..self.first_lines[entry + 1].into()]
+    }
+
+    /// The last row of its last block.
+    pub(crate) fn high(&self) -> R {
+        self.entries.last().map_or(R::MIN, |last| last.high)
+    }
+
+    /// The last row of its first block.
+    pub(crate) fn first_high(&self) -> R {
+        self.entries.first().map_or(R::MIN, |first| first.high)
+    }
+
+    /// How many rows are put and marked by the entries before one.
+    pub(crate) fn rows_before(&self, entry: usize) -> (u32, u32) {
+        self.before[entry]
+    }
+
+    /// How many rows it puts and how many it marks.
+    pub(crate) fn rows(&self) -> (u32, u32) {
+        self.before.last().copied().unwrap_or_default()
+    }
+
+    /// What it adds to the sum of its level: its checksum, and one for itself.
+    pub(crate) fn share_of_sum(&self) -> u64 {
+        self.checksum.wrapping_add(1)
+    }
+
+    /// How much memory it takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let entry = size_of::<Entry<R>>() + size_of::<(u32, u32)>() + size_of::<u16>();
+        self.entries.len() * entry + self.lines.len() * LINE_BYTES + 256
+    }
+}
+
+fn seed(key: ChunkKey) -> u64 {
+    let mut bytes = [0; 18];
+    bytes[..2].copy_from_slice(&key.0.to_le_bytes());
+    bytes[2..].copy_from_slice(&key.1.to_le_bytes());
+    codec::named_row(&bytes)
+}
+
+/// How many entries a chunk has at most if they have filters. About as many fit anyway.
+pub(crate) const MAX_FILTERED: usize = 7;
+
+/// How many bytes the entries of a chunk may take, so that it fills a page.
+const CHUNK_BYTES: usize = 4080 - codec::HEADER_BYTES - 2;
+
+/// How many bytes an entry takes in a chunk.
+fn bytes_of<R: Row>((_, lines): &Filtered<'_, R>) -> usize {
+    R::BYTES + 21 + lines.len() * LINE_BYTES
+}
+
+/// Cuts entries into chunks of about equal length, as few as hold them.
+pub(crate) fn cut<'a, 'b, R: Row>(
+    filtered: &'b [Filtered<'a, R>],
+    most: usize,
+) -> Vec<&'b [Filtered<'a, R>]> {
+    let bytes: usize = filtered.iter().map(bytes_of).sum();
+    // A sixteenth is left over, since entries are not cut.
+    let parts = bytes.div_ceil(CHUNK_BYTES - CHUNK_BYTES / 16).max(filtered.len().div_ceil(most)).max(1);
+    let (share, count) = (bytes.div_ceil(parts), filtered.len().div_ceil(parts).max(1));
+    let has_filters = filtered.iter().any(|(_, lines)| !lines.is_empty());
+    let count = if has_filters { count.min(MAX_FILTERED) } else { count };
+    let mut chunks = Vec::with_capacity(parts);
+    let (mut first, mut taken) = (0, 0);
+    for (i, entry) in filtered.iter().enumerate() {
+        let bytes = bytes_of(entry);
+        if i > first && (taken >= share || i - first >= count || taken + bytes > CHUNK_BYTES) {
+            chunks.push(&filtered[first..i]);
+            (first, taken) = (i, 0);
+        }
+        taken += bytes;
+    }
+    chunks.push(&filtered[first..]);
+    chunks.retain(|chunk| !chunk.is_empty());
+    chunks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::blocks::filter::Filter;
+
+    fn entry(high: u64) -> Entry<u64> {
+        Entry {
+            high,
+            id: high + 1000,
+            digest: !high,
+            puts: (high % 7) as u16,
+            marks: (high % 3) as u16,
+            hint: Hint::default(),
+        }
+    }
+
+    #[test]
+    fn chunks_fill_a_page_and_a_damaged_one_is_refused() -> Result<(), Problem> {
+        let entries: Vec<Filtered<'_, u64>> = (0..10_000).map(|high| (entry(high), &[][..])).collect();
+        let chunks = cut(&entries, 256);
+        let lengths: Vec<_> = chunks.iter().map(|chunk| Chunk::new(1, chunk).2.len()).collect();
+        assert!(lengths.iter().all(|length| (3400..=4080).contains(length)), "{lengths:?}");
+        let filters: Vec<Filter> =
+            (0..MAX_FILTERED as u64).map(|i| Filter::new(0..37 * i, 37 * i as usize, 9)).collect();
+        let entries: Vec<_> =
+            filters.iter().enumerate().map(|(i, it)| (entry(i as u64), it.lines())).collect();
+        let (chunk, key, bytes) = Chunk::new(1, &entries);
+        let read = Chunk::<u64>::decode(key, &bytes)?;
+        assert_eq!(read.filtered().collect::<Vec<_>>(), entries);
+        assert_eq!((read.share_of_sum(), read.rows()), (chunk.share_of_sum(), chunk.rows()));
+        assert!(Chunk::<u64>::decode((2, key.1), &bytes).is_err());
+        assert!(Chunk::<u64>::decode((1, key.1 + 1), &bytes).is_err());
+        assert!(Chunk::<u64>::decode(key, &bytes[..100]).is_err());
+        assert!(Chunk::<u128>::decode(key, &bytes).is_err());
+        let numbered = |id| Chunk::new(1, &[(Entry { id, ..entry(1) }, &[][..])]);
+        let (_, key, bytes) = numbered(MAX_BLOCK_NUMBER);
+        assert!(Chunk::<u64>::decode(key, &bytes).is_ok());
+        let (_, key, bytes) = numbered(MAX_BLOCK_NUMBER + 1);
+        assert!(Chunk::<u64>::decode(key, &bytes).is_err());
+        Ok(())
+    }
+
+    /// Blocks without rows that a filter could have once let a chunk grow beyond what the filters of a level are found by.
+    #[test]
+    fn chunks_with_filters_are_short_even_where_some_blocks_have_none() {
+        let filter = Filter::new(0..37, 37, 9);
+        for without in 0..20 {
+            let lines = |high: u64| if high == without { &[][..] } else { filter.lines() };
+            let entries: Vec<Filtered<'_, u64>> = (0..20).map(|high| (entry(high), lines(high))).collect();
+            assert!(cut(&entries, 256).iter().all(|chunk| chunk.len() <= MAX_FILTERED));
+        }
+    }
+}

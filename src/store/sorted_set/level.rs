@@ -1,0 +1,395 @@
+//! Levels: one sorted run of blocks each, with its directory in memory and an index that finds a block by a row.
+//!
+//! What depends on the number of blocks is in the chunks, which commits share; what depends on the number of chunks is made anew
+//! by each change, so that a commit of one document stays cheap beside a hundred million.
+
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+
+use crate::store::blocks::filter::{self, Filter, Line};
+use crate::store::blocks::packed::Row;
+use crate::store::lookup::prefetch::prefetch_at;
+use crate::store::lookup::prefixes::Prefixes;
+use crate::store::lookup::samples::{Samples, partition_point_near};
+use crate::store::sorted_set::chunk::{Chunk, ChunkKey, Entry, Filtered, MAX_FILTERED, cut};
+
+/// The place of a block in its level; ordered as the blocks are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    chunk: usize,
+    entry: usize,
+}
+
+/// One sorted run of blocks.
+#[derive(Debug)]
+pub(crate) struct Level<R> {
+    tops: Vec<Top<R>>,
+    chunks: Vec<Counted<R>>,
+    /// Over the last rows of chunks.
+    prefixes: Prefixes,
+    /// One for each chunk, in sets with filters.
+    fences: Vec<Fence>,
+    /// How many blocks there are.
+    blocks: usize,
+    /// How many rows are put and marked.
+    rows: (u64, u64),
+    /// The checksums of all chunks and how many they are, added up.
+    sum: u64,
+    memory_bytes: usize,
+}
+
+/// What is needed of a chunk to find a block in it: a line of memory.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+struct Top<R> {
+    /// Its last row.
+    high: R,
+    entries: Arc<[Entry<R>]>,
+    samples: Samples,
+}
+
+/// A chunk, with the rows put and marked in those before.
+#[derive(Debug)]
+struct Counted<R> {
+    chunk: Arc<Chunk<R>>,
+    before: (u64, u64),
+}
+
+/// What the filters of a chunk are tested by. Every insertion asks every level, and waits for memory while it does, so what leads
+/// to a line of a filter stands together.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Fence {
+    /// The leading bits of the last row of each block; of the last block also behind it.
+    highs: [u64; MAX_FILTERED],
+    /// Where the lines of each block begin; then where the last end.
+    first_lines: [u8; MAX_FILTERED + 1],
+    lines: Arc<[Line]>,
+}
+
+impl Fence {
+    fn new<R: Row>(chunk: &Chunk<R>) -> Self {
+        let last = chunk.high().lead();
+        let (mut highs, mut first_lines) = ([last; MAX_FILTERED], [0; MAX_FILTERED + 1]);
+        if chunk.has_filters() {
+            for (i, (entry, lines)) in chunk.filtered().enumerate() {
+                highs[i] = entry.high.lead();
+                let end = first_lines[i] + lines.len() as u8;
+                first_lines[i + 1..].fill(end);
+            }
+        }
+        Self { highs, first_lines, lines: chunk.lines() }
+    }
+
+    /// Whether the first block that ends at these leading bits or after them may have rows that begin with them.
+    fn passes(&self, lead: u64) -> bool {
+        // All are compared, without a branch that could not be foreseen.
+        let block =
+            self.highs[..MAX_FILTERED - 1].iter().map(|&high| usize::from(high < lead)).sum::<usize>();
+        let lines = self.first_lines[block].into()..self.first_lines[block + 1].into();
+        filter::passes(&self.lines[lines], lead)
+    }
+}
+
+impl<R: Row> Top<R> {
+    fn new(chunk: &Chunk<R>) -> Self {
+        Self { high: chunk.high(), entries: chunk.shared_entries(), samples: chunk.samples() }
+    }
+}
+
+impl<R: Row> Level<R> {
+    pub(crate) fn new(chunks: impl IntoIterator<Item = Arc<Chunk<R>>>) -> Self {
+        let (mut before, mut blocks, mut sum, mut memory_bytes) = ((0, 0), 0, 0u64, 0);
+        let with_before = |chunk: Arc<Chunk<R>>| {
+            let (rows, rows_before) = (chunk.rows(), before);
+            before = (before.0 + u64::from(rows.0), before.1 + u64::from(rows.1));
+            blocks += chunk.entries().len();
+            sum = sum.wrapping_add(chunk.share_of_sum());
+            memory_bytes += chunk.memory_bytes() + size_of::<Top<R>>() + 6 * size_of::<u64>();
+            Counted { chunk, before: rows_before }
+        };
+        let chunks: Vec<_> = chunks.into_iter().map(with_before).collect();
+        let filtered = chunks.iter().any(|it| it.chunk.has_filters());
+        let fenced = if filtered { &chunks[..] } else { &[] };
+        let fences: Vec<Fence> = fenced.iter().map(|it| Fence::new(&it.chunk)).collect();
+        memory_bytes += fences.capacity() * size_of::<Fence>();
+        let tops: Vec<Top<R>> = chunks.iter().map(|it| Top::new(&it.chunk)).collect();
+        let prefixes = Prefixes::new(tops.iter().map(|top| top.high.lead()), 1);
+        Self { prefixes, tops, chunks, fences, blocks, rows: before, sum, memory_bytes }
+    }
+
+    pub(crate) fn empty() -> Self {
+        Self::new([])
+    }
+
+    /// Stands for a level whose directory is stored and not kept in memory: only its sum is known.
+    pub(crate) fn not_kept(sum: u64) -> Self {
+        Self { sum, ..Self::empty() }
+    }
+
+    /// The checksums of all chunks and how many they are, added up.
+    pub(crate) fn sum(&self) -> u64 {
+        self.sum
+    }
+
+    /// How many blocks there are.
+    pub(crate) fn blocks(&self) -> usize {
+        self.blocks
+    }
+
+    /// How much memory the directory takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.memory_bytes
+    }
+
+    /// How many rows it puts and how many it marks.
+    pub(crate) fn rows(&self) -> (u64, u64) {
+        self.rows
+    }
+
+    /// The place of the first block, and the one behind the last.
+    pub(crate) fn all(&self) -> Range<Place> {
+        Place { chunk: 0, entry: 0 }..self.end()
+    }
+
+    /// The place behind the last block.
+    pub(crate) fn end(&self) -> Place {
+        Place { chunk: self.chunks.len(), entry: 0 }
+    }
+
+    /// The first block that ends at `row` or after it; the end where there is none.
+    pub(crate) fn find(&self, row: R) -> Place {
+        self.place_near(self.guess(row), row)
+    }
+
+    /// A place near the first block that ends at `row` or after it, in the same chunk; the end where there is none. Told without looking
+    /// at any block.
+    #[inline]
+    pub(crate) fn guess(&self, row: R) -> Place {
+        let chunk = self.chunk_of(row);
+        let Some(Top { high, entries, samples }) = self.tops.get(chunk) else { return self.end() };
+        let entry = samples.guess(entries.len(), high.lead(), row.lead());
+        Place { chunk, entry }
+    }
+
+    /// The first chunk that ends at `row` or after it; their number where there is none.
+    #[inline]
+    fn chunk_of(&self, row: R) -> usize {
+        let around = self.prefixes.around(row.lead());
+        around.start + self.tops[around].partition_point(|top| top.high < row)
+    }
+
+    /// Has the entry of a place fetched.
+    #[inline]
+    pub(crate) fn prefetch(&self, place: Place) {
+        if let Some(top) = self.tops.get(place.chunk) {
+            prefetch_at(&top.entries, place.entry);
+        }
+    }
+
+    /// The first block that ends at `row` or after it, looked for around a guess.
+    #[inline]
+    pub(crate) fn place_near(&self, guess: Place, row: R) -> Place {
+        let Some(top) = self.tops.get(guess.chunk) else { return self.end() };
+        let entry = partition_point_near(&top.entries, guess.entry, |entry| entry.high < row);
+        Place { entry, ..guess }
+    }
+
+    /// The places from the first block that may have rows from `row` on.
+    pub(crate) fn from(&self, row: R) -> Range<Place> {
+        self.find(row)..self.end()
+    }
+
+    /// The blocks that may have rows in a range.
+    pub(crate) fn overlapping(&self, range: &RangeInclusive<R>) -> Range<Place> {
+        self.find(*range.start())..self.after(self.find(*range.end()), 1)
+    }
+
+    /// The place so many blocks after another, or the end.
+    pub(crate) fn after(&self, place: Place, mut blocks: usize) -> Place {
+        let Place { mut chunk, mut entry } = place;
+        while let Some(top) = self.tops.get(chunk) {
+            let left = top.entries.len() - entry;
+            if blocks < left {
+                return Place { chunk, entry: entry + blocks };
+            }
+            blocks -= left;
+            (chunk, entry) = (chunk + 1, 0);
+        }
+        self.end()
+    }
+
+    /// The place before, if there is one.
+    pub(crate) fn before(&self, place: Place) -> Option<Place> {
+        if place.entry > 0 {
+            return Some(Place { entry: place.entry - 1, ..place });
+        }
+        let chunk = place.chunk.checked_sub(1)?;
+        Some(Place { chunk, entry: self.tops[chunk].entries.len() - 1 })
+    }
+
+    /// The entry of a block; `None` at the end.
+    pub(crate) fn entry(&self, place: Place) -> Option<&Entry<R>> {
+        self.tops.get(place.chunk)?.entries.get(place.entry)
+    }
+
+    /// The entry of the last block.
+    pub(crate) fn last(&self) -> Option<&Entry<R>> {
+        self.tops.last()?.entries.last()
+    }
+
+    /// The entries of some blocks.
+    pub(crate) fn entries(&self, places: Range<Place>) -> impl Iterator<Item = &Entry<R>> {
+        let last = (places.end.chunk + usize::from(places.end.entry > 0)).min(self.chunks.len());
+        (places.start.chunk..last).flat_map(move |chunk| {
+            let entries = &self.tops[chunk].entries;
+            let first = if chunk == places.start.chunk { places.start.entry } else { 0 };
+            let end = if chunk == places.end.chunk { places.end.entry } else { entries.len() };
+            &entries[first..end.max(first)]
+        })
+    }
+
+    /// Whether there may be rows with these leading bits, of which the first would be in the first block that can have one. For sets
+    /// with filters.
+    pub(crate) fn passes(&self, lead: u64) -> bool {
+        let around = self.prefixes.around(lead);
+        let mut fences = self.fences[around.start..].iter();
+        fences.find(|fence| fence.highs[MAX_FILTERED - 1] >= lead).is_some_and(|fence| fence.passes(lead))
+    }
+
+    /// How many rows are put and marked before a block.
+    pub(crate) fn rows_before(&self, place: Place) -> (u64, u64) {
+        let Some(Counted { chunk, before }) = self.chunks.get(place.chunk) else { return self.rows };
+        let (puts, marks) = chunk.rows_before(place.entry);
+        (before.0 + u64::from(puts), before.1 + u64::from(marks))
+    }
+
+    /// Puts new blocks in the place of some. Only chunks that change are made anew.
+    pub(crate) fn splice(
+        &self,
+        place: u16,
+        places: Range<Place>,
+        blocks: &[(Entry<R>, Filter)],
+        most: usize,
+    ) -> Splice<R> {
+        // All chunks that lose a block; and where blocks are added between two chunks, the one before, or they would
+        // make a small chunk of their own each time.
+        let Range { start, end } = places;
+        let first = if start.entry == 0 { start.chunk.saturating_sub(1) } else { start.chunk };
+        let last = (end.chunk + usize::from(end.entry > 0)).max(first);
+        let kept_before = (first..=start.chunk).flat_map(|chunk| {
+            let count = if chunk == start.chunk { start.entry } else { usize::MAX };
+            self.filtered(chunk).take(count)
+        });
+        let kept_after = (end.chunk..last).flat_map(|chunk| {
+            let count = if chunk == end.chunk { end.entry } else { 0 };
+            self.filtered(chunk).skip(count)
+        });
+        let blocks = blocks.iter().map(|(entry, filter)| (entry.clone(), filter.lines()));
+        let all: Vec<Filtered<'_, R>> = kept_before.chain(blocks).chain(kept_after).collect();
+        let mut written = Vec::new();
+        let new = cut(&all, most).into_iter().map(|part| {
+            let (chunk, key, bytes) = Chunk::new(place, part);
+            written.push((key, bytes));
+            Arc::new(chunk)
+        });
+        let shared = |chunks: Range<usize>| self.chunks[chunks].iter().map(|it| it.chunk.clone());
+        let (before, after) = (shared(0..first), shared(last..self.chunks.len()));
+        let level = Self::new(before.chain(new).chain(after));
+        let removed = self.tops[first..last].iter().map(|top| (place, top.high.number())).collect();
+        Splice { level, removed, written }
+    }
+
+    /// The entries of a chunk, if there is such a chunk, with their filters.
+    fn filtered(&self, chunk: usize) -> impl Iterator<Item = Filtered<'_, R>> {
+        self.chunks.get(chunk).into_iter().flat_map(|it| it.chunk.filtered())
+    }
+}
+
+/// A level after a change, and the change of the stored chunks.
+#[derive(Debug)]
+pub(crate) struct Splice<R> {
+    pub(crate) level: Level<R>,
+    pub(crate) removed: Vec<ChunkKey>,
+    pub(crate) written: Vec<(ChunkKey, Vec<u8>)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::store::blocks::cache::Hint;
+
+    fn block(high: u64, spread: u32) -> (Entry<u64>, Filter) {
+        let filter = Filter::new(0..high % 300, high as usize % 300, 9);
+        let (puts, marks) = ((high % 7) as u16, (high % 3) as u16);
+        (
+            Entry {
+                high: high << spread,
+                id: high + 1000,
+                digest: !high,
+                puts,
+                marks,
+                hint: Hint::default(),
+            },
+            filter,
+        )
+    }
+
+    proptest! {
+        /// Any sequence of replacements leaves what it would leave of a list, in memory and stored.
+        #[test]
+        fn a_level_is_the_list_that_its_replacements_leave(
+            replacements in prop::collection::vec((0..300u64, 0..100u64, 0..40usize), 0..40),
+            most in 2..9usize, spread in 0..55u32,
+        ) {
+            let mut level = Level::<u64>::empty();
+            let mut list: Vec<u64> = Vec::new();
+            let mut stored = BTreeMap::new();
+            for (low, length, count) in replacements {
+                let high = low + length;
+                let places = level.find(low << spread)..level.find(high << spread);
+                let new: Vec<u64> = (low..high).take(count).collect();
+                let blocks: Vec<_> = new.iter().map(|&it| block(it, spread)).collect();
+                let splice = level.splice(3, places, &blocks, most);
+                list.retain(|it| !(low..high).contains(it));
+                list.extend(new);
+                list.sort_unstable();
+                for key in &splice.removed {
+                    prop_assert!(stored.remove(key).is_some());
+                }
+                for (key, bytes) in splice.written {
+                    prop_assert!(stored.insert(key, bytes).is_none());
+                }
+                level = splice.level;
+            }
+            let chunks = stored.iter().map(|(&key, bytes)| Chunk::decode(key, bytes).map(Arc::new));
+            let read = Level::new(chunks.collect::<Result<Vec<_>, _>>().map_err(TestCaseError::fail)?);
+            prop_assert_eq!(read.sum(), level.sum());
+            let right: Vec<_> = list.iter().map(|&it| block(it, spread)).collect();
+            for level in [&level, &read] {
+                let found: Vec<_> = level.entries(level.all()).cloned().collect();
+                prop_assert_eq!(found, right.iter().map(|it| it.0.clone()).collect::<Vec<_>>());
+                prop_assert_eq!(level.blocks(), right.len());
+                prop_assert_eq!(level.last(), right.last().map(|it| &it.0));
+                for row in (0..420).map(|row| row << spread) {
+                    let place = level.find(row);
+                    let before = right.iter().filter(|it| it.0.high < row);
+                    prop_assert_eq!(level.before(place).and_then(|it| level.entry(it)), before.clone().next_back().map(|it| &it.0));
+                    prop_assert_eq!(level.entries(level.all().start..place).count(), before.clone().count());
+                    let rank = before.clone().count();
+                    prop_assert_eq!(level.after(level.all().start, rank), place);
+                    prop_assert_eq!(level.entry(level.after(place, 3)), right.get(rank + 3).map(|it| &it.0));
+                    let sums = before.fold((0, 0), |sum, it| (sum.0 + u64::from(it.0.puts), sum.1 + u64::from(it.0.marks)));
+                    prop_assert_eq!(level.rows_before(place), sums);
+                    prop_assert_eq!(level.entry(place), right.get(rank).map(|it| &it.0));
+                    let passes = right.get(rank).is_some_and(|it| filter::passes(it.1.lines(), row));
+                    prop_assert_eq!(level.passes(row), passes);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! How unevenly the rows of a permuted table are spread: what share of them a probe meets.
+
+use crate::error::Result;
+use crate::store::blocks::packed::Lists;
+use crate::store::sorted_set::reader::SetReader;
+
+/// From so many blocks for each value of a prefix on, the directory tells how frequent the values are.
+const BLOCKS_PER_PREFIX: f64 = 4.0;
+
+/// Beyond that, runs of neighbouring blocks are read, so many of so many blocks.
+const RUNS: usize = 8;
+const RUN_BLOCKS: usize = 16;
+
+/// For each number of leading bits from 0 to 64, the share of the rows that begin as a stored row does, on average over the rows: the sum of the
+/// squares of the frequencies. From the largest level, which stands for all.
+///
+/// Without reading, short prefixes are measured and longer ones taken to be spread evenly within those. With `read`, all are measured,
+/// the longer ones in a sample of 128 blocks.
+pub(crate) fn shares(reader: &SetReader<'_, u64>, read: bool) -> Result<Vec<f64>> {
+    let Some(slot) = reader.set.levels.iter().max_by_key(|slot| slot.level.rows().0) else {
+        return Ok(Vec::new());
+    };
+    let level = &slot.level;
+    let rows = level.rows().0 as f64;
+    let measured = (level.blocks() as f64 / BLOCKS_PER_PREFIX).max(1.0).log2() as usize;
+    let blocks = level.entries(level.all()).map(|entry| (entry.high, f64::from(entry.puts)));
+    let mut shares: Vec<f64> =
+        sums_of_squares(blocks)[..=measured].iter().map(|sum| sum / (rows * rows)).collect();
+    let last = shares[measured];
+    shares.extend((measured + 1..=64).map(|bits| last * 0.5f64.powi((bits - measured) as i32)));
+    if !read {
+        return Ok(shares);
+    }
+    let step = (level.blocks() / RUNS).max(RUN_BLOCKS);
+    let (mut squares, mut sampled) = ([0.0; 65], 0.0);
+    for first in (0..level.blocks()).step_by(step) {
+        let mut rows = Lists::default();
+        let from = level.after(level.all().start, first);
+        for entry in level.entries(from..level.after(from, RUN_BLOCKS)) {
+            reader.blocks.append_rows(reader.set.name, entry, &mut rows)?;
+        }
+        sampled += rows.puts.len() as f64;
+        for (all, sum) in squares.iter_mut().zip(sums_of_squares(rows.puts.iter().map(|&row| (row, 1.0)))) {
+            *all += sum;
+        }
+    }
+    for bits in measured + 1..=64 {
+        shares[bits] = squares[bits] / (sampled.max(1.0) * rows);
+    }
+    Ok(shares)
+}
+
+/// For each number of leading bits, the squares of the weights of all prefixes, added up. The items are in order.
+fn sums_of_squares(items: impl Iterator<Item = (u64, f64)>) -> [f64; 65] {
+    let mut sums = [0.0; 65];
+    // For each number of bits, how much there was before the prefix at hand.
+    let mut before = [0.0; 65];
+    let (mut all, mut last) = (0.0, None);
+    for (row, weight) in items {
+        // The prefixes that are longer than what the row has in common with the one before have come to their end.
+        let common = last.map_or(64, |last: u64| (last ^ row).leading_zeros() as usize);
+        for bits in common + 1..=64 {
+            sums[bits] += (all - before[bits]) * (all - before[bits]);
+            before[bits] = all;
+        }
+        all += weight;
+        last = Some(row);
+    }
+    for (sum, before) in sums.iter_mut().zip(before) {
+        *sum += (all - before) * (all - before);
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn squares_are_added_up_for_every_length_of_prefix() {
+        let rows: Vec<u64> = (0..1000u64).map(|i| i * i * i % 977).map(|it| (it << 54) | (it % 5)).collect();
+        let mut sorted = rows.clone();
+        sorted.sort_unstable();
+        let sums = sums_of_squares(sorted.iter().map(|&row| (row, 0.5)));
+        for (bits, sum) in sums.into_iter().enumerate() {
+            let prefix = |row: u64| row.checked_shr(64 - bits as u32).unwrap_or(0);
+            let pairs = rows.iter().flat_map(|&a| rows.iter().map(move |&b| (a, b)));
+            let expected = pairs.filter(|&(a, b)| prefix(a) == prefix(b)).count() as f64 / 4.0;
+            assert!((sum - expected).abs() < 1e-6, "{bits} bits: {sum}, {expected}");
+        }
+    }
+}
