@@ -1,13 +1,14 @@
 //! What is near to many documents that are about to be inserted, found together.
 //!
-//! What a document is near to when its turn comes was there before the batch, or is among the documents of the batch that come before
-//! it. So both are looked for at once, for all; whether the fingerprints that are found have documents then, the postings tell in its turn.
+//! The near-duplicates of a document were stored before the batch, or stand before it in the batch. Both are looked for
+//! in advance, for all documents of the batch. A fingerprint that is found may have lost its documents when the turn of
+//! the document comes. The postings tell that.
 
-use std::ops::ControlFlow;
+use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::near::{Asked, MOST_NEAR, NearEach, find};
+use super::near::{MOST_NEAR, NearEach, NearQuery, NearSearch};
 use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
@@ -15,60 +16,71 @@ use crate::plan::{Candidates, Near};
 use crate::store::Read;
 
 /// What may be near to each document of a batch.
-pub(super) struct NearDocuments(NearEach);
+pub(super) struct NearDocuments {
+    near: Vec<Near>,
+    /// For each document the range of `near` that it has.
+    ranges: Vec<Range<usize>>,
+}
 
 impl NearDocuments {
-    /// To the document at a place.
-    pub(super) fn of(&self, place: usize) -> &[(usize, Near)] {
-        let from = self.0.partition_point(|near| near.0 < place);
-        let count = self.0[from..].partition_point(|near| near.0 == place);
-        &self.0[from..from + count]
+    /// `near` is in the order of the documents.
+    fn new(documents: usize, near: NearEach) -> Self {
+        let mut ranges = vec![0..0; documents];
+        for (i, (index, _)) in near.iter().enumerate() {
+            let range = &mut ranges[*index];
+            *range = if range.end == 0 { i..i + 1 } else { range.start..i + 1 };
+        }
+        Self { near: near.into_iter().map(|(_, near)| near).collect(), ranges }
+    }
+
+    /// What may be near to the document of this index.
+    pub(super) fn of(&self, index: usize) -> &[Near] {
+        &self.near[self.ranges[index].clone()]
     }
 }
 
-/// The fingerprints near those of documents, in what was written and among the documents before; `None` if they are too many
-/// to be kept: each document is to be searched for in its turn then.
+/// The fingerprints near those of documents, in what was written and among the documents before. `None` if they are too
+/// many to be kept. Then each document is to be searched for in its turn.
 pub(super) fn near_to_documents(
     reader: &impl Read,
     documents: &[Document],
     max_distance: u32,
 ) -> Result<Option<NearDocuments>> {
-    let with_place = |(place, document): (usize, &Document)| Some((place, document.fingerprint()?));
+    let with_index = |(index, document): (usize, &Document)| Some((index, document.fingerprint()?));
     let fingerprints: Vec<(usize, Fingerprint)> =
-        documents.iter().enumerate().filter_map(with_place).collect();
+        documents.iter().enumerate().filter_map(with_index).collect();
     let permutation = &reader.settings().plan.tables()[0].permutation;
     let rows: Vec<u64> = fingerprints.iter().map(|it| permutation.apply(it.1).bits()).collect();
     let share = fingerprints.len().div_ceil(rayon::current_num_threads()).max(1);
     let near_to_share = |(number, part): (usize, &[(usize, Fingerprint)])| {
         let first = number * share;
-        let asked: Vec<Asked> =
-            part.iter().map(|&(_, fingerprint)| Asked { fingerprint, max_distance }).collect();
-        let Some(mut near) = near_to_each(reader, &asked)? else { return Ok(None) };
-        for (place, asked) in asked.iter().enumerate() {
-            let query = permutation.apply(asked.fingerprint);
-            let before = Candidates::new(&rows[..first + place]);
-            before.each_near(query, max_distance, permutation, |it| near.push((place, it)));
+        let query = |&(_, fingerprint): &_| NearQuery { fingerprint, max_distance };
+        let queries: Vec<NearQuery> = part.iter().map(query).collect();
+        let Some(mut near) = near_to_each(reader, &queries)? else { return Ok(None) };
+        for (i, query) in queries.iter().enumerate() {
+            let before = Candidates::new(&rows[..first + i]);
+            let found = before.near(permutation.apply(query.fingerprint), max_distance, permutation);
+            found.for_each(|it| near.push((i, it)));
         }
-        near.iter_mut().for_each(|(place, _)| *place = part[*place].0);
+        near.iter_mut().for_each(|(index, _)| *index = part[*index].0);
         near.sort_unstable();
         near.dedup();
         Ok(Some(near))
     };
     let shares = fingerprints.par_chunks(share).enumerate().map(near_to_share);
     let shares = shares.collect::<Result<Option<Vec<_>>>>()?;
-    Ok(shares.map(|shares| NearDocuments(shares.concat())))
+    Ok(shares.map(|shares| NearDocuments::new(documents.len(), shares.concat())))
 }
 
-/// The fingerprints near each of some; `None` if they are more than [`MOST_NEAR`].
-fn near_to_each(reader: &impl Read, asked: &[Asked]) -> Result<Option<NearEach>> {
-    let (mut all, mut too_many) = (Vec::new(), false);
-    find(reader, asked, |near| {
-        too_many = all.len() + near.len() > MOST_NEAR;
-        if too_many {
-            return Ok(ControlFlow::Break(()));
+/// The fingerprints near each of some queries; `None` if they are more than [`MOST_NEAR`].
+fn near_to_each(reader: &impl Read, queries: &[NearQuery]) -> Result<Option<NearEach>> {
+    let mut all = Vec::new();
+    let mut parts = NearSearch::new(reader, queries);
+    while let Some(near) = parts.next_part()? {
+        if all.len() + near.len() > MOST_NEAR {
+            return Ok(None);
         }
-        all.extend_from_slice(near);
-        Ok(ControlFlow::Continue(()))
-    })?;
-    Ok((!too_many).then_some(all))
+        all.extend(near);
+    }
+    Ok(Some(all))
 }

@@ -198,7 +198,7 @@ fn check_counts(reader: &Reader, right: Option<&Right>, report: &mut CheckReport
     let postings = report.part("postings", postings)?;
     let dead = reader.count_dead();
     let dead = report.part("dead", dead)?;
-    let fingerprints = postings.as_ref().map(|postings| postings.leads);
+    let fingerprints = postings.as_ref().map(|postings| postings.prefixes);
     report.fingerprints = fingerprints.unwrap_or(0);
     for table in 0..reader.settings().plan.tables().len() {
         let rows = reader.count_permuted(table);

@@ -1,9 +1,8 @@
 //! How a query is answered: its probes, what they were expected to meet and what they met, and the time they took.
 
-use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use super::near::{Asked, find, probe_set};
+use super::near::{NearQuery, NearSearch, probe_set};
 use super::query::Query;
 use crate::error::Result;
 use crate::plan::ProbeSet;
@@ -94,16 +93,16 @@ pub(super) fn explain(reader: &impl Read, query: &Query) -> Result<Explanation> 
         }));
     }
     // Timed as a query does it; counted afterwards.
-    let asked = [Asked { fingerprint: query.fingerprint(), max_distance }];
+    let queries = [NearQuery { fingerprint: query.fingerprint(), max_distance }];
     let mut times = Vec::new();
     let all = Instant::now();
     while times.len() < 2 || (times.len() < MOST_TIMES && all.elapsed() < LONGEST) {
         let begun = Instant::now();
         let mut near = 0;
-        find(reader, &asked, |found| {
-            near += found.len() as u64;
-            Ok(ControlFlow::Continue(()))
-        })?;
+        let mut parts = NearSearch::new(reader, &queries);
+        while let Some(part) = parts.next_part()? {
+            near += part.len() as u64;
+        }
         times.push(begun.elapsed());
         explanation.near = near;
     }
@@ -118,10 +117,11 @@ pub(super) fn explain(reader: &impl Read, query: &Query) -> Result<Explanation> 
         })?;
         explanation.candidates = explanation.probes.iter().map(|it| it.candidates).sum();
     } else {
-        explanation.blocks = reader.scan(|met| {
-            explanation.candidates += met.len() as u64;
-            Ok(ControlFlow::Continue(()))
-        })?;
+        let mut scan = reader.scan();
+        explanation.blocks = scan.blocks();
+        while scan.advance()? {
+            explanation.candidates += scan.candidates().len() as u64;
+        }
     }
     Ok(explanation)
 }

@@ -1,22 +1,21 @@
 //! Probes -> candidates -> near fingerprints.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::plan::{Near, Probe, ProbeSet};
-use crate::store::Read;
+use crate::store::{Read, Scan};
 
-/// What a search looks for.
+/// What a search looks for: the stored fingerprints within a distance of another.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct NearQuery {
     pub(super) fingerprint: Fingerprint,
     pub(super) max_distance: u32,
 }
 
-impl Asked {
-    /// Adds the probes that answer it to others, if it is not to be answered by a scan.
+impl NearQuery {
+    /// Adds the probes that answer the query. False if it is to be answered by a scan.
     pub(super) fn add_probes(
         self,
         reader: &impl Read,
@@ -34,93 +33,119 @@ pub(super) fn probe_set(reader: &impl Read, max_distance: u32) -> Result<Arc<Pro
     plan.probe_set(max_distance, reader.fingerprints(), reader.sources(), || reader.cost_model(false))
 }
 
-/// So many near fingerprints are held at a time, or twice as many before repetitions are removed, whatever is asked: 24 bytes each.
+/// The most near fingerprints that are held at a time, whatever is asked. Before repetitions are removed there may be
+/// twice as many. Each takes 24 bytes.
 pub(super) const MOST_NEAR: usize = 1 << 20;
 
-/// The fingerprints near each of some, with the number of the one they are near to.
+/// The fingerprints near each of some queries, with the index of the query.
 pub(super) type NearEach = Vec<(usize, Near)>;
 
-/// Finds what is near to each asked: by probes, and for those that have to scan in one pass for all. `take` gets it in parts of about
-/// [`MOST_NEAR`] at most, each in order and without repetitions, also of what was in an earlier part; it may end the search.
-pub(super) fn find(
-    reader: &impl Read,
-    asked: &[Asked],
-    take: impl FnMut(&[(usize, Near)]) -> Result<ControlFlow<()>>,
-) -> Result<()> {
-    find_in_parts(reader, asked, MOST_NEAR, take)
+/// The search for what is near to each of some queries. It probes for the queries together. Those that have to scan
+/// share one pass over all fingerprints.
+///
+/// What is found comes in parts of about [`MOST_NEAR`] at most. A part is in order and without repetitions. It has
+/// nothing that an earlier part had.
+pub(super) struct NearSearch<'a, R> {
+    reader: &'a R,
+    queries: &'a [NearQuery],
+    most: usize,
+    /// The first query that was not probed for.
+    next: usize,
+    /// The number of queries that are probed for together.
+    together: usize,
+    /// The queries that have to scan.
+    scanning: Vec<usize>,
+    scan: Option<Scan<'a>>,
+    /// The number of scanning queries that were compared with the part of the scan at hand.
+    compared: usize,
 }
 
-fn find_in_parts(
-    reader: &impl Read,
-    asked: &[Asked],
-    most: usize,
-    mut take: impl FnMut(&[(usize, Near)]) -> Result<ControlFlow<()>>,
-) -> Result<()> {
-    let mut scanning = Vec::new();
-    let (mut begin, mut together) = (0, asked.len());
-    while begin < asked.len() {
-        let end = asked.len().min(begin + together);
-        let (mut probes, mut not_probed) = (Vec::new(), Vec::new());
-        for (query_index, asked) in asked.iter().enumerate().take(end).skip(begin) {
-            if !asked.add_probes(reader, query_index, &mut probes)? {
-                not_probed.push(query_index);
-            }
-        }
-        // Neighbours in a table lie in the same block, or the next.
-        if end - begin > 1 {
-            probes.sort_unstable_by_key(|probe| (probe.table, probe.first));
-        }
-        match near_candidates(reader, asked, &probes, most)? {
-            Some(near) => {
-                if take(&near)?.is_break() {
-                    return Ok(());
-                }
-                scanning.append(&mut not_probed);
-                begin = end;
-            }
-            // What is near to one comes in parts only from a scan, since several probes meet the same fingerprint.
-            None if together == 1 => {
-                scanning.push(begin);
-                begin = end;
-            }
-            None => together = (end - begin).div_ceil(2),
+impl<'a, R: Read> NearSearch<'a, R> {
+    pub(super) fn new(reader: &'a R, queries: &'a [NearQuery]) -> Self {
+        let (scanning, scan) = (Vec::new(), None);
+        Self {
+            reader,
+            queries,
+            most: MOST_NEAR,
+            next: 0,
+            together: queries.len(),
+            scanning,
+            scan,
+            compared: 0,
         }
     }
-    if scanning.is_empty() { Ok(()) } else { scan(reader, asked, &scanning, most, take) }
-}
 
-/// Finds what is near to some of the asked among all fingerprints.
-fn scan(
-    reader: &impl Read,
-    asked: &[Asked],
-    scanning: &[usize],
-    most: usize,
-    mut take: impl FnMut(&[(usize, Near)]) -> Result<ControlFlow<()>>,
-) -> Result<()> {
-    let permutation = &reader.settings().plan.tables()[0].permutation;
-    let mut near = Vec::new();
-    reader.scan(|candidates| {
-        for &query_index in scanning {
-            let Asked { fingerprint, max_distance } = asked[query_index];
-            let query = permutation.apply(fingerprint);
-            candidates.each_near(query, max_distance, permutation, |it| near.push((query_index, it)));
-            if near.len() >= most || query_index == scanning[scanning.len() - 1] {
-                sort(&mut near);
-                if take(&near)?.is_break() {
-                    return Ok(ControlFlow::Break(()));
+    /// The next part; `None` after the last.
+    pub(super) fn next_part(&mut self) -> Result<Option<NearEach>> {
+        while self.next < self.queries.len() {
+            let end = self.queries.len().min(self.next + self.together);
+            let (mut probes, mut not_probed) = (Vec::new(), Vec::new());
+            for query_index in self.next..end {
+                if !self.queries[query_index].add_probes(self.reader, query_index, &mut probes)? {
+                    not_probed.push(query_index);
                 }
-                near.clear();
+            }
+            // Neighbours in a table lie in the same block, or in the next.
+            if end - self.next > 1 {
+                probes.sort_unstable_by_key(|probe| (probe.table, probe.first));
+            }
+            match near_candidates(self.reader, self.queries, &probes, self.most)? {
+                Some(near) => {
+                    self.scanning.append(&mut not_probed);
+                    self.next = end;
+                    if !near.is_empty() {
+                        return Ok(Some(near));
+                    }
+                }
+                // Several probes meet the same fingerprint. So what is near to one query comes in parts only from a scan.
+                None if self.together == 1 => {
+                    self.scanning.push(self.next);
+                    self.next = end;
+                }
+                None => self.together = (end - self.next).div_ceil(2),
             }
         }
-        Ok(ControlFlow::Continue(()))
-    })?;
-    Ok(())
+        if self.scanning.is_empty() { Ok(None) } else { self.next_scanned() }
+    }
+
+    /// The next part of what is near to the scanning queries among all fingerprints.
+    fn next_scanned(&mut self) -> Result<Option<NearEach>> {
+        let permutation = &self.reader.settings().plan.tables()[0].permutation;
+        let scan = match &mut self.scan {
+            Some(scan) => scan,
+            none => {
+                self.compared = self.scanning.len();
+                none.insert(self.reader.scan())
+            }
+        };
+        let mut near = Vec::new();
+        loop {
+            if self.compared == self.scanning.len() {
+                if !near.is_empty() || !scan.advance()? {
+                    break;
+                }
+                self.compared = 0;
+            }
+            let query_index = self.scanning[self.compared];
+            let NearQuery { fingerprint, max_distance } = self.queries[query_index];
+            let query = permutation.apply(fingerprint);
+            let found = scan.candidates().near(query, max_distance, permutation);
+            found.for_each(|it| near.push((query_index, it)));
+            self.compared += 1;
+            if near.len() >= self.most {
+                break;
+            }
+        }
+        sort(&mut near);
+        Ok((!near.is_empty()).then_some(near))
+    }
 }
 
-/// What is near to each asked among the candidates of its probes, in order and without repetitions; `None` if it is more than `most`.
+/// What is near to each query among the candidates of its probes, in order and without repetitions. `None` if it is more
+/// than `most`.
 pub(super) fn near_candidates(
     reader: &impl Read,
-    asked: &[Asked],
+    queries: &[NearQuery],
     probes: &[Probe],
     most: usize,
 ) -> Result<Option<NearEach>> {
@@ -130,9 +155,10 @@ pub(super) fn near_candidates(
         if too_many {
             return;
         }
-        let max_distance = asked[probe.query_index].max_distance;
+        let max_distance = queries[probe.query_index].max_distance;
         let permutation = &tables[probe.table].permutation;
-        candidates.each_near(probe.query, max_distance, permutation, |it| near.push((probe.query_index, it)));
+        let found = candidates.near(probe.query, max_distance, permutation);
+        found.for_each(|it| near.push((probe.query_index, it)));
         if near.len() > 2 * most {
             sort(&mut near);
             too_many = near.len() > most;
@@ -174,19 +200,19 @@ mod tests {
             txn.commit()?;
         }
         let reader = database.store.begin_read()?;
-        let asked = |i: u64| Asked {
+        let query = |i: u64| NearQuery {
             fingerprint: Fingerprint::from_bits(spread(i % 3) ^ i),
             max_distance: [0, 2, 3, 5, 20][i as usize % 5],
         };
-        let asked: Vec<Asked> = (0..10).map(asked).collect();
+        let queries: Vec<NearQuery> = (0..10).map(query).collect();
         assert!(matches!(*probe_set(&reader, 3)?, ProbeSet::Prefixes(_)), "nothing is probed");
         let mut expected = Vec::new();
-        for (query_index, asked) in asked.iter().enumerate() {
+        for (query_index, query) in queries.iter().enumerate() {
             for &bits in &stored {
                 let fingerprint = Fingerprint::from_bits(bits);
-                let distance = fingerprint.distance(asked.fingerprint);
+                let distance = fingerprint.distance(query.fingerprint);
                 expected.extend(
-                    (distance <= asked.max_distance).then_some((query_index, Near { distance, fingerprint })),
+                    (distance <= query.max_distance).then_some((query_index, Near { distance, fingerprint })),
                 );
             }
         }
@@ -194,20 +220,15 @@ mod tests {
         assert!(expected.len() > 3000, "{}", expected.len());
         for most in [1, 40, 1000, 4000, MOST_NEAR] {
             let (mut found, mut parts) = (Vec::new(), 0);
-            find_in_parts(&reader, &asked, most, |near| {
-                found.extend_from_slice(near);
+            let mut search = NearSearch { most, ..NearSearch::new(&reader, &queries) };
+            while let Some(near) = search.next_part()? {
+                assert!(near.is_sorted_by(|a, b| a < b), "a part has repetitions");
+                found.extend(near);
                 parts += 1;
-                Ok(ControlFlow::Continue(()))
-            })?;
+            }
             found.sort_unstable();
             assert!(found == expected, "{most}: {} found, not {}", found.len(), expected.len());
             assert!(most > 40 || parts > 5, "{most}: {parts} parts");
-            let mut parts = 0;
-            find_in_parts(&reader, &asked, most, |_| {
-                parts += 1;
-                Ok(ControlFlow::Break(()))
-            })?;
-            assert_eq!(parts, 1, "it goes on after it is told to end");
         }
         Ok(())
     }

@@ -5,18 +5,19 @@ use std::ops::ControlFlow;
 use std::slice;
 use std::sync::Arc;
 
-use super::near::{Asked, MOST_NEAR, find, near_candidates};
+use super::near::{MOST_NEAR, NearQuery, NearSearch, near_candidates};
 use super::query::{Filter, Match, Matches, Query};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::plan::Near;
-use crate::store::{DocumentNumber, Posted, Read, ScopeNumber};
+use crate::store::{DocumentNumber, Numbered, Posted, Read, ScopeNumber};
 
-/// Where one match is enough, so many ranges are read before it is asked whether there was one: fewer would wait for memory as long.
+/// Where one match is enough, this number of ranges is read before the answer is looked at. Fewer ranges would wait for
+/// memory just as long.
 const PROBES_TOGETHER: usize = 16;
 
-/// So many near fingerprints are looked up together.
+/// The near fingerprints whose documents are looked up together.
 const NEAR_TOGETHER: usize = 1024;
 
 /// Answers one query.
@@ -28,15 +29,15 @@ pub(super) fn answer(reader: &impl Read, query: &Query) -> Result<Matches> {
 pub(super) fn answer_any(reader: &impl Read, query: &Query) -> Result<bool> {
     let filter = Filter { limit: 1, ..query.filter.clone() };
     let mut search = Search::new(reader, query.fingerprint, &filter, None)?;
-    let asked = [search.asked];
+    let near_query = search.near_query;
     let mut probes = Vec::new();
-    // Which documents are recent enough is not known before they are read.
-    if search.since.is_some() || !asked[0].add_probes(reader, 0, &mut probes)? {
+    // Only reading a document tells whether it is recent enough.
+    if search.since.is_some() || !near_query.add_probes(reader, 0, &mut probes)? {
         return search.any(reader);
     }
     let any_will_do = filter.scopes.is_none() && reader.all_rows_have_documents();
     for probes in probes.chunks(PROBES_TOGETHER) {
-        let Some(near) = near_candidates(reader, &asked, probes, MOST_NEAR)? else {
+        let Some(near) = near_candidates(reader, &[near_query], probes, MOST_NEAR)? else {
             return search.any(reader);
         };
         if any_will_do && !near.is_empty() {
@@ -54,8 +55,11 @@ pub(super) fn answer_any(reader: &impl Read, query: &Query) -> Result<bool> {
 pub(super) fn answer_all(reader: &impl Read, queries: &[Query]) -> Result<Vec<Matches>> {
     let new = |query: &Query| Search::new(reader, query.fingerprint, &query.filter, None);
     let mut searches = queries.iter().map(new).collect::<Result<Vec<_>>>()?;
-    let asked: Vec<Asked> = searches.iter().map(|search| search.asked).collect();
-    find(reader, &asked, |near| add_all(reader, &mut searches, near).map(ControlFlow::Continue))?;
+    let near_queries: Vec<NearQuery> = searches.iter().map(|search| search.near_query).collect();
+    let mut parts = NearSearch::new(reader, &near_queries);
+    while let Some(near) = parts.next_part()? {
+        add_all(reader, &mut searches, &near)?;
+    }
     searches.into_iter().map(|search| search.matches(reader)).collect()
 }
 
@@ -66,10 +70,10 @@ fn add_all(reader: &impl Read, searches: &mut [Search], near: &[(usize, Near)]) 
             .iter()
             .map(|&(query_index, near)| (near.fingerprint, searches[query_index].scopes.clone()))
             .collect();
-        reader.posted(&wanted, |number, scope, posted| {
-            let (query_index, near) = near[number];
-            searches[query_index].add(near, scope, posted);
-        })?;
+        for posted in reader.posted(&wanted)? {
+            let (query_index, near) = near[posted.index];
+            searches[query_index].add(near, posted);
+        }
         searches.iter_mut().try_for_each(|search| search.let_go_of_old(reader))?;
     }
     Ok(())
@@ -78,55 +82,58 @@ fn add_all(reader: &impl Read, searches: &mut [Search], near: &[(usize, Near)]) 
 /// The documents of a near fingerprint.
 #[derive(Default)]
 struct Group {
-    /// In each scope they are few and known, newest first, or not.
+    /// The documents in each scope, the newest first. `None` where there may be many.
     scopes: Vec<(ScopeNumber, Option<Vec<DocumentNumber>>)>,
     documents: u64,
 }
 
 /// One query on its way from fingerprints to documents.
 pub(super) struct Search {
-    asked: Asked,
+    near_query: NearQuery,
+    /// The number of documents that may be listed.
     limit: usize,
     since: Option<i64>,
-    /// The scopes whose lists are read: each document that may match stands in exactly one of them.
+    /// The scopes whose lists are read. Each document that may match stands in exactly one of them.
     scopes: Arc<[ScopeNumber]>,
     /// A document that does not count, with its fingerprint and scope.
     ignored: Option<(DocumentNumber, Fingerprint, ScopeNumber)>,
-    /// The near fingerprints that can still matter, with their scopes and how many documents each has there.
+    /// The near fingerprints that can still matter, with their documents.
     near: BTreeMap<Near, Group>,
-    /// How many documents `near` has.
+    /// The number of documents of `near`.
     kept: u64,
-    /// How many documents match, time apart.
+    /// The number of documents that match, without regard to time.
     total: u64,
-    /// How many near fingerprints a search by time may keep before it reads their documents.
+    /// The near fingerprints that a search by time may keep before it reads their documents.
     most_unread: usize,
 }
 
 impl Search {
-    /// The fingerprints near `fingerprint`; the document `ignored` does not count.
+    /// Finds what is near to `fingerprint`. The document `ignored` does not count.
     pub(super) fn found(
         reader: &impl Read,
         fingerprint: Fingerprint,
         filter: &Filter,
-        ignored: Option<(DocumentNumber, &Document)>,
+        ignored: Option<&Numbered>,
     ) -> Result<Self> {
         let mut search = Self::new(reader, fingerprint, filter, ignored)?;
-        let asked = [search.asked];
-        let searches = slice::from_mut(&mut search);
-        find(reader, &asked, |near| add_all(reader, searches, near).map(ControlFlow::Continue))?;
+        let near_query = [search.near_query];
+        let mut parts = NearSearch::new(reader, &near_query);
+        while let Some(near) = parts.next_part()? {
+            add_all(reader, slice::from_mut(&mut search), &near)?;
+        }
         Ok(search)
     }
 
-    /// As [`found`](Self::found), if all fingerprints that are near are among these.
+    /// As [`found`](Self::found), where the near fingerprints are known already.
     pub(super) fn among(
         reader: &impl Read,
-        near: &[(usize, Near)],
+        near: &[Near],
         fingerprint: Fingerprint,
         filter: &Filter,
-        ignored: Option<(DocumentNumber, &Document)>,
+        ignored: Option<&Numbered>,
     ) -> Result<Self> {
         let mut search = Self::new(reader, fingerprint, filter, ignored)?;
-        let near: Vec<_> = near.iter().map(|&(_, near)| (0, near)).collect();
+        let near: Vec<_> = near.iter().map(|&near| (0, near)).collect();
         add_all(reader, slice::from_mut(&mut search), &near)?;
         Ok(search)
     }
@@ -136,9 +143,9 @@ impl Search {
         reader: &impl Read,
         fingerprint: Fingerprint,
         filter: &Filter,
-        ignored: Option<(DocumentNumber, &Document)>,
+        ignored: Option<&Numbered>,
     ) -> Result<Self> {
-        let asked = Asked { fingerprint, max_distance: filter.distance(reader)? };
+        let near_query = NearQuery { fingerprint, max_distance: filter.distance(reader)? };
         let scopes = match &filter.scopes {
             None => ScopeNumber::ALL_DOCUMENTS.into(),
             Some(names) => {
@@ -153,11 +160,11 @@ impl Search {
             Some((number, document)) => document
                 .fingerprint()
                 .zip(reader.scope_number(document.scope())?)
-                .map(|(fingerprint, scope)| (number, fingerprint, scope)),
+                .map(|(fingerprint, scope)| (*number, fingerprint, scope)),
             None => None,
         };
         Ok(Self {
-            asked,
+            near_query,
             limit: filter.limit,
             since: filter.since,
             scopes,
@@ -169,8 +176,9 @@ impl Search {
         })
     }
 
-    /// Takes in the documents of a near fingerprint in one scope; if all are deleted, there are none.
-    fn add(&mut self, near: Near, scope: ScopeNumber, posted: Posted) {
+    /// Takes in the documents of a near fingerprint in one scope. If all are deleted, there are none.
+    fn add(&mut self, near: Near, posted: Posted) {
+        let scope = posted.scope;
         let ignored = self.ignored.is_some_and(|(_, f, of)| f == near.fingerprint && scope.covers(of));
         let documents = posted.total.saturating_sub(u64::from(ignored));
         if documents == 0 {
@@ -184,9 +192,8 @@ impl Search {
         let group = self.near.entry(near).or_default();
         group.scopes.push((scope, posted.numbers));
         group.documents += documents;
-        // Fingerprints that even the limit cannot reach are let go, so that memory grows with the limit and not
-        // with the matches. How many documents of a fingerprint are recent enough is not known before they are
-        // read, so a search by time keeps all for a while.
+        // Fingerprints beyond the limit are let go, so that memory grows with the limit and not with the matches. A
+        // search by time keeps all for a while: only reading a document tells whether it is recent enough.
         while self.since.is_none()
             && let Some(farthest) = self.near.last_entry()
             && self.kept - farthest.get().documents >= self.limit as u64
@@ -195,15 +202,15 @@ impl Search {
         }
     }
 
-    /// Where a search by time keeps many fingerprints, lets go of those whose documents are too old, and of those that even the limit
-    /// cannot reach.
+    /// Where a search by time keeps many fingerprints, lets go of those whose documents are too old, and of those beyond the
+    /// limit.
     fn let_go_of_old(&mut self, reader: &impl Read) -> Result<()> {
         if self.since.is_none() || self.near.len() <= self.most_unread {
             return Ok(());
         }
         // One more than the limit tells that the list is not the whole.
         let (mut wanted, mut needed) = (self.limit.saturating_add(1), BTreeSet::new());
-        self.walk(reader, |near, _| {
+        self.walk(reader, |near, _, _| {
             needed.insert(near);
             wanted -= 1;
             if wanted == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -214,38 +221,50 @@ impl Search {
         Ok(())
     }
 
-    /// Whether any document matches, of all that are near; none has been found yet.
+    /// Whether any document matches. Nothing has been found yet.
     fn any(mut self, reader: &impl Read) -> Result<bool> {
-        let asked = [self.asked];
-        find(reader, &asked, |near| {
-            add_all(reader, slice::from_mut(&mut self), near)?;
-            let found = self.since.is_none() && self.total > 0;
-            Ok(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-        })?;
+        let near_query = [self.near_query];
+        let mut parts = NearSearch::new(reader, &near_query);
+        while let Some(near) = parts.next_part()? {
+            add_all(reader, slice::from_mut(&mut self), &near)?;
+            if self.since.is_none() && self.total > 0 {
+                return Ok(true);
+            }
+        }
         Ok(self.matches(reader)?.total() > 0)
     }
 
     /// The answer, with its documents.
-    pub(super) fn matches(self, reader: &impl Read) -> Result<Matches> {
+    pub(super) fn matches(&self, reader: &impl Read) -> Result<Matches> {
+        self.first_matches(reader, self.limit)
+    }
+
+    /// The answer, with at most `limit` of its documents. The search must have been for as many or more.
+    pub(super) fn first_matches(&self, reader: &impl Read, limit: usize) -> Result<Matches> {
         let mut list = Vec::new();
         let mut more = false;
-        self.walk(reader, |near, document| {
-            if list.len() == self.limit {
+        // A total without time is known without any document.
+        let walk = limit > 0 || self.since.is_some();
+        let mut each = |near: Near, _, document| {
+            if list.len() == limit {
                 more = true;
                 return ControlFlow::Break(());
             }
             list.push(Match { document, distance: near.distance });
-            // By time, only one more tells whether the list is the whole; otherwise the total is known.
-            if list.len() == self.limit && self.since.is_none() {
+            // In a search by time, one more document tells whether the list is the whole. Otherwise the total is known.
+            if list.len() == limit && self.since.is_none() {
                 return ControlFlow::Break(());
             }
             ControlFlow::Continue(())
-        })?;
+        };
+        if walk {
+            self.walk(reader, &mut each)?;
+        }
         let listed = list.len() as u64;
-        if self.since.is_none() && listed < self.total.min(self.limit as u64) {
+        if self.since.is_none() && listed < self.total.min(limit as u64) {
             return Err(Error::Damaged {
                 table: "postings",
-                key: self.asked.fingerprint.to_string(),
+                key: self.near_query.fingerprint.to_string(),
                 problem: "near this fingerprint there are fewer documents than are counted",
             });
         }
@@ -260,11 +279,8 @@ impl Search {
     pub(super) fn walk(
         &self,
         reader: &impl Read,
-        mut each: impl FnMut(Near, Document) -> ControlFlow<()>,
+        mut each: impl FnMut(Near, DocumentNumber, Document) -> ControlFlow<()>,
     ) -> Result<()> {
-        if self.limit == 0 && self.since.is_none() {
-            return Ok(());
-        }
         for (near, group) in &self.near {
             let mut newest = NewestFirst::new(reader, near.fingerprint, group, self.limit)?;
             while let Some(number) = newest.next()? {
@@ -275,7 +291,7 @@ impl Search {
                 if self.since.is_some_and(|since| document.seen() < since) {
                     continue;
                 }
-                if each(*near, document).is_break() {
+                if each(*near, number, document).is_break() {
                     return Ok(());
                 }
             }
@@ -284,20 +300,20 @@ impl Search {
     }
 }
 
-/// The documents of one fingerprint in some scopes, newest first: a merge of the scopes, read in pages so that
-/// a group of millions costs no more than what is taken of it.
+/// The documents of one fingerprint in some scopes, the newest first. It is a merge of the scopes, which are read in
+/// pages. So a group of millions costs no more than what is taken of it.
 struct NewestFirst<'r, R> {
     reader: &'r R,
     fingerprint: Fingerprint,
     page_length: usize,
     scopes: Vec<ScopePage>,
-    /// The newest number of each scope not yet taken, with the place of the scope in `scopes`.
+    /// For each scope the newest number that is not taken yet, with the index of the scope in `scopes`.
     heads: BinaryHeap<(DocumentNumber, usize)>,
 }
 
 struct ScopePage {
     scope: ScopeNumber,
-    /// Numbers read but not taken, oldest first.
+    /// Numbers that are read and not taken, the oldest first.
     numbers: Vec<DocumentNumber>,
     /// All numbers from here on have been read.
     read_down_to: DocumentNumber,
@@ -314,21 +330,21 @@ impl<'r, R: Read> NewestFirst<'r, R> {
         };
         let scopes: Vec<ScopePage> = group.scopes.iter().map(page).collect();
         let mut newest = Self { reader, fingerprint, page_length, scopes, heads: BinaryHeap::new() };
-        for place in 0..newest.scopes.len() {
-            newest.advance(place)?;
+        for index in 0..newest.scopes.len() {
+            newest.advance(index)?;
         }
         Ok(newest)
     }
 
     fn next(&mut self) -> Result<Option<DocumentNumber>> {
-        let Some((number, place)) = self.heads.pop() else { return Ok(None) };
-        self.advance(place)?;
+        let Some((number, index)) = self.heads.pop() else { return Ok(None) };
+        self.advance(index)?;
         Ok(Some(number))
     }
 
     /// Puts the next number of a scope among the heads.
-    fn advance(&mut self, place: usize) -> Result<()> {
-        let page = &mut self.scopes[place];
+    fn advance(&mut self, index: usize) -> Result<()> {
+        let page = &mut self.scopes[index];
         if page.numbers.is_empty() {
             page.numbers =
                 self.reader.newest(self.fingerprint, page.scope, page.read_down_to, self.page_length)?;
@@ -337,7 +353,7 @@ impl<'r, R: Read> NewestFirst<'r, R> {
             let full = page.numbers.len() == self.page_length;
             page.read_down_to = page.numbers.first().filter(|_| full).copied().unwrap_or(DocumentNumber::MIN);
         }
-        self.heads.extend(page.numbers.pop().map(|number| (number, place)));
+        self.heads.extend(page.numbers.pop().map(|number| (number, index)));
         Ok(())
     }
 }

@@ -9,9 +9,9 @@ use super::search::Search;
 use crate::document::{Document, validate_key};
 use crate::error::Result;
 use crate::plan::Near;
-use crate::store::{DocumentNumber, Read, Store, Writer};
+use crate::store::{Numbered, Read, Store, Writer};
 
-/// So many documents are searched for at a time. Each is also compared with all that come before it among these.
+/// The documents that are searched for at a time. Each is also compared with those of them that come before it.
 const SEARCHED_TOGETHER: usize = 1024;
 
 /// What [`WriteTxn::insert_if_new`] does with a document that has near-duplicates. Documents without any are
@@ -115,6 +115,11 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// The verdict on a document of a new key that has no near-duplicates.
+    fn inserted() -> Self {
+        Self { change: Change::Inserted, matches: Matches::default(), deleted: Vec::new() }
+    }
+
     /// What was done with the document.
     pub fn change(&self) -> &Change {
         &self.change
@@ -172,7 +177,10 @@ impl WriteTxn {
     /// commit 120 bytes of memory; the documents themselves wait in a file without a name once they take more than 64 MB.
     pub fn insert(&mut self, document: &Document) -> Result<Option<Document>> {
         document.validate()?;
-        self.writer.put(document)
+        self.writer.ensure_whole()?;
+        let old = self.writer.find(document.key())?;
+        self.writer.put(document, old.as_ref())?;
+        Ok(old.map(|(_, old)| old))
     }
 
     /// Looks for near-duplicates of a document and stores it, or not, as the policy says: in one step, so that of
@@ -228,8 +236,8 @@ impl WriteTxn {
             self.writer.sort_written();
             let near =
                 batch::near_to_documents(&self.writer, documents, policy.filter.distance(&self.writer)?)?;
-            for (place, document) in documents.iter().enumerate() {
-                let verdict = self.decide(document, policy, near.as_ref().map(|near| near.of(place)))?;
+            for (index, document) in documents.iter().enumerate() {
+                let verdict = self.decide(document, policy, near.as_ref().map(|near| near.of(index)))?;
                 if each(verdict).is_break() {
                     return Ok(());
                 }
@@ -238,30 +246,32 @@ impl WriteTxn {
         Ok(())
     }
 
-    /// Stores a document, or not. `near`: what may be near to it, if that is known.
-    fn decide(
-        &mut self,
-        document: &Document,
-        policy: &Policy,
-        near: Option<&[(usize, Near)]>,
-    ) -> Result<Verdict> {
-        let matches = self.matches(document, &policy.filter, near)?;
-        let mut deleted = Vec::new();
-        if matches.total() > 0 {
-            match policy.on_match {
-                OnMatch::Link => {}
-                OnMatch::Skip => return Ok(Verdict { change: Change::Skipped, matches, deleted }),
-                OnMatch::Replace => match self.outranked(document, &policy.filter, near)? {
-                    None => return Ok(Verdict { change: Change::Skipped, matches, deleted }),
-                    Some(outranked) => deleted = outranked,
-                },
+    /// Stores a document, or not. `near` is what may be near to it, if that is known.
+    fn decide(&mut self, document: &Document, policy: &Policy, near: Option<&[Near]>) -> Result<Verdict> {
+        // A document's own key is never a match, and what stands there is what the document replaces.
+        let own = self.writer.find(document.key())?;
+        let mut verdict = Verdict::inserted();
+        if let Some(search) = self.search(document, policy, near, own.as_ref())? {
+            verdict.matches = search.first_matches(&self.writer, policy.filter.limit)?;
+            if verdict.is_duplicate() {
+                match policy.on_match {
+                    OnMatch::Link => {}
+                    OnMatch::Skip => return Ok(Verdict { change: Change::Skipped, ..verdict }),
+                    OnMatch::Replace => match outranked(&self.writer, document, &search)? {
+                        None => return Ok(Verdict { change: Change::Skipped, ..verdict }),
+                        Some(outranked) => {
+                            outranked.iter().try_for_each(|it| self.writer.remove(it))?;
+                            verdict.deleted = outranked.into_iter().map(|(_, document)| document).collect();
+                        }
+                    },
+                }
             }
         }
-        for outranked in &deleted {
-            self.writer.remove(outranked.key())?;
+        self.writer.put(document, own.as_ref())?;
+        if let Some((_, old)) = own {
+            verdict.change = Change::Replaced(old);
         }
-        let change = self.writer.put(document)?.map_or(Change::Inserted, Change::Replaced);
-        Ok(Verdict { change, matches, deleted })
+        Ok(verdict)
     }
 
     /// Removes the document of a key and returns it, or `None` where there is none.
@@ -273,7 +283,10 @@ impl WriteTxn {
     /// [`Error::Aborted`](crate::Error::Aborted).
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Document>> {
         validate_key(key.as_ref())?;
-        self.writer.remove(key.as_ref())
+        self.writer.ensure_whole()?;
+        let Some(found) = self.writer.find(key.as_ref())? else { return Ok(None) };
+        self.writer.remove(&found)?;
+        Ok(Some(found.1))
     }
 
     /// Makes all changes visible and durable: when it returns, they survive a kill of the process and a loss of
@@ -298,58 +311,41 @@ impl WriteTxn {
         self.writer.commit()
     }
 
+    /// The search for the near-duplicates of a document; `None` if there is none to be made.
     fn search(
         &self,
         document: &Document,
-        filter: &Filter,
-        near: Option<&[(usize, Near)]>,
+        policy: &Policy,
+        near: Option<&[Near]>,
+        own: Option<&Numbered>,
     ) -> Result<Option<Search>> {
         let Some(fingerprint) = document.fingerprint() else { return Ok(None) };
         if near.is_some_and(<[_]>::is_empty) {
             return Ok(None);
         }
-        let own = self.writer.find(document.key())?;
-        let own = own.as_ref().map(|(number, old): &(DocumentNumber, Document)| (*number, old));
+        // Whoever replaces has to outrank every match, not only those that are listed.
+        let limit = if policy.on_match == OnMatch::Replace { usize::MAX } else { policy.filter.limit };
+        let filter = Filter { limit, ..policy.filter.clone() };
         let search = match near {
-            Some(near) => Search::among(&self.writer, near, fingerprint, filter, own),
-            None => Search::found(&self.writer, fingerprint, filter, own),
+            Some(near) => Search::among(&self.writer, near, fingerprint, &filter, own),
+            None => Search::found(&self.writer, fingerprint, &filter, own),
         };
         search.map(Some)
     }
+}
 
-    fn matches(
-        &self,
-        document: &Document,
-        filter: &Filter,
-        near: Option<&[(usize, Near)]>,
-    ) -> Result<Matches> {
-        match self.search(document, filter, near)? {
-            Some(search) => search.matches(&self.writer),
-            None => Ok(Matches::default()),
+/// All matches, if the document outranks every one of them.
+fn outranked(writer: &Writer, document: &Document, search: &Search) -> Result<Option<Vec<Numbered>>> {
+    let mut outranked = Some(Vec::new());
+    search.walk(writer, |_, number, found| match &mut outranked {
+        Some(list) if document.outranks(&found) => {
+            list.push((number, found));
+            ControlFlow::Continue(())
         }
-    }
-
-    /// All matches, if the document outranks every one of them.
-    fn outranked(
-        &self,
-        document: &Document,
-        filter: &Filter,
-        near: Option<&[(usize, Near)]>,
-    ) -> Result<Option<Vec<Document>>> {
-        let filter = Filter { limit: usize::MAX, ..filter.clone() };
-        let mut outranked = Some(Vec::new());
-        if let Some(search) = self.search(document, &filter, near)? {
-            search.walk(&self.writer, |_, found| match &mut outranked {
-                Some(list) if document.outranks(&found) => {
-                    list.push(found);
-                    ControlFlow::Continue(())
-                }
-                _ => {
-                    outranked = None;
-                    ControlFlow::Break(())
-                }
-            })?;
+        _ => {
+            outranked = None;
+            ControlFlow::Break(())
         }
-        Ok(outranked)
-    }
+    })?;
+    Ok(outranked)
 }

@@ -25,18 +25,22 @@ impl<'a> Candidates<'a> {
         self.0.iter().filter(|&&row| (probe.first..=probe.last).contains(&row)).count() as u64
     }
 
-    /// The only way to a [`Near`] fingerprint: the distance of each is computed and must not exceed the maximum. It is the same for
-    /// permuted fingerprints, so only what is near is permuted back. `query` is permuted as the candidates are.
-    pub(crate) fn each_near(
+    /// The only way to a [`Near`] fingerprint: the distance of each candidate is computed and must not exceed the maximum.
+    ///
+    /// `query` is permuted as the candidates are. The distance is the same for permuted fingerprints, so only those that are
+    /// near are permuted back.
+    #[inline]
+    pub(crate) fn near(
         self,
         query: Permuted,
         max_distance: u32,
-        permutation: &Permutation,
-        mut each: impl FnMut(Near),
-    ) {
-        compare::each_within(self.0, query.bits(), max_distance, |row, distance| {
-            each(Near { distance, fingerprint: permutation.invert(Permuted::from_bits(row)) });
-        });
+        permutation: &'a Permutation,
+    ) -> impl Iterator<Item = Near> + use<'a> {
+        let within = compare::within(self.0, query.bits(), max_distance);
+        within.map(|(row, distance)| Near {
+            distance,
+            fingerprint: permutation.invert(Permuted::from_bits(row)),
+        })
     }
 }
 
@@ -68,9 +72,8 @@ mod tests {
         let rows: Vec<u64> = fingerprints.iter().map(|&it| permutation.apply(it).bits()).collect();
         for max_distance in [0, 3, 7, 40, 64] {
             for first in [0, 1, 31, 990, 1000] {
-                let mut found = Vec::new();
-                Candidates::new(&rows[first..])
-                    .each_near(query, max_distance, &permutation, |it| found.push(it));
+                let candidates = Candidates::new(&rows[first..]);
+                let found: Vec<Near> = candidates.near(query, max_distance, &permutation).collect();
                 let near = fingerprints[first..]
                     .iter()
                     .map(|&fingerprint| Near { distance: fingerprint.bits().count_ones(), fingerprint });

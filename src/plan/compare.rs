@@ -1,6 +1,7 @@
-//! Comparing many rows of a table with a query: with the vector instructions the processor has, chosen when the program runs.
+//! Comparing many rows of a table with a query. It uses the processor's vector instructions, chosen when the program
+//! runs.
 //!
-//! The loop is plain, and the compiler makes of it what each set of instructions allows; this module only names them.
+//! The loop is plain. The compiler makes of it what each set of instructions allows. This file only names the sets.
 #![allow(
     unsafe_code,
     reason = "the calls of functions compiled for other processors, which `multiversion` checks first"
@@ -8,24 +9,21 @@
 
 use multiversion::multiversion;
 
-/// So many rows are compared before it is asked whether any was near.
+/// The number of rows that are compared before the result is looked at.
 const TOGETHER: usize = 32;
 
-/// Calls `each` with every row that differs from `query` in at most `max_distance` bits, and the distance.
-pub(super) fn each_within(rows: &[u64], query: u64, max_distance: u32, mut each: impl FnMut(u64, u32)) {
-    for rows in rows.chunks(TOGETHER) {
-        if count_within(rows, query, max_distance) > 0 {
-            for &row in rows {
-                let distance = (row ^ query).count_ones();
-                if distance <= max_distance {
-                    each(row, distance);
-                }
-            }
-        }
-    }
+/// Every row that differs from `query` in at most `max_distance` bits, with the distance.
+#[inline]
+pub(super) fn within(rows: &[u64], query: u64, max_distance: u32) -> impl Iterator<Item = (u64, u32)> {
+    let near = move |&row: &u64| {
+        let distance = (row ^ query).count_ones();
+        (distance <= max_distance).then_some((row, distance))
+    };
+    let together = rows.chunks(TOGETHER).filter(move |rows| count_within(rows, query, max_distance) > 0);
+    together.flat_map(move |rows| rows.iter().filter_map(near))
 }
 
-/// How many of the rows differ in at most `max_distance` bits.
+/// The number of rows that differ in at most `max_distance` bits.
 #[multiversion(targets(
     "x86_64+avx512f+avx512vl+avx512vpopcntdq",
     "x86_64+avx2+popcnt",
@@ -47,7 +45,8 @@ mod tests {
 
     type Count = fn(&[u64], u64, u32) -> u32;
 
-    /// What is chosen; the loop as it is compiled for any processor of this kind, and for each set of instructions that this one has.
+    /// The version that is chosen, the loop compiled for any processor of this kind, and the loop compiled for each set of
+    /// instructions that this processor has.
     fn versions() -> Vec<Count> {
         #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut))]
         let mut versions: Vec<Count> = vec![count_within, count];
@@ -76,7 +75,7 @@ mod tests {
     fn all_sets_of_instructions_count_alike() {
         let random = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(i as u32);
         let query = 0x0123_4567_89ab_cdef;
-        // Of each distance some, beside what is random.
+        // Some rows of each distance, beside random rows.
         let near =
             |i: u64| query ^ (u64::MAX.checked_shr(64 - i as u32 % 65).unwrap_or(0)).rotate_left(i as u32);
         let rows: Vec<u64> = (0..300).map(|i| if i % 3 == 0 { random(i) } else { near(i) }).collect();

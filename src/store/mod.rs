@@ -1,19 +1,46 @@
+//! The tables of a file, their storage and their transactions. Shows documents, postings and ranges of fingerprints.
+//! Hides redb, the layout and the byte formats; docs/format.md has every byte.
+//!
+//! The floors, each of which imports only from those before it:
+//!
+//! | floor | hides |
+//! |---|---|
+//! | `lookup` | finding something in memory with few waits for memory |
+//! | `engine` | redb and the file system |
+//! | `blocks` | one stored block: packing, checksums, filters, the cache |
+//! | `sorted_set` | a sorted set of rows: runs in memory over levels of blocks |
+//! | `file` | all sets at one commit: names, records, log, state, edit, view |
+//! | `merging` | which merge is due, and doing one step of it |
+//! | `dense` | files written whole: build, copy, compaction, backup |
+//!
+//! Above them stand `postings`, `scan`, `read`, `reader`, `write` and `store`, which are what the rest of the crate sees.
+
 mod blocks;
 mod dense;
 mod engine;
 mod file;
 mod lookup;
 mod merging;
+mod numbers;
 mod postings;
 mod read;
+mod reader;
+mod scan;
+mod sizes;
 mod sorted_set;
+#[expect(clippy::module_inception, reason = "the folder is named after what it shows first")]
 mod store;
 mod write;
 
+pub(crate) use engine::Access;
 #[cfg(test)]
-pub(crate) use engine::recording::{Event, Image, Recording};
-pub(crate) use file::meta::{FORMAT_VERSION, Settings};
+pub(crate) use engine::{Event, Image, Recording};
+pub(crate) use file::{FORMAT_VERSION, Settings};
+pub(crate) use numbers::{DocumentNumber, ScopeNumber};
 pub(crate) use postings::Posted;
-pub(crate) use read::{Read, Reader};
-pub(crate) use store::{Access, DocumentNumber, ScopeNumber, Sizes, Store};
-pub(crate) use write::Writer;
+pub(crate) use read::Read;
+pub(crate) use reader::Reader;
+pub(crate) use scan::Scan;
+pub(crate) use sizes::Sizes;
+pub(crate) use store::Store;
+pub(crate) use write::{Numbered, Writer};

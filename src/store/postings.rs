@@ -5,36 +5,41 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
-use crate::store::sorted_set::overlay::posting_row;
-use crate::store::sorted_set::ranges::{Wanted, read_ranges};
-use crate::store::sorted_set::reader::SetReader;
-use crate::store::store::DocumentNumber;
-use crate::store::store::ScopeNumber;
+use crate::store::file::{number_of, posting_row};
+use crate::store::numbers::{DocumentNumber, ScopeNumber};
+use crate::store::sorted_set::{SetReader, Wanted, read_ranges};
+
+/// A fingerprint whose documents are wanted, with the scopes whose lists are to be read.
+pub(crate) type WantedPostings = (Fingerprint, Arc<[ScopeNumber]>);
 
 /// The documents of a fingerprint that a scope lists.
 pub(crate) struct Posted {
+    /// The index of the fingerprint among those wanted.
+    pub(crate) index: usize,
+    pub(crate) scope: ScopeNumber,
+    /// The number of documents.
     pub(crate) total: u64,
-    /// Newest first; `None` where there may be many.
+    /// The documents, the newest first. `None` where there may be many.
     pub(crate) numbers: Option<Vec<DocumentNumber>>,
 }
 
-/// Of so many rows a fingerprint may have, put and marked, each is looked at; of more, they are counted.
+/// Up to this number of rows of a fingerprint, put and marked, each is looked at. More rows are counted.
 const FEW: usize = 64;
 
-/// Calls `each` with the number of a fingerprint, each of its scopes, and the documents that the scope lists under it.
+/// The documents of each fingerprint wanted, in each of its scopes.
 pub(crate) fn posted<'a>(
     reader: impl Fn() -> SetReader<'a, u128>,
-    wanted: &[(Fingerprint, Arc<[ScopeNumber]>)],
-    mut each: impl FnMut(usize, ScopeNumber, Posted),
-) -> Result<()> {
-    let few = few_rows(&reader, wanted.iter().map(|it| it.0))?;
-    for (number, (fingerprint, scopes)) in wanted.iter().enumerate() {
-        let rows = few.of(number);
+    wanted: &[WantedPostings],
+) -> Result<Vec<Posted>> {
+    let few = few_rows(&reader, wanted)?;
+    let mut all = Vec::with_capacity(2 * wanted.len());
+    for (index, (fingerprint, scopes)) in wanted.iter().enumerate() {
+        let rows = few.of(index);
         for &scope in &**scopes {
             let range = listed(*fingerprint, scope, DocumentNumber::MAX);
             let (total, numbers) = match rows {
                 Some(rows) => {
-                    let listed = rows.iter().rev().map(|found| found.row).filter(|row| range.contains(row));
+                    let listed = rows.iter().rev().map(|it| it.row).filter(|row| range.contains(row));
                     let numbers: Vec<DocumentNumber> = listed.map(number_of).collect();
                     (numbers.len() as i64, Some(numbers))
                 }
@@ -45,17 +50,17 @@ pub(crate) fn posted<'a>(
                 key: fingerprint.to_string(),
                 problem: "more documents are marked as deleted than there are",
             })?;
-            each(number, scope, Posted { total, numbers });
+            all.push(Posted { index, scope, total, numbers });
         }
     }
-    Ok(())
+    Ok(all)
 }
 
 /// A row of a fingerprint.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Found {
-    /// The number of the fingerprint.
-    number: usize,
+struct PostingRow {
+    /// The index of the fingerprint among those wanted.
+    index: usize,
     row: u128,
     put: bool,
 }
@@ -63,55 +68,52 @@ struct Found {
 /// The rows of fingerprints that have few.
 struct FewRows {
     /// In order.
-    rows: Vec<Found>,
-    /// The numbers of the fingerprints that have many, in order.
+    rows: Vec<PostingRow>,
+    /// The indexes of the fingerprints that have many, in order.
     many: Vec<usize>,
 }
 
 impl FewRows {
-    /// Those of a fingerprint, or `None` if it has many.
-    fn of(&self, number: usize) -> Option<&[Found]> {
-        if self.many.binary_search(&number).is_ok() {
+    /// The rows of a fingerprint, or `None` if it has many.
+    fn of(&self, index: usize) -> Option<&[PostingRow]> {
+        if self.many.binary_search(&index).is_ok() {
             return None;
         }
-        let from = self.rows.partition_point(|it| it.number < number);
-        let count = self.rows[from..].partition_point(|it| it.number == number);
+        let from = self.rows.partition_point(|it| it.index < index);
+        let count = self.rows[from..].partition_point(|it| it.index == index);
         Some(&self.rows[from..from + count])
     }
 }
 
-/// One look-up tells of all scopes of a fingerprint, and all fingerprints are looked up together.
-fn few_rows<'a>(
-    reader: impl Fn() -> SetReader<'a, u128>,
-    fingerprints: impl Iterator<Item = Fingerprint> + Clone,
-) -> Result<FewRows> {
+/// Reads the rows of all fingerprints together. One range has all scopes of a fingerprint.
+fn few_rows<'a>(reader: impl Fn() -> SetReader<'a, u128>, wanted: &[WantedPostings]) -> Result<FewRows> {
     let range = |fingerprint| {
         let first = posting_row(fingerprint, ScopeNumber::EMPTY, DocumentNumber::MIN);
         first..=posting_row(fingerprint, ScopeNumber::ANY, DocumentNumber::MAX)
     };
-    let ranges: Vec<RangeInclusive<u128>> = fingerprints.map(range).collect();
-    let wanted =
+    let ranges: Vec<RangeInclusive<u128>> = wanted.iter().map(|it| range(it.0)).collect();
+    let read =
         ranges.iter().map(|range| Wanted { reader: reader(), first: *range.start(), last: *range.end() });
     let mut counts = vec![0; ranges.len()];
     let mut rows = Vec::with_capacity(2 * ranges.len());
-    let mut many = read_ranges("postings", reader().blocks, wanted, 1, |number, puts, marks| {
+    let reading = read_ranges(reader().blocks, read, 1, |index, puts, marks| {
         for (found, put) in [(puts, true), (marks, false)] {
-            let found = found.iter().filter(|row| ranges[number].contains(row));
-            for &row in found.take(FEW + 1 - counts[number]) {
-                rows.push(Found { number, row, put });
-                counts[number] += 1;
+            let found = found.iter().filter(|row| ranges[index].contains(row));
+            for &row in found.take(FEW + 1 - counts[index]) {
+                rows.push(PostingRow { index, row, put });
+                counts[index] += 1;
             }
         }
-    })?
-    .cut;
-    many.extend((0..ranges.len()).filter(|&number| counts[number] > FEW));
+    })?;
+    let mut many = reading.too_long;
+    many.extend((0..ranges.len()).filter(|&index| counts[index] > FEW));
     rows.sort_unstable();
-    // Each mark takes away the row it marks; where there is none, counting tells what is wrong.
-    let marks: Vec<Found> = rows.iter().filter(|it| !it.put).copied().collect();
+    // Each mark takes away the row it marks. Where there is no such row, counting tells what is wrong.
+    let marks: Vec<PostingRow> = rows.iter().filter(|it| !it.put).copied().collect();
     for mark in marks {
-        match rows.binary_search(&Found { put: true, ..mark }) {
+        match rows.binary_search(&PostingRow { put: true, ..mark }) {
             Ok(put) => drop(rows.drain(put - 1..=put)),
-            Err(_) => many.push(mark.number),
+            Err(_) => many.push(mark.index),
         }
     }
     many.sort_unstable();
@@ -125,9 +127,4 @@ pub(crate) fn listed(
     last: DocumentNumber,
 ) -> RangeInclusive<u128> {
     posting_row(fingerprint, scope, DocumentNumber::MIN)..=posting_row(fingerprint, scope, last)
-}
-
-/// The document of a key or posting row.
-pub(crate) fn number_of(row: u128) -> DocumentNumber {
-    DocumentNumber(row as u64 & DocumentNumber::MAX.0)
 }

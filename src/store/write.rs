@@ -1,28 +1,21 @@
-//! Writing documents: each put or removed document changes every set that knows of it, or none.
+//! Writer: the transaction that writes. Each document that is put or removed changes every set that knows of it, or none.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
+use super::read::Read;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
-use crate::store::blocks::documents::pack_documents;
-use crate::store::blocks::packed::Packed;
-use crate::store::file::log::{self, Change, Operation};
-use crate::store::file::meta::{Counters, encode_scopes};
-use crate::store::file::shared::Shared;
-use crate::store::file::state::{DOCUMENTS_PLACE, Edit};
-use crate::store::file::written::{SpilledBlock, WrittenDocuments};
-use crate::store::read::{Read, View, Written};
-use crate::store::sorted_set::chunk::Entry;
-use crate::store::sorted_set::overlay::Overlays;
-use crate::store::store::DocumentNumber;
-use crate::store::store::ScopeNumber;
-use crate::store::store::lock;
+use crate::store::blocks::{Entry, Packed, pack_documents};
+use crate::store::file::{
+    Change, Counters, DOCUMENTS_LEVEL_ID, Edit, Operation, Shared, SpilledBlock, Turn, View, Written,
+    WrittenDocuments, encode_log, encode_scopes,
+};
+use crate::store::merging::keep_pace;
+use crate::store::numbers::{DocumentNumber, ScopeNumber};
 
-/// A last block of documents that takes less of a page than this (of 16) is filled up by the next commit.
+/// If the last block of documents fills less of a page than this (of 16), the next commit fills it up.
 const FULL_SIXTEENTHS: usize = 13;
 
 /// The one transaction that writes. Nothing reaches the file before it commits; dropping it undoes it.
@@ -37,67 +30,40 @@ pub(crate) struct Writer {
     turn: Turn,
 }
 
-/// The right to write, given back when it is dropped.
-pub(crate) struct Turn(pub(crate) Arc<Shared>);
-
-impl Turn {
-    pub(crate) fn wait(shared: Arc<Shared>) -> Self {
-        let mut writing = lock(&shared.writing);
-        while *writing {
-            writing = shared.written.wait(writing).unwrap_or_else(std::sync::PoisonError::into_inner);
-        }
-        *writing = true;
-        drop(writing);
-        Self(shared)
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        *lock(&self.0.writing) = false;
-        self.0.written.notify_one();
-    }
-}
+/// A document with its number, as [`find`](Read::find) finds it.
+pub(crate) type Numbered = (DocumentNumber, Document);
 
 impl Writer {
+    /// Waits until no other transaction writes, and begins one.
     pub(crate) fn new(shared: Arc<Shared>) -> Result<Self> {
         let turn = Turn::wait(shared);
-        turn.0.ensure_certain()?;
-        let view = turn.0.view()?;
-        let written = Written {
-            overlays: Overlays::new(&view.settings().plan),
-            documents: WrittenDocuments::default(),
-            scopes: BTreeMap::new(),
-        };
+        turn.shared().ensure_certain()?;
+        let view = turn.shared().view()?;
+        let written = Written::new(&view.settings().plan);
         let counters = view.state().counters;
         Ok(Self { view, counters, written, operations: Vec::new(), broken: false, turn })
     }
 
-    /// Stores a valid document, and returns the one of the same key that it replaces.
-    pub(crate) fn put(&mut self, document: &Document) -> Result<Option<Document>> {
+    /// Stores a valid document in the place of `old`: what [`find`](Read::find) found under its key.
+    pub(crate) fn put(&mut self, document: &Document, old: Option<&Numbered>) -> Result<()> {
         self.all_or_broken(|writer| {
-            let replaced = writer.find(document.key())?;
-            // First the new rows, then away with the old: a fingerprint that stays is not removed in between.
+            // First the new rows, then away with the old ones. So a fingerprint that stays is not removed in between.
             writer.link(document)?;
-            if let Some((number, old)) = &replaced {
-                writer.unlink(*number, old, document.fingerprint())?;
+            match old {
+                Some((number, old)) => writer.unlink(*number, old, document.fingerprint()),
+                None => Ok(()),
             }
-            Ok(replaced.map(|(_, old)| old))
         })
     }
 
-    /// Removes the document of a key and returns it.
-    pub(crate) fn remove(&mut self, key: &[u8]) -> Result<Option<Document>> {
-        self.all_or_broken(|writer| {
-            let Some((number, document)) = writer.find(key)? else { return Ok(None) };
-            writer.unlink(number, &document, None)?;
-            Ok(Some(document))
-        })
+    /// Removes a document that was found.
+    pub(crate) fn remove(&mut self, (number, document): &Numbered) -> Result<()> {
+        self.all_or_broken(|writer| writer.unlink(*number, document, None))
     }
 
     /// Sorts what was written, for many searches.
     pub(crate) fn sort_written(&mut self) {
-        self.written.overlays.sort();
+        self.written.overlays.sort_permuted();
     }
 
     /// Makes everything durable at once. Without a change nothing is written.
@@ -107,27 +73,23 @@ impl Writer {
             return Ok(());
         }
         let Self { view, counters, mut written, operations, turn, .. } = self;
-        let shared = &turn.0;
-        shared.keep_pace(operations.len())?;
+        let shared = turn.shared();
+        keep_pace(shared, operations.len())?;
         shared.ensure_certain()?;
         let appended = Appended::new(&view, &mut written.documents, shared.sizes.document_block_bytes)?;
         let runs = written.overlays.into_runs();
         let scopes = encode_scopes(written.scopes);
-        // What it pins can be used again by this commit.
+        // The pages that it pins can then be used again by this commit.
         drop(view);
-        shared.committing.fetch_add(1, Ordering::AcqRel);
-        let committed = shared.commit(|_, edit| {
+        shared.commit_transaction(|edit| {
             edit.state.counters = counters;
-            edit.log = log::encode(edit.state.next_page, &operations);
-            edit.state.next_page += edit.log.len() as u64;
+            edit.changes.log = encode_log(edit.state.next_page, &operations);
+            edit.state.next_page += edit.changes.log.len() as u64;
             edit.state.recent_operations += operations.len() as u64;
             edit.state.sets.push(runs);
-            edit.scopes = scopes;
-            appended.apply(edit, shared.sizes.chunk_entries);
-            Ok(())
-        });
-        shared.committing.fetch_sub(1, Ordering::AcqRel);
-        committed
+            edit.changes.scopes = scopes;
+            appended.apply(edit);
+        })
     }
 
     /// Refuses a transaction of which an operation stopped half-way.
@@ -148,7 +110,8 @@ impl Writer {
         let number = self.counters.next_number()?;
         self.counters.count(document);
         self.written.documents.push(number, document);
-        self.written.documents.spill_if_long(&self.turn.0.path, &self.turn.0.sizes)?;
+        let shared = self.turn.shared();
+        self.written.documents.spill_if_long(&shared.path, &shared.sizes)?;
         let scope = self.scope_number_or_new(document.scope())?;
         self.apply(Operation {
             change: Change::Put,
@@ -160,7 +123,7 @@ impl Writer {
         Ok(())
     }
 
-    /// `successor`: the fingerprint of the document that has just taken its place.
+    /// Removes a document. `successor` is the fingerprint of the document that has just taken its place.
     fn unlink(
         &mut self,
         number: DocumentNumber,
@@ -191,10 +154,8 @@ impl Writer {
     }
 
     fn documents_of(&self, fingerprint: Fingerprint) -> Result<u64> {
-        let mut total = 0;
-        let wanted = [(fingerprint, ScopeNumber::ALL_DOCUMENTS.into())];
-        self.posted(&wanted, |_, _, posted| total += posted.total)?;
-        Ok(total)
+        let posted = self.posted(&[(fingerprint, ScopeNumber::ALL_DOCUMENTS.into())])?;
+        Ok(posted.iter().map(|posted| posted.total).sum())
     }
 
     fn scope_number_or_new(&mut self, name: &str) -> Result<ScopeNumber> {
@@ -209,7 +170,7 @@ impl Writer {
 
 /// New blocks of documents at the end of the file.
 struct Appended {
-    /// The last block of the file, if it is not full: what it holds comes first in `packed`.
+    /// The last block of the file, if it is not full. Its documents come first in `packed`.
     tail: Option<Entry<u64>>,
     spilled: Vec<SpilledBlock>,
     packed: Vec<Packed<u64>>,
@@ -225,13 +186,13 @@ impl Appended {
                 tail = Some((entry.clone(), block));
             }
         }
-        let before = tail.iter().flat_map(|(_, block)| block.records());
-        let records: Vec<_> = before.chain(written.live()).collect();
-        let packed = pack_documents(&records, block_bytes);
+        let before = tail.iter().flat_map(|(_, block)| block.documents());
+        let documents: Vec<_> = before.chain(written.live()).collect();
+        let packed = pack_documents(&documents, block_bytes);
         Ok(Self { tail: tail.map(|(entry, _)| entry), spilled, packed })
     }
 
-    fn apply(self, edit: &mut Edit, chunk_entries: usize) {
+    fn apply(self, edit: &mut Edit) {
         let Self { tail, spilled, packed } = self;
         let level = edit.state.documents.clone();
         let end = level.end();
@@ -239,7 +200,7 @@ impl Appended {
         let from = tail.map_or(end, |entry| level.find(entry.high));
         let mut new: Vec<_> = spilled.into_iter().map(|block| edit.add_spilled(block)).collect();
         new.extend(packed.into_iter().map(|block| edit.add_block(block)));
-        edit.state.documents = edit.replace_entries(DOCUMENTS_PLACE, &level, from..end, &new, chunk_entries);
+        edit.state.documents = edit.replace_entries(DOCUMENTS_LEVEL_ID, &level, from..end, &new);
     }
 }
 

@@ -1,35 +1,38 @@
 //! The cache of verified, decoded blocks, by their number: set-associative, as the caches of processors are.
 //!
-//! A number leads to a *set* of a few places, and a block is in one of these or not in the cache. So a look-up reads two lines of memory,
-//! whatever the size of the cache, where a hash table with a list of what was used last reads many; with a hint, one. Threads meet only
-//! where they look for the same block. Numbers are never used again for another block, so that what is cached is never stale.
+//! A number leads to a *set* of eight slots. A block is in one of these slots, or not in the cache. So a look-up
+//! reads two lines of memory, whatever the size of the cache, and one line with a hint. A hash table with a list of
+//! recent use reads many. Threads disturb each other only where they look for the same block. A number is never
+//! used for another block, so that a cached block is never stale.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{RwLock, RwLockReadGuard};
 
-use crate::store::blocks::reader::Decoded;
-use crate::store::lookup::prefetch::prefetch;
+use super::decoded::Decoded;
+use super::entry::Hint;
+use crate::store::lookup::prefetch;
 
-/// How many places a set has: the words of a line of memory.
+/// The slots of a set. Their names fill a line of memory.
 const WAYS: usize = 8;
 
-/// There are twice as many places as blocks of this size, which is typical, fit into the cache: then hardly any set is full
-/// before the cache is.
+/// A typical size of a block. There are twice as many slots as blocks of this size fit into the cache, so that hardly
+/// any set is full before the cache is full.
 const TYPICAL_BYTES: u64 = 6_000;
 
 pub(crate) struct BlockCache {
     sets: Box<[Set]>,
-    /// For each place of each set its block. The lock is held where a place is emptied or filled, and by those who read the block.
-    blocks: Box<[Slot]>,
+    /// The slots of all sets, one set after the other. The lock of a slot is held while it is filled or emptied, and
+    /// while its block is read.
+    slots: Box<[Slot]>,
     capacity: AtomicU64,
-    /// How many bytes the blocks take.
+    /// The bytes that the blocks take.
     bytes: AtomicU64,
-    /// The set that is looked through next for blocks to be evicted.
+    /// The next set in which a block to be evicted is looked for.
     hand: AtomicUsize,
 }
 
-/// For each place the name of its block. Written by whoever holds the lock of the block.
+/// For each slot the name of its block. It is written by the holder of the slot's lock.
 #[derive(Default)]
 #[repr(align(64))]
 struct Set([AtomicU64; WAYS]);
@@ -38,59 +41,30 @@ struct Set([AtomicU64; WAYS]);
 #[derive(Default)]
 #[repr(align(64))]
 struct Slot {
-    /// The name of the block, doubled; odd if the block was asked for since the hand came by.
-    /// Written by whoever holds the lock, but for the last bit.
+    /// The name of the block, doubled. It is odd if the block was asked for since the hand came by.
+    /// It is written by the holder of the lock, except for the last bit.
     label: AtomicU64,
     block: RwLock<Option<Decoded>>,
 }
 
 const USED: u64 = 1;
 
-/// What a set calls a block: 0 is the name of none.
+/// The name of a block in its set. 0 means no block.
 fn name(number: u64) -> u64 {
     number + 1
 }
 
-/// A block that nobody can evict meanwhile. Whoever holds one must not add to the cache, since another may want to do so in its place.
+/// A block that cannot be evicted while it is held. The holder must not insert into the cache: two holders could wait
+/// for each other's slots.
 pub(crate) type Held<'a> = RwLockReadGuard<'a, Option<Decoded>>;
 
-/// The place in which a block was seen last; it may be gone from there. Kept beside the number of the block, it saves the way through the set.
-/// Any two are equal, since they say nothing of the block.
-#[derive(Debug, Default)]
-pub(crate) struct Hint(AtomicU32);
-
-impl Hint {
-    #[inline]
-    fn place(&self) -> Option<usize> {
-        self.0.load(Ordering::Relaxed).checked_sub(1).map(|place| place as usize)
-    }
-
-    fn set(&self, place: usize) {
-        self.0.store(u32::try_from(place + 1).unwrap_or(0), Ordering::Relaxed);
-    }
-}
-
-impl Clone for Hint {
-    fn clone(&self) -> Self {
-        Self(self.0.load(Ordering::Relaxed).into())
-    }
-}
-
-impl PartialEq for Hint {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for Hint {}
-
 impl BlockCache {
-    /// A cache for about so many bytes.
+    /// A cache for blocks of about `capacity` bytes in all.
     pub(crate) fn new(capacity: u64) -> Self {
         let sets = (2 * capacity / TYPICAL_BYTES / WAYS as u64 + 1) as usize;
         Self {
             sets: (0..sets).map(|_| Set::default()).collect(),
-            blocks: (0..sets * WAYS).map(|_| Slot::default()).collect(),
+            slots: (0..sets * WAYS).map(|_| Slot::default()).collect(),
             capacity: capacity.into(),
             bytes: 0.into(),
             hand: 0.into(),
@@ -101,87 +75,87 @@ impl BlockCache {
         self.capacity.load(Ordering::Relaxed)
     }
 
-    /// How many bytes the blocks in it take.
+    /// The bytes that its blocks take.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Changes how many bytes its blocks may take; the number of sets stays.
+    /// Changes the bytes that its blocks may take. The number of sets stays.
     pub(crate) fn set_capacity(&self, capacity: u64) {
         self.capacity.store(capacity, Ordering::Relaxed);
         self.evict();
     }
 
-    /// A block, if it is there, which is then kept for longer.
+    /// A block, if it is there. It is then kept for longer.
     pub(crate) fn get(&self, number: u64) -> Option<Decoded> {
-        let place = self.place(number)?;
-        self.note_use(place);
-        self.hold(place, number).and_then(|block| block.clone())
+        let slot = self.slot_of(number)?;
+        self.note_use(slot);
+        self.hold(slot, number).and_then(|block| block.clone())
     }
 
     /// A block, if it is there.
     pub(crate) fn peek(&self, number: u64) -> Option<Decoded> {
-        self.hold(self.place(number)?, number).and_then(|block| block.clone())
+        self.hold(self.slot_of(number)?, number).and_then(|block| block.clone())
     }
 
-    /// Has fetched what tells whether a block is there.
+    /// Fetches what [`find`](Self::find) reads.
     #[inline]
     pub(crate) fn prefetch(&self, number: u64, hint: &Hint) {
-        match hint.place().and_then(|place| self.blocks.get(place)) {
+        match hint.slot().and_then(|slot| self.slots.get(slot)) {
             Some(slot) => prefetch(slot),
             None => prefetch(&self.sets[self.set(number)]),
         }
     }
 
-    /// Where a block is, if it is there. Takes no lock, so that a processor can do so for many blocks at a time.
+    /// The slot of a block, if it is there. Takes no lock, so that the processor can do this for many blocks at a time.
     #[inline]
     pub(crate) fn find(&self, number: u64, hint: &Hint) -> Option<usize> {
-        let is_there = |&place: &usize| self.blocks.get(place).is_some_and(|slot| slot.has(number));
-        hint.place().filter(is_there).or_else(|| {
-            let place = self.place(number)?;
-            hint.set(place);
-            prefetch(&self.blocks[place]);
-            Some(place)
+        let is_there = |&slot: &usize| self.slots.get(slot).is_some_and(|slot| slot.has(number));
+        hint.slot().filter(is_there).or_else(|| {
+            let slot = self.slot_of(number)?;
+            hint.set(slot);
+            prefetch(&self.slots[slot]);
+            Some(slot)
         })
     }
 
-    fn place(&self, number: u64) -> Option<usize> {
+    fn slot_of(&self, number: u64) -> Option<usize> {
         let set = self.set(number);
         let way = self.sets[set].0.iter().position(|it| it.load(Ordering::Relaxed) == name(number))?;
         Some(set * WAYS + way)
     }
 
-    /// A block that was found at a place, unless it is gone or about to go.
+    /// The block that was found in a slot, unless it has gone or is about to go.
     #[inline]
-    pub(crate) fn hold(&self, place: usize, number: u64) -> Option<Held<'_>> {
-        let slot = &self.blocks[place];
+    pub(crate) fn hold(&self, slot: usize, number: u64) -> Option<Held<'_>> {
+        let slot = &self.slots[slot];
         let held = slot.block.try_read()?;
         slot.has(number).then_some(held)
     }
 
     /// Keeps a block for longer.
     #[inline]
-    pub(crate) fn note_use(&self, place: usize) {
-        // Written only where it changes something, so that threads can share the line.
-        let label = &self.blocks[place].label;
+    pub(crate) fn note_use(&self, slot: usize) {
+        // It is written only if that changes it, so that threads can share the line of memory.
+        let label = &self.slots[slot].label;
         if label.load(Ordering::Relaxed) & USED == 0 {
             label.fetch_or(USED, Ordering::Relaxed);
         }
     }
 
-    /// Adds a block, for which others have to go if it would be too much.
+    /// Adds a block. Others are evicted if all together are too large.
     pub(crate) fn insert(&self, number: u64, hint: &Hint, block: Decoded) {
-        // Before it is there, so that nobody can count out what was not counted in.
+        // It is counted before it is there, so that no thread can subtract what was not added.
         self.bytes.fetch_add(block.memory_bytes(), Ordering::Relaxed);
-        let place = self.place(number).unwrap_or_else(|| self.place_for_another(self.set(number)));
-        let removed = self.fill(place, name(number), Some(block));
-        hint.set(place);
+        let slot = self.slot_of(number).unwrap_or_else(|| self.slot_for_another(self.set(number)));
+        let removed = self.fill(slot, name(number), Some(block));
+        hint.set(slot);
         self.let_go(removed);
         self.evict();
     }
 
     pub(crate) fn clear(&self) {
-        (0..self.blocks.len()).for_each(|place| self.empty(place));
+        (0..self.slots.len()).for_each(|slot| self.empty(slot));
     }
 
     #[inline]
@@ -191,9 +165,9 @@ impl BlockCache {
         ((u128::from(spread) * self.sets.len() as u128) >> 64) as usize
     }
 
-    /// An empty place of a set; if there is none, that of a block not asked for lately.
-    fn place_for_another(&self, set: usize) -> usize {
-        let slots = &self.blocks[set * WAYS..][..WAYS];
+    /// An empty slot of a set, or else the slot of a block that was not asked for lately.
+    fn slot_for_another(&self, set: usize) -> usize {
+        let slots = &self.slots[set * WAYS..][..WAYS];
         let labels: [u64; WAYS] = std::array::from_fn(|way| slots[way].label.load(Ordering::Relaxed));
         let empty = labels.iter().position(|&it| it == 0);
         let unused = || labels.iter().position(|it| it & USED == 0);
@@ -204,38 +178,38 @@ impl BlockCache {
         set * WAYS + way
     }
 
-    fn empty(&self, place: usize) {
-        let removed = self.fill(place, 0, None);
+    fn empty(&self, slot: usize) {
+        let removed = self.fill(slot, 0, None);
         self.let_go(removed);
     }
 
-    /// Puts a block of this name in a place, or none, and returns what was there.
-    fn fill(&self, place: usize, name: u64, block: Option<Decoded>) -> Option<Decoded> {
-        let slot = &self.blocks[place];
-        let mut there = slot.block.write();
-        slot.label.store(name << 1 | u64::from(block.is_some()), Ordering::Relaxed);
-        self.sets[place / WAYS].0[place % WAYS].store(name, Ordering::Relaxed);
+    /// Puts a block of this name into a slot, or no block, and returns the block that was there.
+    fn fill(&self, slot: usize, name: u64, block: Option<Decoded>) -> Option<Decoded> {
+        let Slot { label, block: held } = &self.slots[slot];
+        let mut there = held.write();
+        label.store(name << 1 | u64::from(block.is_some()), Ordering::Relaxed);
+        self.sets[slot / WAYS].0[slot % WAYS].store(name, Ordering::Relaxed);
         std::mem::replace(&mut there, block)
     }
 
-    /// Counts a block out that has been removed.
+    /// Subtracts the bytes of a block that was removed.
     fn let_go(&self, removed: Option<Decoded>) {
         let bytes = removed.map_or(0, |block| block.memory_bytes());
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Goes through the sets, as the hand of a clock does, and removes what was not asked for since it came by last, until the
-    /// blocks fit.
+    /// Goes through the sets like the hand of a clock until the blocks fit. It removes each block that was not asked for
+    /// since the hand came by last.
     fn evict(&self) {
-        // Twice around nothing is left; another thread may have added more.
+        // After two rounds no block of before is left. Another thread may have added more.
         let mut steps = 2 * self.sets.len();
         while self.bytes() > self.capacity() && steps > 0 {
             steps -= 1;
             let set = self.hand.fetch_add(1, Ordering::Relaxed) % self.sets.len();
-            for place in set * WAYS..(set + 1) * WAYS {
-                let before = self.blocks[place].label.fetch_and(!USED, Ordering::Relaxed);
+            for slot in set * WAYS..(set + 1) * WAYS {
+                let before = self.slots[slot].label.fetch_and(!USED, Ordering::Relaxed);
                 if before != 0 && before & USED == 0 {
-                    self.empty(place);
+                    self.empty(slot);
                 }
             }
         }
@@ -255,9 +229,9 @@ const _: () = assert!(size_of::<Slot>() == 64);
 mod tests {
     use std::sync::Arc;
 
+    use super::super::decoded::Sampled;
     use super::*;
-    use crate::store::blocks::reader::Sampled;
-    use crate::store::lookup::samples::Samples;
+    use crate::store::lookup::Samples;
 
     fn block(number: u64) -> Decoded {
         let rows: Arc<[u64]> = Arc::from(vec![number; 1_500]);
@@ -306,8 +280,8 @@ mod tests {
                             found => assert!(is_right(&found, number)),
                         }
                         // One hint for all, so that it is mostly wrong.
-                        let place = cache.find(number + 1, hint);
-                        if let Some(held) = place.and_then(|place| cache.hold(place, number + 1)) {
+                        let slot = cache.find(number + 1, hint);
+                        if let Some(held) = slot.and_then(|slot| cache.hold(slot, number + 1)) {
                             assert!(is_right(&held, number + 1));
                         }
                     }

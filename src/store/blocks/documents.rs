@@ -1,17 +1,17 @@
 //! Documents packed into blocks, in the order of their numbers.
 //!
-//! A block has a column for each fixed part of its documents, then all keys, then all extras; it is compressed as a whole
+//! A block has a column for each part of fixed length, then all keys, then all extras. It is compressed as a whole
 //! where that makes it smaller by a sixth or more.
 
 use serde::{Deserialize, Serialize};
 
+use super::bits::{packed_bytes, width_of};
+use super::envelope::{self, Fields, Problem};
+use super::filter::Filter;
+use super::packed::{Packed, checksum, decode_column, encode_column};
 use crate::document::Document;
 use crate::fingerprint::Fingerprint;
-use crate::store::blocks::bits::{packed_bytes, width_of};
-use crate::store::blocks::envelope::{self as codec, Fields, Problem};
-use crate::store::blocks::filter::Filter;
-use crate::store::blocks::packed::{Packed, decode_column, digest, encode_column};
-use crate::store::lookup::samples::partition_point_near;
+use crate::store::lookup::partition_point_from;
 
 /// Kind and version of a block of documents.
 const KIND: u8 = 17;
@@ -23,11 +23,11 @@ const LZ4: u8 = 1;
 /// Bit of the flags: the document has a fingerprint.
 const HAS_FINGERPRINT: u64 = 1;
 
-/// A block claims no more documents, and no more bytes before compression: one document may have 70,000.
+/// The most documents of a block, and the most bytes before compression. One document may have 70,000 bytes.
 const MAX_DOCUMENTS: usize = 4096;
 const MAX_PLAIN_BYTES: usize = 1 << 20;
 
-/// The parts of varying length that most documents do without.
+/// The parts of varying length that most documents do not have.
 #[derive(Serialize, Deserialize)]
 struct Extras {
     rank: Vec<i64>,
@@ -37,37 +37,37 @@ struct Extras {
 
 /// A document as it stands in a block.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Record<'a> {
+pub(crate) struct DocumentRef<'a> {
     pub(crate) number: u64,
     pub(crate) fingerprint: Option<Fingerprint>,
     pub(crate) seen: i64,
     pub(crate) key: &'a [u8],
-    /// In bincode: rank, scope, payload; nothing where all are empty.
+    /// Rank, scope and payload in bincode. Empty where all three are empty.
     extras: &'a [u8],
 }
 
-impl Record<'_> {
+impl DocumentRef<'_> {
     pub(crate) fn to_document(self) -> Result<Document, Problem> {
         let document = Document::new(self.key, self.fingerprint).with_seen(self.seen);
         if self.extras.is_empty() {
             return Ok(document);
         }
-        let Extras { rank, scope, payload } = codec::decode(self.extras)?;
+        let Extras { rank, scope, payload } = envelope::decode(self.extras)?;
         Ok(document.with_rank(rank).with_scope(scope).with_payload(payload))
     }
 }
 
-/// Documents in the order of their numbers: those of a block, or those that a transaction has written.
+/// Documents in the order of their numbers: of a block, or of what a transaction has written.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DocumentBlock {
     heads: Vec<Head>,
     keys: Vec<u8>,
     extras: Vec<u8>,
-    /// How many bytes the block takes in the file.
+    /// The bytes of the block in the file.
     stored_bytes: usize,
 }
 
-/// The parts of a document of fixed length, together, since they are read together.
+/// The parts of a document that have a fixed length. They stand together, since they are read together.
 #[derive(Clone, Copy, Debug)]
 struct Head {
     number: u64,
@@ -96,7 +96,7 @@ impl DocumentBlock {
         self.len() * size_of::<Head>() + self.keys.len() + self.extras.len()
     }
 
-    /// Adds a document with a number above all others.
+    /// Adds a document. Its number is greater than all others.
     pub(crate) fn push(&mut self, number: u64, document: &Document) {
         self.keys.extend(document.key());
         if !(document.rank().is_empty() && document.scope().is_empty() && document.payload().is_empty()) {
@@ -105,46 +105,46 @@ impl DocumentBlock {
                 scope: document.scope().to_owned(),
                 payload: document.payload().to_vec(),
             };
-            codec::encode(&extras, &mut self.extras);
+            envelope::encode(&extras, &mut self.extras);
         }
         self.push_head(number, document.fingerprint(), document.seen());
     }
 
-    /// Adds a document of another block, with a number above all others.
-    pub(crate) fn push_record(&mut self, record: &Record<'_>) {
-        self.keys.extend(record.key);
-        self.extras.extend(record.extras);
-        self.push_head(record.number, record.fingerprint, record.seen);
+    /// Adds a document of another block. Its number is greater than all others.
+    pub(crate) fn push_copy(&mut self, document: &DocumentRef<'_>) {
+        self.keys.extend(document.key);
+        self.extras.extend(document.extras);
+        self.push_head(document.number, document.fingerprint, document.seen);
     }
 
-    /// After its key and extras.
+    /// Adds the rest of a document whose key and extras were added.
     fn push_head(&mut self, number: u64, fingerprint: Option<Fingerprint>, seen: i64) {
         let (key_end, extras_end) = (self.keys.len(), self.extras.len());
         self.heads.push(Head { number, fingerprint, seen, key_end, extras_end });
     }
 
-    /// The place of a document, if it is here.
+    /// The index of a document, if it is in this block.
     pub(crate) fn find(&self, number: u64) -> Option<usize> {
         // Most blocks have numbers without gaps.
         let first = self.heads.first()?.number;
         let guess = number.saturating_sub(first).min(self.len() as u64) as usize;
-        let place = partition_point_near(&self.heads, guess, |head| head.number < number);
-        (self.heads.get(place)?.number == number).then_some(place)
+        let index = partition_point_from(&self.heads, guess, |head| head.number < number);
+        (self.heads.get(index)?.number == number).then_some(index)
     }
 
-    /// The document at a place below [`len`](Self::len).
-    pub(crate) fn record(&self, place: usize) -> Record<'_> {
-        let (key_begin, extras_begin) = match place.checked_sub(1) {
+    /// The document at an index below [`len`](Self::len).
+    pub(crate) fn get(&self, index: usize) -> DocumentRef<'_> {
+        let (key_begin, extras_begin) = match index.checked_sub(1) {
             Some(before) => (self.heads[before].key_end, self.heads[before].extras_end),
             None => (0, 0),
         };
-        let Head { number, fingerprint, seen, key_end, extras_end } = self.heads[place];
+        let Head { number, fingerprint, seen, key_end, extras_end } = self.heads[index];
         let (key, extras) = (&self.keys[key_begin..key_end], &self.extras[extras_begin..extras_end]);
-        Record { number, fingerprint, seen, key, extras }
+        DocumentRef { number, fingerprint, seen, key, extras }
     }
 
-    pub(crate) fn records(&self) -> impl Iterator<Item = Record<'_>> {
-        (0..self.len()).map(|place| self.record(place))
+    pub(crate) fn documents(&self) -> impl Iterator<Item = DocumentRef<'_>> {
+        (0..self.len()).map(|index| self.get(index))
     }
 
     /// Reads a block back.
@@ -220,10 +220,10 @@ fn decode_ends(fields: &mut Fields<'_>, count: usize) -> Result<Vec<usize>, Prob
 }
 
 /// Packs documents into blocks of at most `limit` bytes, or more where one document alone takes more.
-pub(crate) fn pack_documents(records: &[Record<'_>], limit: usize) -> Vec<Packed<u64>> {
+pub(crate) fn pack_documents(documents: &[DocumentRef<'_>], limit: usize) -> Vec<Packed<u64>> {
     let mut blocks = Vec::new();
-    let mut rest = records;
-    // How many plain bytes to try to fit into a block, as learned from the block before; `None` once it did not pay.
+    let mut rest = documents;
+    // The plain bytes to try for the next block, learned from the block before. `None` once compression did not pay.
     let mut target = Some(2 * limit);
     let mut plain = Vec::new();
     while !rest.is_empty() {
@@ -237,9 +237,9 @@ pub(crate) fn pack_documents(records: &[Record<'_>], limit: usize) -> Vec<Packed
             encode_plain(&rest[..count], &mut bytes);
         }
         let (block, others) = rest.split_at(count);
-        let high = block.last().map_or(0, |record| record.number);
+        let high = block.last().map_or(0, |document| document.number);
         blocks.push(Packed {
-            digest: digest(&bytes),
+            checksum: checksum(&bytes),
             bytes,
             high,
             puts: count as u16,
@@ -251,22 +251,22 @@ pub(crate) fn pack_documents(records: &[Record<'_>], limit: usize) -> Vec<Packed
     blocks
 }
 
-/// A compressed block of about `wanted` plain bytes, how many documents it holds, and what to try next.
+/// A compressed block of about `wanted` plain bytes, the number of its documents, and what to try next.
 fn pack_compressed(
-    records: &[Record<'_>],
+    documents: &[DocumentRef<'_>],
     mut wanted: usize,
     limit: usize,
     plain: &mut Vec<u8>,
 ) -> (Vec<u8>, usize, Option<usize>) {
     const HEADER: usize = 7;
     for _ in 0..3 {
-        let count = fit(records, wanted.clamp(limit, 32 * limit));
+        let count = fit(documents, wanted.clamp(limit, 32 * limit));
         plain.clear();
-        encode_plain(&records[..count], plain);
+        encode_plain(&documents[..count], plain);
         let mut bytes = vec![KIND, VERSION, LZ4];
         bytes.extend((plain.len() as u32).to_le_bytes());
         bytes.extend(lz4_flex::block::compress(plain));
-        // Where a sixth is not saved, reading would be slower for nothing.
+        // Without saving a sixth, reading would be slower for nothing.
         if plain.len() > limit / 2 && bytes.len() * 6 > plain.len() * 5 {
             return (Vec::new(), 0, None);
         }
@@ -281,26 +281,26 @@ fn pack_compressed(
     (Vec::new(), 0, Some(2 * limit))
 }
 
-/// How many records fit into `limit` bytes, at least one.
-fn fit(records: &[Record<'_>], limit: usize) -> usize {
-    let first = records[0];
+/// The number of documents that fit into `limit` bytes, at least one.
+fn fit(documents: &[DocumentRef<'_>], limit: usize) -> usize {
+    let first = documents[0];
     let (mut seen, mut keys, mut extras, mut numbers) =
         (Range::EMPTY, Range::EMPTY, Range::EMPTY, Range::EMPTY);
     let (mut has, mut bytes) = (Range::EMPTY, 0);
-    for (place, record) in records.iter().enumerate().take(MAX_DOCUMENTS) {
-        // As it is ordered, not by how many it is after the least, which is not known yet.
-        seen.add((record.seen as u64) ^ (1 << 63));
-        keys.add(record.key.len() as u64);
-        extras.add(record.extras.len() as u64);
-        numbers.add((record.number - first.number) - place as u64);
-        has.add(u64::from(record.fingerprint.is_some()));
-        bytes += 8 + record.key.len() + record.extras.len();
-        let columns = [&seen, &keys, &extras, &numbers, &has].map(|column| column.bytes(place + 1));
+    for (index, document) in documents.iter().enumerate().take(MAX_DOCUMENTS) {
+        // The least time is not known yet, so the time is mapped to an unsigned number of the same order.
+        seen.add((document.seen as u64) ^ (1 << 63));
+        keys.add(document.key.len() as u64);
+        extras.add(document.extras.len() as u64);
+        numbers.add((document.number - first.number) - index as u64);
+        has.add(u64::from(document.fingerprint.is_some()));
+        bytes += 8 + document.key.len() + document.extras.len();
+        let columns = [&seen, &keys, &extras, &numbers, &has].map(|column| column.bytes(index + 1));
         if 18 + bytes + columns.iter().sum::<usize>() > limit {
-            return place.max(1);
+            return index.max(1);
         }
     }
-    records.len().min(MAX_DOCUMENTS)
+    documents.len().min(MAX_DOCUMENTS)
 }
 
 /// The least and greatest value of a column.
@@ -322,22 +322,22 @@ impl Range {
     }
 }
 
-fn encode_plain(records: &[Record<'_>], bytes: &mut Vec<u8>) {
-    let least = records.iter().map(|record| record.seen).min().unwrap_or(0);
-    let greatest = records.iter().map(|record| record.seen).max().unwrap_or(0);
-    bytes.extend((records.len() as u16).to_le_bytes());
+fn encode_plain(documents: &[DocumentRef<'_>], bytes: &mut Vec<u8>) {
+    let least = documents.iter().map(|document| document.seen).min().unwrap_or(0);
+    let greatest = documents.iter().map(|document| document.seen).max().unwrap_or(0);
+    bytes.extend((documents.len() as u16).to_le_bytes());
     bytes.extend(least.to_le_bytes());
     bytes.extend(greatest.to_le_bytes());
-    encode_column(|| records.iter().zip(0..).map(|(record, i): (_, u64)| record.number - i), bytes);
-    encode_column(|| records.iter().map(|record| u64::from(record.fingerprint.is_some())), bytes);
-    encode_column(|| records.iter().map(|record| record.seen.wrapping_sub(least) as u64), bytes);
-    encode_column(|| records.iter().map(|record| record.key.len() as u64), bytes);
-    encode_column(|| records.iter().map(|record| record.extras.len() as u64), bytes);
-    for record in records {
-        bytes.extend(record.fingerprint.map_or(0, Fingerprint::bits).to_le_bytes());
+    encode_column(|| documents.iter().zip(0..).map(|(document, i): (_, u64)| document.number - i), bytes);
+    encode_column(|| documents.iter().map(|document| u64::from(document.fingerprint.is_some())), bytes);
+    encode_column(|| documents.iter().map(|document| document.seen.wrapping_sub(least) as u64), bytes);
+    encode_column(|| documents.iter().map(|document| document.key.len() as u64), bytes);
+    encode_column(|| documents.iter().map(|document| document.extras.len() as u64), bytes);
+    for document in documents {
+        bytes.extend(document.fingerprint.map_or(0, Fingerprint::bits).to_le_bytes());
     }
-    records.iter().for_each(|record| bytes.extend(record.key));
-    records.iter().for_each(|record| bytes.extend(record.extras));
+    documents.iter().for_each(|document| bytes.extend(document.key));
+    documents.iter().for_each(|document| bytes.extend(document.extras));
 }
 
 #[cfg(test)]
@@ -354,15 +354,15 @@ mod tests {
 
     fn read_back(documents: &[(u64, Document)], limit: usize) -> Result<(), Problem> {
         let written = block(documents);
-        let records: Vec<_> = written.records().collect();
+        let refs: Vec<_> = written.documents().collect();
         let mut found = Vec::new();
-        for packed in pack_documents(&records, limit) {
+        for packed in pack_documents(&refs, limit) {
             assert!(packed.bytes.len() <= limit || packed.puts == 1, "{} bytes", packed.bytes.len());
             let block = DocumentBlock::decode(&packed.bytes)?;
             assert_eq!((block.last(), block.len()), (Some(packed.high), packed.puts.into()));
-            for record in block.records() {
-                assert_eq!(block.find(record.number).map(|it| block.record(it).number), Some(record.number));
-                found.push((record.number, record.to_document()?));
+            for document in block.documents() {
+                assert_eq!(block.find(document.number).map(|it| block.get(it).number), Some(document.number));
+                found.push((document.number, document.to_document()?));
             }
         }
         assert_eq!(found, documents);
@@ -409,8 +409,8 @@ mod tests {
             })
             .collect();
         let written = block(&documents);
-        let records: Vec<_> = written.records().collect();
-        let bytes: usize = pack_documents(&records, 4080).iter().map(|block| block.bytes.len()).sum();
+        let refs: Vec<_> = written.documents().collect();
+        let bytes: usize = pack_documents(&refs, 4080).iter().map(|block| block.bytes.len()).sum();
         let plain: usize = documents.iter().map(|(_, document)| document.key().len() + 8).sum();
         assert!(bytes * 2 < plain, "{bytes} of {plain}");
     }
@@ -419,18 +419,18 @@ mod tests {
     fn the_worked_example_of_the_format_description_is_what_is_written() {
         let written =
             block(&[(1, document("http://a/", Some(0x0123_4567_89ab_cdef), 1_700_000_000).with_scope("en"))]);
-        let records: Vec<_> = written.records().collect();
+        let refs: Vec<_> = written.documents().collect();
         let mut bytes = vec![KIND, VERSION, PLAIN];
-        encode_plain(&records, &mut bytes);
-        assert_eq!(bytes, codec::worked_example("block of documents"));
+        encode_plain(&refs, &mut bytes);
+        assert_eq!(bytes, envelope::worked_example("block of documents"));
         assert_eq!(DocumentBlock::decode(&bytes).map(|block| block.len()), Ok(1));
     }
 
     #[test]
     fn what_is_cut_short_is_refused() {
         let written = block(&[(1, document("a", Some(7), 0)), (2, document("b", None, 9).with_scope("en"))]);
-        let records: Vec<_> = written.records().collect();
-        let bytes = &pack_documents(&records, 4080)[0].bytes;
+        let refs: Vec<_> = written.documents().collect();
+        let bytes = &pack_documents(&refs, 4080)[0].bytes;
         for length in 0..bytes.len() {
             assert!(DocumentBlock::decode(&bytes[..length]).is_err(), "{length} bytes");
         }

@@ -1,8 +1,8 @@
-//! The envelope around every stored value, and the one place that names bincode.
+//! The envelope around stored values, and the one place that names bincode.
 //!
-//! An envelope is a checksum (8 bytes), a kind and a version (1 byte each), and the body. The checksum is the
-//! xxh3 of all that follows it, seeded with the row the value belongs to: a value that strayed to another row
-//! is found as surely as one whose bits flipped.
+//! An envelope is a checksum (8 bytes), a kind and a version (1 byte each), and the body. The checksum is the xxh3
+//! of all bytes after it, seeded with the row that the value belongs to. So a value that strayed to another row is
+//! found as surely as one whose bits flipped. Blocks are the one kind of value without an envelope.
 
 use serde::{Serialize, de::DeserializeOwned};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -30,12 +30,12 @@ const BYTE_LIMIT: usize = 1 << 20;
 /// What is wrong with a stored value.
 pub(crate) type Problem = &'static str;
 
-/// The row a value belongs to, where rows have names and not numbers.
+/// The seed for a value of a row that has a name and not a number.
 pub(crate) fn named_row(name: &[u8]) -> u64 {
     xxh3_64_with_seed(name, 0)
 }
 
-/// An envelope for the body that `write` appends.
+/// An envelope around the body that `write` appends.
 pub(crate) fn seal(kind: Kind, row: u64, write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut bytes = vec![0; CHECKSUM_BYTES];
     bytes.extend([kind as u8, VERSION]);
@@ -46,11 +46,11 @@ pub(crate) fn seal(kind: Kind, row: u64, write: impl FnOnce(&mut Vec<u8>)) -> Ve
 }
 
 /// The checksum at the beginning of an envelope.
-pub(crate) fn checksum(envelope: &[u8]) -> u64 {
+pub(crate) fn sealed_checksum(envelope: &[u8]) -> u64 {
     envelope.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// The body of an envelope, once its checksum, kind and version are found right.
+/// The body of an envelope, after a check of its checksum, kind and version.
 pub(crate) fn unseal(kind: Kind, row: u64, bytes: &[u8]) -> Result<&[u8], Problem> {
     let (header, body) = bytes.split_at_checked(HEADER_BYTES).ok_or("shorter than its header")?;
     let (checksum, header) = header.split_at(CHECKSUM_BYTES);

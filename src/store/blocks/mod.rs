@@ -1,7 +1,29 @@
-pub(crate) mod bits;
-pub(crate) mod cache;
-pub(crate) mod documents;
-pub(crate) mod envelope;
-pub(crate) mod filter;
-pub(crate) mod packed;
-pub(crate) mod reader;
+//! One stored block: packing, checksums, filters, and reading it through the cache of decoded blocks.
+
+mod bits;
+mod cache;
+mod decoded;
+mod documents;
+mod entry;
+mod envelope;
+mod filter;
+#[cfg(test)]
+mod memory;
+mod packed;
+mod reader;
+mod row;
+
+pub(crate) use cache::{BlockCache, Held};
+pub(crate) use decoded::{Block, CachedRow};
+pub(crate) use documents::{DocumentBlock, DocumentRef, pack_documents};
+pub(crate) use entry::{Entry, Hint, MAX_BLOCK_NUMBER};
+#[cfg(test)]
+pub(crate) use envelope::worked_example;
+pub(crate) use envelope::{Fields, HEADER_BYTES, Kind, Problem, named_row, seal, sealed_checksum, unseal};
+pub(crate) use envelope::{decode, encode};
+pub(crate) use filter::{Filter, LINE_BYTES, Line, decode_lines, encode_lines, lines_pass};
+#[cfg(test)]
+pub(crate) use memory::MemoryBlocks;
+pub(crate) use packed::{Packed, Packer, checksum};
+pub(crate) use reader::{Blocks, SetBlocks};
+pub(crate) use row::{Lists, Row};

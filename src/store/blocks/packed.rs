@@ -1,148 +1,24 @@
 //! Packed blocks: sorted rows to bytes and back.
 //!
-//! A block holds two sorted lists, the rows that are put and the rows that are marked as deleted. Of a list, the leading
-//! 64 bits of its rows are stored as gaps between neighbours, and further columns as offsets from their least
-//! value; each column takes a fixed number of bits per row in a block. Sorted fingerprints are close to evenly spread, so
-//! that the largest gap of a block is only a few bits longer than the mean (docs/benchmarks.md compares with other
-//! ways). The checksum of a block stands in the directory that leads to it.
-
-use std::fmt;
+//! A block holds two sorted lists: the rows that are put, and the rows that are marked as deleted. The leading 64
+//! bits of the rows of a list are stored as gaps between neighbours. Further columns are stored as offsets from
+//! their least value. Within a block, each column takes a fixed number of bits per row. Sorted fingerprints are
+//! close to evenly spread, so the largest gap of a block is only a few bits longer than the mean gap.
+//! docs/benchmarks.md compares other encodings. The checksum of a block stands in the directory.
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::store::blocks::bits::{pack, packed_bytes, unpack, width_of};
-use crate::store::blocks::envelope::{Fields, Problem};
-use crate::store::blocks::filter::{Filter, MAX_BLOCK_LINES};
-
-/// A fixed-width entry of a sorted set.
-pub(crate) trait Row: Copy + Ord + fmt::Debug + fmt::LowerHex + Send + Sync + 'static {
-    /// The least and the greatest row.
-    const MIN: Self;
-    const MAX: Self;
-    /// How many columns follow the leading 64 bits.
-    const COLUMNS: usize;
-    /// How many bytes a row takes where it stands alone.
-    const BYTES: usize;
-
-    /// The leading 64 bits.
-    fn lead(self) -> u64;
-    /// The further columns.
-    fn columns(self) -> [u64; 2];
-    /// The row of these parts.
-    fn join(lead: u64, columns: [u64; 2]) -> Self;
-    /// The row with another value in a column that is 0.
-    fn with_column(self, column: usize, value: u64) -> Self;
-    /// The row as a number that orders in the same way.
-    fn number(self) -> u128;
-    /// The row of a number.
-    fn from_number(number: u128) -> Self;
-    /// The row after this one, or `None` after the last.
-    fn next(self) -> Option<Self>;
-}
-
-impl Row for u64 {
-    const MIN: Self = 0;
-    const MAX: Self = Self::MAX;
-    const COLUMNS: usize = 0;
-    const BYTES: usize = 8;
-
-    fn lead(self) -> u64 {
-        self
-    }
-
-    fn columns(self) -> [u64; 2] {
-        [0; 2]
-    }
-
-    fn join(lead: u64, _: [u64; 2]) -> Self {
-        lead
-    }
-
-    fn with_column(self, _: usize, _: u64) -> Self {
-        self
-    }
-
-    fn number(self) -> u128 {
-        self.into()
-    }
-
-    fn from_number(number: u128) -> Self {
-        number as Self
-    }
-
-    fn next(self) -> Option<Self> {
-        self.checked_add(1)
-    }
-}
-
-/// A row of 64 + 24 + 40 bits: a hash or fingerprint, a scope, a document.
-impl Row for u128 {
-    const MIN: Self = 0;
-    const MAX: Self = Self::MAX;
-    const COLUMNS: usize = 2;
-    const BYTES: usize = 16;
-
-    fn lead(self) -> u64 {
-        (self >> 64) as u64
-    }
-
-    fn columns(self) -> [u64; 2] {
-        [(self as u64) >> 40, self as u64 & ((1 << 40) - 1)]
-    }
-
-    fn join(lead: u64, columns: [u64; 2]) -> Self {
-        Self::from(lead) << 64 | Self::from(columns[0] << 40 | columns[1])
-    }
-
-    fn with_column(self, column: usize, value: u64) -> Self {
-        self | Self::from(if column == 0 { value << 40 } else { value })
-    }
-
-    fn number(self) -> u128 {
-        self
-    }
-
-    fn from_number(number: u128) -> Self {
-        number
-    }
-
-    fn next(self) -> Option<Self> {
-        self.checked_add(1)
-    }
-}
-
-/// Two sorted lists without a common row, of a block or of a longer part of a sorted set.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Lists<R> {
-    pub(crate) puts: Vec<R>,
-    /// The rows that are marked as deleted.
-    pub(crate) marks: Vec<R>,
-}
-
-impl<R> Default for Lists<R> {
-    fn default() -> Self {
-        Self { puts: Vec::new(), marks: Vec::new() }
-    }
-}
-
-impl<R: Row> Lists<R> {
-    pub(crate) fn len(&self) -> usize {
-        self.puts.len() + self.marks.len()
-    }
-
-    /// Adds rows that follow those before.
-    pub(crate) fn extend(&mut self, (puts, marks): (&[R], &[R])) {
-        self.puts.extend_from_slice(puts);
-        self.marks.extend_from_slice(marks);
-    }
-}
+use super::bits::{pack, packed_bytes, unpack, width_of};
+use super::envelope::{Fields, Problem};
+use super::filter::{Filter, MAX_BLOCK_LINES};
+use super::row::{Lists, Row};
 
 /// A block as it is stored, and what its directory says of it.
 #[derive(Debug)]
 pub(crate) struct Packed<R> {
     pub(crate) bytes: Vec<u8>,
     /// The checksum of the bytes.
-    pub(crate) digest: u64,
+    pub(crate) checksum: u64,
     /// Its last row.
     pub(crate) high: R,
     pub(crate) puts: u16,
@@ -151,7 +27,7 @@ pub(crate) struct Packed<R> {
 }
 
 /// The checksum of a block.
-pub(crate) fn digest(bytes: &[u8]) -> u64 {
+pub(crate) fn checksum(bytes: &[u8]) -> u64 {
     xxh3_64(bytes)
 }
 
@@ -159,14 +35,14 @@ pub(crate) fn digest(bytes: &[u8]) -> u64 {
 const KIND: u8 = 16;
 const VERSION: u8 = 1;
 
-/// A list cannot count more rows; lists of equal leading bits and dense columns would otherwise have no bound.
+/// The most rows of a list. Without it, lists of equal prefixes and dense columns would have no bound.
 const MAX_ROWS: usize = 4096;
 
-/// What a list takes as it grows row by row.
+/// The size of a list that grows row by row.
 #[derive(Clone, Copy)]
 struct Measure {
     rows: usize,
-    lead: u64,
+    prefix: u64,
     /// All gaps, or-ed together.
     gaps: u64,
     low: [u64; 2],
@@ -174,20 +50,20 @@ struct Measure {
 }
 
 impl Measure {
-    const EMPTY: Self = Self { rows: 0, lead: 0, gaps: 0, low: [u64::MAX; 2], high: [0; 2] };
+    const EMPTY: Self = Self { rows: 0, prefix: 0, gaps: 0, low: [u64::MAX; 2], high: [0; 2] };
 
     #[inline]
     fn add<R: Row>(&mut self, row: R) {
-        let lead = row.lead();
+        let prefix = row.prefix();
         if self.rows > 0 {
-            self.gaps |= lead - self.lead;
+            self.gaps |= prefix - self.prefix;
         }
-        self.lead = lead;
+        self.prefix = prefix;
         self.rows += 1;
         if R::COLUMNS > 0 {
-            for (place, value) in row.columns().into_iter().enumerate() {
-                self.low[place] = self.low[place].min(value);
-                self.high[place] = self.high[place].max(value);
+            for (column, value) in row.columns().into_iter().enumerate() {
+                self.low[column] = self.low[column].min(value);
+                self.high[column] = self.high[column].max(value);
             }
         }
     }
@@ -198,17 +74,18 @@ impl Measure {
             return 2;
         }
         let gaps = packed_bytes(self.rows - 1, width_of(self.gaps));
-        let column = |place: usize| 9 + packed_bytes(self.rows, width_of(self.high[place] - self.low[place]));
+        let column =
+            |column: usize| 9 + packed_bytes(self.rows, width_of(self.high[column] - self.low[column]));
         2 + 9 + gaps + (0..R::COLUMNS).map(column).sum::<usize>()
     }
 }
 
-/// Packs sorted rows into blocks of at most `limit` bytes, as they come.
+/// Packs sorted rows, as they come, into blocks of at most `limit` bytes.
 pub(crate) struct Packer<R> {
-    /// What comes is added here.
+    /// Rows that are not packed yet. New rows are added here.
     pub(crate) waiting: Lists<R>,
     limit: usize,
-    /// Whether blocks have filters over the leading bits of their rows.
+    /// Whether blocks have filters over the prefixes of their rows.
     filtered: bool,
     blocks: Vec<Packed<R>>,
 }
@@ -218,9 +95,9 @@ impl<R: Row> Packer<R> {
         Self { waiting: Lists::default(), limit, filtered, blocks: Vec::new() }
     }
 
-    /// Makes blocks of what waits, if it is enough for many; rows that do not fill a block wait on.
+    /// Makes blocks of the waiting rows if they fill many. Rows that do not fill a block go on waiting.
     pub(crate) fn settle(&mut self) {
-        // Of the last block, which is not full, the work is done again.
+        // The last block is not full, so the work on it is done again later.
         const BLOCKS: usize = 32;
         if self.waiting.len() * R::BYTES >= BLOCKS * self.limit {
             self.pack(false);
@@ -232,7 +109,7 @@ impl<R: Row> Packer<R> {
         std::mem::take(&mut self.blocks)
     }
 
-    /// Makes blocks of all that waits, and ends.
+    /// Makes blocks of all waiting rows, and ends.
     pub(crate) fn finish(mut self) -> Vec<Packed<R>> {
         self.pack(true);
         self.blocks
@@ -251,8 +128,8 @@ impl<R: Row> Packer<R> {
             marks = rest;
             let mut block = encode(block_puts, block_marks, self.limit);
             if self.filtered {
-                let leads = block_puts.iter().chain(block_marks).map(|row| row.lead());
-                block.filter = Filter::new(leads, block_puts.len() + block_marks.len(), MAX_BLOCK_LINES);
+                let prefixes = block_puts.iter().chain(block_marks).map(|row| row.prefix());
+                block.filter = Filter::new(prefixes, block_puts.len() + block_marks.len(), MAX_BLOCK_LINES);
             }
             self.blocks.push(block);
         }
@@ -262,7 +139,7 @@ impl<R: Row> Packer<R> {
     }
 }
 
-/// How many of each list the next block holds.
+/// The number of rows of each list that the next block holds.
 fn fit<R: Row>(puts: &[R], marks: &[R], limit: usize) -> (usize, usize) {
     let (mut put, mut mark) = (Measure::EMPTY, Measure::EMPTY);
     let empty = 2 + Measure::EMPTY.bytes::<R>();
@@ -276,7 +153,7 @@ fn fit<R: Row>(puts: &[R], marks: &[R], limit: usize) -> (usize, usize) {
         }
         let bytes =
             if mark.rows == 0 { empty + put.bytes::<R>() } else { 2 + put.bytes::<R>() + mark.bytes::<R>() };
-        // The first row always fits: limits are larger than what it takes.
+        // The first row always fits, since limits are larger than one row.
         let full = bytes > limit || put.rows > MAX_ROWS || mark.rows > MAX_ROWS;
         if full && before.0.rows + before.1.rows > 0 {
             return (before.0.rows, before.1.rows);
@@ -291,25 +168,32 @@ fn encode<R: Row>(puts: &[R], marks: &[R], limit: usize) -> Packed<R> {
     encode_list(marks, &mut bytes);
     let high = puts.last().max(marks.last()).copied().unwrap_or(R::MIN);
     let filter = Filter::default();
-    Packed { digest: digest(&bytes), bytes, high, puts: puts.len() as u16, marks: marks.len() as u16, filter }
+    Packed {
+        checksum: checksum(&bytes),
+        bytes,
+        high,
+        puts: puts.len() as u16,
+        marks: marks.len() as u16,
+        filter,
+    }
 }
 
 fn encode_list<R: Row>(rows: &[R], bytes: &mut Vec<u8>) {
     bytes.extend((rows.len() as u16).to_le_bytes());
     let Some(first) = rows.first() else { return };
-    let gaps = || rows.windows(2).map(|pair| pair[1].lead() - pair[0].lead());
+    let gaps = || rows.windows(2).map(|pair| pair[1].prefix() - pair[0].prefix());
     let width = width_of(gaps().fold(0, |all, gap| all | gap));
-    bytes.extend(first.lead().to_le_bytes());
+    bytes.extend(first.prefix().to_le_bytes());
     bytes.push(width as u8);
     pack(gaps(), width, bytes);
-    for place in 0..R::COLUMNS {
-        let column = || rows.iter().map(move |row| row.columns()[place]);
+    for column in 0..R::COLUMNS {
+        let column = || rows.iter().map(move |row| row.columns()[column]);
         encode_column(column, bytes);
     }
 }
 
 /// Appends a column as offsets from its least value.
-pub(crate) fn encode_column<I: Iterator<Item = u64>>(column: impl Fn() -> I, bytes: &mut Vec<u8>) {
+pub(super) fn encode_column<I: Iterator<Item = u64>>(column: impl Fn() -> I, bytes: &mut Vec<u8>) {
     let (low, high) = column().fold((u64::MAX, 0), |(low, high), it| (low.min(it), high.max(it)));
     let low = low.min(high);
     let width = width_of(high - low);
@@ -319,14 +203,14 @@ pub(crate) fn encode_column<I: Iterator<Item = u64>>(column: impl Fn() -> I, byt
 }
 
 /// Reads back what [`encode_column`] appended.
-pub(crate) fn decode_column(fields: &mut Fields<'_>, count: usize) -> Result<Vec<u64>, Problem> {
+pub(super) fn decode_column(fields: &mut Fields<'_>, count: usize) -> Result<Vec<u64>, Problem> {
     let low = u64::from_le_bytes(fields.take()?);
     let mut values = Vec::with_capacity(count);
     decode_packed(fields, count, |offset| values.push(low.wrapping_add(offset)))?;
     Ok(values)
 }
 
-/// Reads a width and as many numbers.
+/// Reads a width, and `count` numbers of that width.
 fn decode_packed(fields: &mut Fields<'_>, count: usize, each: impl FnMut(u64)) -> Result<(), Problem> {
     let [width] = fields.take()?;
     if u32::from(width) > u64::BITS {
@@ -338,8 +222,9 @@ fn decode_packed(fields: &mut Fields<'_>, count: usize, each: impl FnMut(u64)) -
     Ok(())
 }
 
-/// Adds the rows of a block to others that come before them. What is added by a block that is refused means nothing.
-pub(crate) fn decode<R: Row>(bytes: &[u8], rows: &mut Lists<R>) -> Result<(), Problem> {
+/// Adds the rows of a block to lists whose rows come before them. If the block is refused, the rows that were added
+/// mean nothing.
+pub(super) fn decode<R: Row>(bytes: &[u8], rows: &mut Lists<R>) -> Result<(), Problem> {
     let mut fields = Fields(bytes);
     match fields.take()? {
         [KIND, VERSION] => {}
@@ -361,12 +246,12 @@ fn decode_list<R: Row>(fields: &mut Fields<'_>, rows: &mut Vec<R>) -> Result<(),
     }
     let first = rows.len();
     rows.reserve(count);
-    let mut lead = u64::from_le_bytes(fields.take()?);
-    rows.push(R::join(lead, [0; 2]));
-    // A block whose checksum is right does not wrap; one whose checksum is not is never decoded.
+    let mut prefix = u64::from_le_bytes(fields.take()?);
+    rows.push(R::join(prefix, [0; 2]));
+    // A block with the right checksum does not wrap. One with a wrong checksum is never decoded.
     decode_packed(fields, count - 1, |gap| {
-        lead = lead.wrapping_add(gap);
-        rows.push(R::join(lead, [0; 2]));
+        prefix = prefix.wrapping_add(gap);
+        rows.push(R::join(prefix, [0; 2]));
     })?;
     for column in 0..R::COLUMNS {
         let mut list = rows[first..].iter_mut();
@@ -406,7 +291,7 @@ mod tests {
             assert_eq!((rows.puts.len(), rows.marks.len()), (block.puts.into(), block.marks.into()));
             assert!(rows.puts.iter().chain(&rows.marks).all(|&row| low.is_none_or(|low| row > low)));
             assert_eq!(rows.puts.last().max(rows.marks.last()), Some(&block.high));
-            assert!(rows.puts.iter().chain(&rows.marks).all(|row| block.filter.passes(row.lead())));
+            assert!(rows.puts.iter().chain(&rows.marks).all(|row| block.filter.passes(row.prefix())));
             low = Some(block.high);
         }
         blocks.iter().map(|block| decoded(&block.bytes).expect("a block of ours")).collect()
@@ -463,7 +348,7 @@ mod tests {
     #[test]
     fn the_worked_example_of_the_format_description_is_what_is_written() {
         let blocks = pack_rows(&[0x10u64, 0x13, 0xff], &[0x11], 4080, false);
-        assert_eq!(blocks[0].bytes, crate::store::blocks::envelope::worked_example("block of rows"));
+        assert_eq!(blocks[0].bytes, super::super::envelope::worked_example("block of rows"));
     }
 
     #[test]

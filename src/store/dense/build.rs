@@ -6,28 +6,27 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::bulk::{Bulk, DocumentsWriter, SetWriter};
+use super::copy;
+use super::sort::Sorter;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::store::blocks::cache::BlockCache;
-use crate::store::dense::bulk::{Bulk, DocumentsWriter, NewFile, SetWriter};
-use crate::store::dense::copy;
-use crate::store::dense::sort::Sorter;
-use crate::store::engine::guard::{Guarded, guarded};
-use crate::store::file::meta::{Settings, encode_scopes};
-use crate::store::file::opening;
-use crate::store::file::shared::OpenFile;
-use crate::store::file::state::{SetNumber, State};
-use crate::store::read::{Read, Reader, View};
-use crate::store::sorted_set::overlay::{key_row, posting_row};
-use crate::store::store::DocumentNumber;
-use crate::store::store::ScopeNumber;
-use crate::store::store::Sizes;
-use crate::store::store::directory_of;
-use crate::store::store::sync_directory;
+use crate::store::blocks::BlockCache;
+use crate::store::engine::{
+    OpenFile, create_temporary, directory_of, ensure_nothing_at, persist, sync_directory,
+};
+use crate::store::file::{
+    self, KEYS, POSTINGS, Settings, State, View, encode_scopes, key_row, number_of, permuted, posting_row,
+};
+use crate::store::numbers::{DocumentNumber, ScopeNumber};
+use crate::store::sizes::Sizes;
+
+/// What the engine may keep of its pages, in bytes.
+const PAGE_CACHE_BYTES: usize = 64 << 20;
 
 /// Builds a file at `path`, where nothing may stand yet, from valid documents with different keys.
 ///
-/// `memory_bytes` are used to sort; what does not fit goes to files without a name in the directory of `path`.
+/// Rows are sorted in `memory_bytes`. What does not fit goes to files without a name in the directory of `path`.
 pub(crate) fn build(
     path: &Path,
     settings: &Settings,
@@ -35,37 +34,37 @@ pub(crate) fn build(
     memory_bytes: usize,
     sizes: &Sizes,
 ) -> Result<()> {
-    if path.symlink_metadata().is_ok() {
-        return Err(Error::AlreadyExists { path: path.to_owned() });
-    }
+    ensure_nothing_at(path)?;
     let directory = directory_of(path)?;
-    guarded(|| {
-        let NewFile { temporary, engine, file } = NewFile::create(directory, settings, 64 << 20)?;
-        let bulk = Bulk::new(&engine, sizes, State::new(&settings.plan));
-        let repeated = Builder::new(directory, settings, memory_bytes, bulk).build(documents)?;
-        file.sync_all().map_err(|source| Error::Io { path: path.to_owned(), source })?;
-        let open = Arc::new(OpenFile { engine: Guarded::new(engine), file });
-        ensure_different_keys(&open, settings, &repeated)?;
-        copy::persist(temporary, path, false)?;
-        sync_directory(directory).map_err(|source| Error::Io { path: path.to_owned(), source })
-    })
+    let new = create_temporary(directory)?;
+    let engine = file::create(&new, directory, settings, PAGE_CACHE_BYTES)?;
+    let bulk = Bulk::new(&engine, sizes, State::new(&settings.plan));
+    let repeated = Builder::new(directory, settings, memory_bytes, bulk).build(documents)?;
+    new.file.sync_all().map_err(|source| Error::Io { path: path.to_owned(), source })?;
+    let open = Arc::new(OpenFile { engine, file: new.file });
+    if !repeated.is_empty() {
+        let cache = Arc::new(BlockCache::new(1 << 20));
+        ensure_different_keys(&copy::view_of(&open, Arc::new(settings.clone()), cache)?, &repeated)?;
+    }
+    persist(new.temporary, path, false)?;
+    sync_directory(path)
 }
 
-/// What grows while documents are read.
+/// The file on its way, and the rows that wait to be sorted.
 struct Builder<'a> {
     settings: &'a Settings,
     bulk: Bulk<'a>,
     documents: DocumentsWriter,
     keys: Sorter<u128>,
     postings: Sorter<u128>,
-    permuted: Vec<Sorter<u64>>,
+    tables: Vec<Sorter<u64>>,
     scopes: BTreeMap<String, ScopeNumber>,
 }
 
 impl<'a> Builder<'a> {
     fn new(directory: &Path, settings: &'a Settings, memory_bytes: usize, bulk: Bulk<'a>) -> Self {
         let tables = settings.plan.tables().len();
-        // A row of each set and document; and postings may have two.
+        // A document has one row in each set, and up to two in the postings.
         let limit = memory_bytes / (3 * 16 + 8 * tables);
         Self {
             settings,
@@ -73,12 +72,12 @@ impl<'a> Builder<'a> {
             documents: DocumentsWriter::new(),
             keys: Sorter::new(directory, limit),
             postings: Sorter::new(directory, 2 * limit),
-            permuted: (0..tables).map(|_| Sorter::new(directory, limit)).collect(),
+            tables: (0..tables).map(|_| Sorter::new(directory, limit)).collect(),
             scopes: BTreeMap::new(),
         }
     }
 
-    /// Reads all documents and writes the file; returns pairs of documents whose keys have the same hash.
+    /// Reads all documents and writes the file. Returns pairs of documents whose keys have the same hash.
     fn build(
         mut self,
         documents: impl Iterator<Item = Result<Document>>,
@@ -86,29 +85,30 @@ impl<'a> Builder<'a> {
         for document in documents {
             self.add(&document?)?;
         }
-        let Self { mut bulk, documents, keys, postings, permuted, scopes, .. } = self;
+        let Self { mut bulk, documents, keys, postings, tables, scopes, .. } = self;
         documents.finish(&mut bulk)?;
         let mut repeated = Vec::new();
         let mut last: Option<u128> = None;
-        let mut writer = SetWriter::new(SetNumber::Wide(0), &bulk);
+        let mut writer = SetWriter::new(KEYS, &bulk);
         keys.finish(|rows| {
             for &row in rows {
                 if let Some(last) = last.replace(row).filter(|last| last >> 64 == row >> 64) {
-                    repeated.push([last, row].map(|row| DocumentNumber(row as u64)));
+                    repeated.push([last, row].map(number_of));
                 }
             }
             writer.push(&mut bulk, rows)
         })?;
         writer.finish(&mut bulk)?;
-        let mut writer = SetWriter::new(SetNumber::Wide(1), &bulk);
+        let mut writer = SetWriter::new(POSTINGS, &bulk);
         postings.finish(|rows| writer.push(&mut bulk, rows))?;
         writer.finish(&mut bulk)?;
-        for (table, sorter) in permuted.into_iter().enumerate() {
-            let mut writer = SetWriter::new(SetNumber::Narrow(1 + table), &bulk);
+        for (table, sorter) in tables.into_iter().enumerate() {
+            let set = permuted(table);
+            let mut writer = SetWriter::new(set, &bulk);
             sorter.finish(|rows| writer.push(&mut bulk, rows))?;
             writer.finish(&mut bulk)?;
         }
-        bulk.edit.scopes = encode_scopes(scopes);
+        bulk.edit.changes.scopes = encode_scopes(scopes);
         bulk.flush()?;
         Ok(repeated)
     }
@@ -126,7 +126,7 @@ impl<'a> Builder<'a> {
         for scope in scope.listing() {
             self.postings.push(posting_row(fingerprint, scope, number))?;
         }
-        for (sorter, table) in self.permuted.iter_mut().zip(self.settings.plan.tables()) {
+        for (sorter, table) in self.tables.iter_mut().zip(self.settings.plan.tables()) {
             sorter.push(table.permutation.apply(fingerprint).bits())?;
         }
         Ok(())
@@ -145,21 +145,10 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Refuses documents of the same key; keys may collide in their hash and differ.
-fn ensure_different_keys(
-    open: &Arc<OpenFile>,
-    settings: &Settings,
-    repeated: &[[DocumentNumber; 2]],
-) -> Result<()> {
-    if repeated.is_empty() {
-        return Ok(());
-    }
-    let txn = open.engine.begin_read()?;
-    let state = opening::state(&txn, &settings.plan)?;
-    let cache = Arc::new(BlockCache::new(1 << 20));
-    let reader = Reader::new(Arc::new(View::new(open, &txn, state, Arc::new(settings.clone()), cache)?));
+/// Refuses documents of the same key. Different keys may have the same hash.
+fn ensure_different_keys(view: &View, repeated: &[[DocumentNumber; 2]]) -> Result<()> {
     for pair in repeated {
-        let [first, second] = [reader.linked_document(pair[0])?, reader.linked_document(pair[1])?];
+        let [first, second] = [view.document(pair[0])?, view.document(pair[1])?];
         if first.key() == second.key() {
             return Err(Error::KeyRepeated { key: String::from_utf8_lossy(first.key()).into_owned() });
         }

@@ -1,4 +1,5 @@
-//! Sorting more rows than memory holds: sorted runs in unnamed temporary files, merged range by range.
+//! Sorting more rows than memory holds: sorted parts go to temporary files without a name, which are merged range by
+//! range.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
@@ -7,29 +8,29 @@ use std::path::{Path, PathBuf};
 use rayon::slice::ParallelSliceMut;
 
 use crate::error::{Error, Result};
-use crate::store::blocks::packed::Row;
+use crate::store::blocks::Row;
 
-/// Of each run, one row of so many is a sample, or more where memory is short.
+/// Every row of this distance in a sorted file is a sample. Where memory is short, samples are closer.
 const MOST_STEP: usize = 1 << 13;
-/// A range of rows, which is merged at a time, ends at one of so many samples of all runs.
+/// A range of rows that is merged at a time has this number of samples.
 const SAMPLES_PER_RANGE: usize = 64;
-/// So many runs are merged into one, since each is an open file.
-const MOST_RUNS: usize = 64;
+/// Sorted files are merged into one when there are this many, since each of them is open.
+const MOST_FILES: usize = 64;
 
 /// Rows on their way into order, each once.
-pub(crate) struct Sorter<R> {
+pub(super) struct Sorter<R> {
     directory: PathBuf,
-    /// How many rows are kept in memory.
+    /// The number of rows that are kept in memory.
     limit: usize,
     rows: Vec<R>,
-    /// Runs in files: those of memory first, then those merged of so many, and so on.
+    /// Sorted files: first those written from memory, then those merged from these, and so on.
     tiers: Vec<Vec<BufReader<File>>>,
     samples: Vec<R>,
 }
 
 impl<R: Row> Sorter<R> {
     /// Keeps `limit` rows in memory, and the others in files without a name in `directory`.
-    pub(crate) fn new(directory: &Path, limit: usize) -> Self {
+    pub(super) fn new(directory: &Path, limit: usize) -> Self {
         Self {
             directory: directory.to_owned(),
             limit: limit.max(1),
@@ -39,7 +40,7 @@ impl<R: Row> Sorter<R> {
         }
     }
 
-    pub(crate) fn push(&mut self, row: R) -> Result<()> {
+    pub(super) fn push(&mut self, row: R) -> Result<()> {
         self.rows.push(row);
         if self.rows.len() >= self.limit { self.spill() } else { Ok(()) }
     }
@@ -47,10 +48,10 @@ impl<R: Row> Sorter<R> {
     fn spill(&mut self) -> Result<()> {
         self.sort();
         self.samples.extend(self.rows.iter().step_by(self.limit.min(MOST_STEP)));
-        let mut run = NewRun::new(&self.directory)?;
-        run.write(&self.rows)?;
+        let mut sorted = NewSortedFile::new(&self.directory)?;
+        sorted.write(&self.rows)?;
         self.rows.clear();
-        self.add(0, run.finish()?)
+        self.add(0, sorted.finish()?)
     }
 
     fn sort(&mut self) {
@@ -58,18 +59,18 @@ impl<R: Row> Sorter<R> {
         self.rows.dedup();
     }
 
-    fn add(&mut self, tier: usize, run: BufReader<File>) -> Result<()> {
+    fn add(&mut self, tier: usize, sorted: BufReader<File>) -> Result<()> {
         if self.tiers.len() == tier {
             self.tiers.push(Vec::new());
         }
-        self.tiers[tier].push(run);
-        if self.tiers[tier].len() < MOST_RUNS {
+        self.tiers[tier].push(sorted);
+        if self.tiers[tier].len() < MOST_FILES {
             return Ok(());
         }
-        let runs = std::mem::take(&mut self.tiers[tier]);
-        let mut merged = NewRun::new(&self.directory)?;
+        let files = std::mem::take(&mut self.tiers[tier]);
+        let mut merged = NewSortedFile::new(&self.directory)?;
         let bounds = self.bounds();
-        merge(&self.directory, runs, &bounds, |rows| merged.write(rows))?;
+        merge(&self.directory, files, &bounds, |rows| merged.write(rows))?;
         self.add(tier + 1, merged.finish()?)
     }
 
@@ -81,7 +82,7 @@ impl<R: Row> Sorter<R> {
     }
 
     /// Calls `each` with all rows in order, each once, some at a time.
-    pub(crate) fn finish(mut self, mut each: impl FnMut(&[R]) -> Result<()>) -> Result<()> {
+    pub(super) fn finish(mut self, mut each: impl FnMut(&[R]) -> Result<()>) -> Result<()> {
         if self.tiers.is_empty() {
             self.sort();
             return self.rows.chunks(MOST_STEP * SAMPLES_PER_RANGE).try_for_each(each);
@@ -93,23 +94,23 @@ impl<R: Row> Sorter<R> {
     }
 }
 
-/// Calls `each` with the rows of all runs in order, each once, up to one bound after the other.
+/// Calls `each` with the rows of all files in order, each once, up to one bound after the other.
 fn merge<R: Row>(
     directory: &Path,
-    runs: Vec<BufReader<File>>,
+    files: Vec<BufReader<File>>,
     bounds: &[R],
     mut each: impl FnMut(&[R]) -> Result<()>,
 ) -> Result<()> {
     let failed = |source| Error::Io { path: directory.to_owned(), source };
-    let mut runs: Vec<Run<R>> =
-        runs.into_iter().map(|file| Run::new(file).map_err(failed)).collect::<Result<_>>()?;
+    let mut files: Vec<SortedFile<R>> =
+        files.into_iter().map(|file| SortedFile::new(file).map_err(failed)).collect::<Result<_>>()?;
     let mut part = Vec::new();
     for &bound in bounds {
         part.clear();
-        for run in &mut runs {
-            while let Some(row) = run.head.filter(|&row| row <= bound) {
+        for sorted in &mut files {
+            while let Some(row) = sorted.head.filter(|&row| row <= bound) {
                 part.push(row);
-                run.step().map_err(failed)?;
+                sorted.step().map_err(failed)?;
             }
         }
         // Runs after one another, which a stable sort finds and merges.
@@ -121,12 +122,12 @@ fn merge<R: Row>(
 }
 
 /// Sorted rows on their way into a file without a name.
-struct NewRun {
+struct NewSortedFile {
     directory: PathBuf,
     file: BufWriter<File>,
 }
 
-impl NewRun {
+impl NewSortedFile {
     fn new(directory: &Path) -> Result<Self> {
         let file = tempfile::tempfile_in(directory);
         let file = file.map_err(|source| Error::Io { path: directory.to_owned(), source })?;
@@ -149,16 +150,16 @@ impl NewRun {
 }
 
 /// Sorted rows in a file, and the first that is not taken yet.
-struct Run<R> {
+struct SortedFile<R> {
     file: BufReader<File>,
     head: Option<R>,
 }
 
-impl<R: Row> Run<R> {
+impl<R: Row> SortedFile<R> {
     fn new(file: BufReader<File>) -> io::Result<Self> {
-        let mut run = Self { file, head: None };
-        run.step()?;
-        Ok(run)
+        let mut sorted = Self { file, head: None };
+        sorted.step()?;
+        Ok(sorted)
     }
 
     fn step(&mut self) -> io::Result<()> {
@@ -206,7 +207,7 @@ mod tests {
     #[test]
     fn rows_come_out_in_order_whether_they_fit_into_memory_or_not() -> Result<()> {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        // The last makes so many runs that they are merged twice.
+        // The last makes so many files that they are merged twice.
         for (count, limit) in [(0, 10), (1, 1), (500, 1000), (500, 100), (1001, 7), (2500, 1)] {
             let mut sorter = Sorter::new(folder.path(), limit);
             let rows: Vec<u128> = (0..count)

@@ -1,7 +1,7 @@
 //! Panics of the engine on a damaged file become errors, quietly.
 //!
-//! redb trusts its pages once they are open: a flipped bit can lead it to an index out of range or a failed
-//! assertion, in any call and even when it is dropped. Nothing of that may reach a caller of simdb.
+//! redb trusts its pages once they are open. So a flipped bit can make it panic, for example at an index out of
+//! range or a failed assertion, in any call and also when it is dropped. No such panic may reach a caller of simdb.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -17,9 +17,9 @@ thread_local! {
     static GUARDS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Runs what may panic on a damaged file; if it does, the answer is [`Error::Corrupted`] and nothing is printed.
+/// Runs what may panic on a damaged file. If it does, the answer is [`Error::Corrupted`], and nothing is printed.
 ///
-/// What the operation was changing must not be used any more then: a transaction can only be dropped.
+/// What the operation was changing must not be used any more after that: a transaction can only be dropped.
 pub(crate) fn guarded<T>(operation: impl FnOnce() -> Result<T>) -> Result<T> {
     silence_guarded_panics();
     GUARDS.set(GUARDS.get() + 1);
@@ -31,10 +31,10 @@ pub(crate) fn guarded<T>(operation: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
-/// Once per process, puts a hook before the one there is, that passes on every panic but those under a guard.
+/// Puts a hook before the process's panic hook, once. It passes on every panic except those under a guard.
 fn silence_guarded_panics() {
     static INSTALLED: Once = Once::new();
-    // While a thread panics, hooks cannot be changed; that guard is one of a drop, and opening came before it.
+    // While a thread panics, hooks cannot be changed. Such a guard is that of a drop, and an opening came before it.
     if INSTALLED.is_completed() || thread::panicking() {
         return;
     }

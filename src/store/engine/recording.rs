@@ -1,12 +1,12 @@
 //! A storage that records what reaches it, and makes the files that a power cut could leave (tests only).
 //!
-//! What is assumed of a disk: what was synced is there; of what was written since, each write is lost, there, or torn at a
-//! sector, independently of the others.
+//! What is assumed of a disk: data that was synced is there. Of the writes since then, each is lost, there, or torn
+//! at a sector, independently of the others.
 
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use crate::store::store::lock;
+use parking_lot::Mutex;
 
 /// What reached the storage, in order.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub(crate) enum Event {
     },
     SetLength(u64),
     Sync,
-    /// So many commits have been acknowledged to the caller.
+    /// The number of commits that have been acknowledged to the caller.
     Acknowledged(usize),
 }
 
@@ -43,7 +43,7 @@ impl Image {
         self.0[offset..offset + data.len()].copy_from_slice(data);
     }
 
-    /// Lets a write happen of which only some sectors arrive: those before the middle, or those after.
+    /// Lets a write happen of which only some sectors arrive: those before the middle, or those after it.
     pub(crate) fn apply_torn(&mut self, event: &Event, first_half: bool) {
         const SECTOR: usize = 512;
         match event {
@@ -71,21 +71,21 @@ impl Recording {
 
     /// Adds an event of the caller's.
     pub(crate) fn note(&self, event: Event) {
-        lock(&self.0).1.push(event);
+        self.0.lock().1.push(event);
     }
 
     /// What happened so far.
     pub(crate) fn events(&self) -> Vec<Event> {
-        lock(&self.0).1.clone()
+        self.0.lock().1.clone()
     }
 
     /// Flips a bit of the file.
     pub(crate) fn flip(&self, offset: usize, bit: u8) {
-        lock(&self.0).0.0[offset] ^= bit;
+        self.0.lock().0.0[offset] ^= bit;
     }
 
     fn happen(&self, event: Event) {
-        let mut inner = lock(&self.0);
+        let mut inner = self.0.lock();
         inner.0.apply(&event);
         inner.1.push(event);
     }
@@ -93,11 +93,11 @@ impl Recording {
 
 impl redb::StorageBackend for Recording {
     fn len(&self) -> io::Result<u64> {
-        Ok(lock(&self.0).0.0.len() as u64)
+        Ok(self.0.lock().0.0.len() as u64)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let inner = lock(&self.0);
+        let inner = self.0.lock();
         let bytes = inner.0.0.get(offset as usize..offset as usize + out.len());
         out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())

@@ -1,97 +1,118 @@
-//! The storage engine: its tables, opening and creating its file, applying an edit in one transaction, its errors.
+//! The tables of the engine that a file has, and the rows that one commit writes and removes in them.
 
 use std::borrow::Cow;
-use std::io;
 use std::ops::Bound;
-use std::path::Path;
 
-use redb::{DatabaseError, ReadTransaction, ReadableDatabase, TableDefinition};
+use redb::{TableDefinition, WriteTransaction};
 
+use super::errors::engine_error;
+use super::spill::BlockBytes;
 use crate::error::{Error, Result};
-use crate::store::file::meta::{self, Settings};
-use crate::store::file::state::{Edit, State};
-use crate::store::file::written::BlockBytes;
-use crate::store::sorted_set::chunk::ChunkKey;
 
-pub(crate) const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
-pub(crate) const BLOCKS: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("blocks");
-pub(crate) const DIRECTORY: TableDefinition<'static, ChunkKey, &[u8]> = TableDefinition::new("directory");
-pub(crate) const LOG: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("log");
-pub(crate) const SCOPES: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("scopes");
+pub(super) const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
+pub(super) const BLOCKS: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("blocks");
+pub(super) const DIRECTORY: TableDefinition<'static, ChunkKey, &[u8]> = TableDefinition::new("directory");
+pub(super) const LOG: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("log");
+pub(super) const SCOPES: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("scopes");
 
-/// An open file of the engine.
-pub(crate) enum Engine {
-    ReadWrite(redb::Database),
-    ReadOnly(redb::ReadOnlyDatabase),
+/// The key of a chunk of a directory: the level id, then the last row of the chunk.
+pub(crate) type ChunkKey = (u16, u128);
+
+/// A row of the table `meta`: its name and its value.
+pub(crate) type MetaRow = (&'static str, Vec<u8>);
+
+/// The rows that one commit writes and removes, without those of the table `meta`.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    /// New blocks. Their numbers grow, and are greater than those of all blocks before.
+    pub(crate) blocks: Vec<(u64, BlockBytes)>,
+    pub(crate) removed_blocks: Vec<u64>,
+    pub(crate) chunks: Vec<(ChunkKey, Vec<u8>)>,
+    pub(crate) removed_chunks: Vec<ChunkKey>,
+    /// New pages of the log, behind the last page.
+    pub(crate) log: Vec<(u64, Vec<u8>)>,
+    /// Pages of the log before this one are removed.
+    pub(crate) log_begins_at: Option<u64>,
+    pub(crate) scopes: Vec<(String, Vec<u8>)>,
 }
 
-impl Engine {
-    pub(crate) fn begin_read(&self) -> Result<ReadTransaction> {
-        match self {
-            Self::ReadWrite(engine) => engine.begin_read(),
-            Self::ReadOnly(engine) => engine.begin_read(),
-        }
-        .map_err(engine_error)
-    }
-
-    /// Makes an edit part of the file, whole and durable.
-    pub(crate) fn apply(&self, edit: &Edit) -> Result<()> {
-        let Self::ReadWrite(engine) = self else { return Err(Error::ReadOnly) };
-        let mut txn = engine.begin_write().map_err(engine_error)?;
-        // A crash is then followed by an opening in milliseconds, whatever the size of the file.
-        txn.set_quick_repair(true);
-        write_edit(&txn, edit)?;
-        txn.commit().map_err(engine_error)
-    }
+/// Makes every table, empty.
+pub(super) fn create_all(txn: &WriteTransaction) -> Result<()> {
+    txn.open_table(META).map_err(engine_error)?;
+    txn.open_table(BLOCKS).map_err(engine_error)?;
+    txn.open_table(DIRECTORY).map_err(engine_error)?;
+    txn.open_table(LOG).map_err(engine_error)?;
+    txn.open_table(SCOPES).map_err(engine_error)?;
+    Ok(())
 }
 
-/// The rows of an edit.
-fn write_edit(txn: &redb::WriteTransaction, edit: &Edit) -> Result<()> {
-    if !edit.blocks.is_empty() || !edit.removed_blocks.is_empty() {
-        let mut table = txn.open_table(BLOCKS).map_err(engine_error)?;
-        for id in &edit.removed_blocks {
-            if table.remove(id).map_err(engine_error)?.is_none() {
-                return Err(Error::Damaged {
-                    table: "blocks",
-                    key: id.to_string(),
-                    problem: "it is missing, but a directory refers to it",
-                });
-            }
-        }
-        // Numbers only grow, so all new blocks go behind the last, into full pages.
-        append(&mut table, edit.blocks.iter().map(loaded))?;
-    }
-    if !edit.chunks.is_empty() || !edit.removed_chunks.is_empty() {
-        let mut table = txn.open_table(DIRECTORY).map_err(engine_error)?;
-        for key in &edit.removed_chunks {
-            table.remove(key).map_err(engine_error)?;
-        }
-        for (key, bytes) in &edit.chunks {
-            table.insert(key, bytes.as_slice()).map_err(engine_error)?;
-        }
-    }
-    let mut log = txn.open_table(LOG).map_err(engine_error)?;
-    if edit.drops_log {
-        log.retain_in(..edit.state.first_page, |_, _| false).map_err(engine_error)?;
-    }
-    append(&mut log, edit.log.iter().map(|(page, bytes)| Ok((*page, bytes))))?;
-    drop(log);
-    if !edit.scopes.is_empty() {
+/// Writes and removes the rows of `changes`, then writes the rows of `meta`.
+pub(super) fn write(txn: &WriteTransaction, changes: &Changes, meta: &[MetaRow]) -> Result<()> {
+    write_blocks(txn, changes)?;
+    write_directory(txn, changes)?;
+    write_log(txn, changes)?;
+    if !changes.scopes.is_empty() {
         let mut table = txn.open_table(SCOPES).map_err(engine_error)?;
-        for (name, bytes) in &edit.scopes {
+        for (name, bytes) in &changes.scopes {
             table.insert(name.as_str(), bytes.as_slice()).map_err(engine_error)?;
         }
     }
     let mut table = txn.open_table(META).map_err(engine_error)?;
-    table.insert(meta::STATE, edit.state.encode(meta::row(meta::STATE)).as_slice()).map_err(engine_error)?;
+    for (name, bytes) in meta {
+        table.insert(name, bytes.as_slice()).map_err(engine_error)?;
+    }
     Ok(())
 }
 
-fn loaded((id, bytes): &(u64, BlockBytes)) -> Result<(u64, Cow<'_, [u8]>)> {
-    let bytes = bytes.load().map_err(|error| engine_error(redb::Error::Io(error)))?;
-    Ok((*id, bytes))
+fn write_blocks(txn: &WriteTransaction, changes: &Changes) -> Result<()> {
+    if changes.blocks.is_empty() && changes.removed_blocks.is_empty() {
+        return Ok(());
+    }
+    let mut table = txn.open_table(BLOCKS).map_err(engine_error)?;
+    for number in &changes.removed_blocks {
+        if table.remove(number).map_err(engine_error)?.is_none() {
+            return Err(Error::Damaged {
+                table: "blocks",
+                key: number.to_string(),
+                problem: "it is missing, but a directory refers to it",
+            });
+        }
+    }
+    // Numbers only grow, so all new blocks go behind the last one, into full pages.
+    append(&mut table, changes.blocks.iter().map(loaded))
 }
 
+fn write_directory(txn: &WriteTransaction, changes: &Changes) -> Result<()> {
+    if changes.chunks.is_empty() && changes.removed_chunks.is_empty() {
+        return Ok(());
+    }
+    let mut table = txn.open_table(DIRECTORY).map_err(engine_error)?;
+    for key in &changes.removed_chunks {
+        table.remove(key).map_err(engine_error)?;
+    }
+    for (key, bytes) in &changes.chunks {
+        table.insert(key, bytes.as_slice()).map_err(engine_error)?;
+    }
+    Ok(())
+}
+
+fn write_log(txn: &WriteTransaction, changes: &Changes) -> Result<()> {
+    if changes.log.is_empty() && changes.log_begins_at.is_none() {
+        return Ok(());
+    }
+    let mut table = txn.open_table(LOG).map_err(engine_error)?;
+    if let Some(first) = changes.log_begins_at {
+        table.retain_in(..first, |_, _| false).map_err(engine_error)?;
+    }
+    append(&mut table, changes.log.iter().map(|(page, bytes)| Ok((*page, bytes))))
+}
+
+fn loaded((number, bytes): &(u64, BlockBytes)) -> Result<(u64, Cow<'_, [u8]>)> {
+    let bytes = bytes.load().map_err(|error| engine_error(redb::Error::Io(error)))?;
+    Ok((*number, bytes))
+}
+
+/// Inserts rows behind all others.
 fn append<B: AsRef<[u8]>>(
     table: &mut redb::Table<'_, u64, &'static [u8]>,
     rows: impl Iterator<Item = Result<(u64, B)>>,
@@ -102,54 +123,4 @@ fn append<B: AsRef<[u8]>>(
         cursor.insert_before(key, bytes.as_ref()).map_err(engine_error)?;
     }
     cursor.close().map_err(engine_error)
-}
-
-/// The first commit of a file: what it is, and every table, empty.
-pub(crate) fn write_first(engine: &redb::Database, settings: &Settings) -> Result<()> {
-    let mut txn = engine.begin_write().map_err(engine_error)?;
-    txn.set_quick_repair(true);
-    {
-        let mut table = txn.open_table(META).map_err(engine_error)?;
-        let rows = [(meta::FORMAT, meta::encode_format()), (meta::SETTINGS, meta::encode_settings(settings))];
-        for (name, bytes) in rows {
-            table.insert(name, bytes.as_slice()).map_err(engine_error)?;
-        }
-        txn.open_table(BLOCKS).map_err(engine_error)?;
-        txn.open_table(DIRECTORY).map_err(engine_error)?;
-    }
-    write_edit(&txn, &Edit::new(State::new(&settings.plan)))?;
-    txn.open_table(SCOPES).map_err(engine_error)?;
-    txn.commit().map_err(engine_error)
-}
-
-/// What failed when the engine opened or created the file at `path`.
-pub(crate) fn open_error(path: &Path, error: DatabaseError) -> Error {
-    let path = path.to_owned();
-    match error {
-        DatabaseError::DatabaseAlreadyOpen => Error::Busy { path },
-        DatabaseError::RepairAborted => Error::NeedsRecovery { path },
-        DatabaseError::UpgradeRequired(_) => Error::NotSimdb { path },
-        DatabaseError::Storage(redb::StorageError::Io(source)) => match source.kind() {
-            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Error::NotSimdb { path },
-            _ => Error::Io { path, source },
-        },
-        error => engine_error(error),
-    }
-}
-
-/// What failed in the engine, told apart as far as callers can act on it.
-pub(crate) fn engine_error(error: impl Into<redb::Error>) -> Error {
-    match error.into() {
-        error @ (redb::Error::Corrupted(_)
-        | redb::Error::TableTypeMismatch { .. }
-        | redb::Error::TableDoesNotExist(_)
-        | redb::Error::TypeDefinitionChanged { .. }) => Error::Corrupted(Box::new(error)),
-        // The engine never reads behind the end of a whole file.
-        redb::Error::Io(cause)
-            if matches!(cause.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData) =>
-        {
-            Error::Corrupted(Box::new(cause))
-        }
-        error => Error::Storage(Box::new(error)),
-    }
 }

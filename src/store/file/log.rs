@@ -3,9 +3,8 @@
 //! An operation takes 25 bytes, and a page of the log as many as fit; pages are numbered one after the other.
 
 use crate::fingerprint::Fingerprint;
-use crate::store::blocks::envelope::{self as codec, Fields, Kind, Problem};
-use crate::store::store::DocumentNumber;
-use crate::store::store::ScopeNumber;
+use crate::store::blocks::{Fields, HEADER_BYTES, Kind, Problem, seal, unseal};
+use crate::store::numbers::{DocumentNumber, ScopeNumber};
 
 /// A document that was put or removed, as far as the sorted sets are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,12 +34,12 @@ const NEVER_STORED: u8 = 8;
 
 const OPERATION_BYTES: usize = 25;
 /// So many fit into a value of 4,080 bytes.
-const OPERATIONS_PER_PAGE: usize = (4080 - codec::HEADER_BYTES - 2) / OPERATION_BYTES;
+const OPERATIONS_PER_PAGE: usize = (4080 - HEADER_BYTES - 2) / OPERATION_BYTES;
 
 /// The pages of a commit; the first has the number `first`.
-pub(crate) fn encode(first: u64, operations: &[Operation]) -> Vec<(u64, Vec<u8>)> {
+pub(crate) fn encode_log(first: u64, operations: &[Operation]) -> Vec<(u64, Vec<u8>)> {
     let page = |(number, operations): (u64, &[Operation])| {
-        let bytes = codec::seal(Kind::Log, number, |bytes| {
+        let bytes = seal(Kind::Log, number, |bytes| {
             bytes.extend((operations.len() as u16).to_le_bytes());
             operations.iter().for_each(|operation| encode_operation(operation, bytes));
         });
@@ -66,8 +65,8 @@ fn encode_operation(operation: &Operation, bytes: &mut Vec<u8>) {
 }
 
 /// Reads a page back.
-pub(crate) fn decode(number: u64, bytes: &[u8]) -> Result<Vec<Operation>, Problem> {
-    let mut fields = Fields(codec::unseal(Kind::Log, number, bytes)?);
+pub(super) fn decode_page(number: u64, bytes: &[u8]) -> Result<Vec<Operation>, Problem> {
+    let mut fields = Fields(unseal(Kind::Log, number, bytes)?);
     let count = u16::from_le_bytes(fields.take()?);
     let operations = (0..count).map(|_| decode_operation(&mut fields)).collect::<Result<_, _>>()?;
     fields.finish()?;
@@ -104,8 +103,9 @@ fn decode_operation(fields: &mut Fields<'_>) -> Result<Operation, Problem> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sets::{key_row, posting_row};
     use super::*;
-    use crate::store::sorted_set::overlay::{key_row, posting_row};
+    use crate::store::blocks::worked_example;
 
     #[test]
     fn the_worked_example_of_the_format_description_is_what_is_written() {
@@ -116,8 +116,8 @@ mod tests {
             fingerprint: Some(Fingerprint::from_bits(0x0123_4567_89ab_cdef)),
             scope: ScopeNumber(1),
         };
-        let pages = encode(1, &[operation]);
-        assert_eq!(pages[0].1, codec::worked_example("page of the log"));
+        let pages = encode_log(1, &[operation]);
+        assert_eq!(pages[0].1, worked_example("page of the log"));
         let row = |row: u128| {
             format!("{:016x} {:06x} {:010x}", row >> 64, row >> 40 & 0xff_ffff, row & 0xff_ffff_ffff)
         };
@@ -145,13 +145,13 @@ mod tests {
                 scope: if i % 5 == 0 { ScopeNumber::ANY } else { ScopeNumber::EMPTY },
             })
             .collect();
-        let pages = encode(7, &operations);
+        let pages = encode_log(7, &operations);
         assert!(pages.iter().all(|(_, bytes)| bytes.len() <= 4080));
         let mut found = Vec::new();
         for (number, bytes) in &pages {
-            found.extend(decode(*number, bytes)?);
-            assert!(decode(number + 1, bytes).is_err());
-            assert!(decode(*number, &bytes[1..]).is_err());
+            found.extend(decode_page(*number, bytes)?);
+            assert!(decode_page(number + 1, bytes).is_err());
+            assert!(decode_page(*number, &bytes[1..]).is_err());
         }
         assert_eq!(found, operations);
         Ok(())

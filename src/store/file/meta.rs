@@ -1,5 +1,5 @@
-//! What a file says of itself: format version, scheme, plan and seeds, written at creation and checked at every
-//! opening; the counters, written at every commit; and the numbers of scopes.
+//! The records of a file: its format and its settings, which are written at creation; the counters, which every
+//! commit writes; and the numbers of scopes.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::plan::{Permutation, Plan, Table};
-use crate::store::blocks::envelope::{self as codec, Fields, Kind, Problem};
-use crate::store::store::DocumentNumber;
-use crate::store::store::ScopeNumber;
+use crate::store::blocks::{Fields, Kind, Problem, decode, encode, named_row, seal, unseal};
+use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::text::Scheme;
 
 /// The version of the file format that this release writes, and the only one it reads.
@@ -24,7 +23,7 @@ pub(crate) const FORMAT: &str = "format";
 pub(crate) const SETTINGS: &str = "settings";
 pub(crate) const STATE: &str = "state";
 
-/// What is chosen when a file is created and never changes.
+/// What is chosen when a file is created. Only the plan can change later, by compaction.
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) scheme: Scheme,
@@ -53,12 +52,12 @@ struct StoredTable {
     prefix_bits: u32,
 }
 
-/// What grows with every document.
+/// What changes with every document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counters {
-    /// The number of the next document; numbers are never used again.
+    /// The number of the next document. Numbers are never used again.
     pub(crate) next_document: u64,
-    /// The number of the next scope; 0 is the empty scope.
+    /// The number of the next scope. 0 is the empty scope.
     pub(crate) next_scope: u32,
     pub(crate) documents: u64,
     /// Of the documents, those without a fingerprint.
@@ -101,11 +100,6 @@ impl Counters {
         }
     }
 
-    /// How many documents there are.
-    pub(crate) fn documents(&self) -> u64 {
-        self.documents
-    }
-
     /// Whether a document may have this number.
     pub(crate) fn has_numbered(&self, number: DocumentNumber) -> bool {
         number.0 < self.next_document
@@ -119,9 +113,9 @@ impl Counters {
     pub(crate) const NEW: Self = Self { next_document: 1, next_scope: 1, documents: 0, too_short: 0 };
 }
 
-/// The row of a name in the tables of meta and scopes, as envelopes know it.
+/// The seed of the envelope of a row of the tables meta and scopes.
 pub(crate) fn row(name: &str) -> u64 {
-    codec::named_row(name.as_bytes())
+    named_row(name.as_bytes())
 }
 
 /// What is wrong with a row of the meta table.
@@ -130,17 +124,17 @@ pub(crate) fn damaged(name: &str, problem: Problem) -> Error {
 }
 
 pub(crate) fn encode_format() -> Vec<u8> {
-    codec::seal(Kind::Format, row(FORMAT), |bytes| {
+    seal(Kind::Format, row(FORMAT), |bytes| {
         bytes.extend(FORMAT_VERSION.to_le_bytes());
         bytes.extend(KNOWN_FEATURES.to_le_bytes());
     })
 }
 
-/// Refuses files of other formats. What follows the two numbers belongs to the version, so nothing else of
-/// the file may be read before.
+/// Refuses files of other formats. What follows the two numbers belongs to the version. So nothing else of the file
+/// may be read before this check.
 pub(crate) fn check_format(bytes: &[u8]) -> Result<()> {
     let read = || -> Result<(u32, u64), Problem> {
-        let mut fields = Fields(codec::unseal(Kind::Format, row(FORMAT), bytes)?);
+        let mut fields = Fields(unseal(Kind::Format, row(FORMAT), bytes)?);
         Ok((u32::from_le_bytes(fields.take()?), u64::from_le_bytes(fields.take()?)))
     };
     let (version, features) = read().map_err(|problem| damaged(FORMAT, problem))?;
@@ -166,13 +160,13 @@ pub(crate) fn encode_settings(settings: &Settings) -> Vec<u8> {
         created: settings.created,
         tables: tables.collect(),
     };
-    codec::seal(Kind::Settings, row(SETTINGS), |bytes| codec::encode(&stored, bytes))
+    seal(Kind::Settings, row(SETTINGS), |bytes| encode(&stored, bytes))
 }
 
 pub(crate) fn decode_settings(bytes: &[u8]) -> Result<Settings> {
     let damaged = |problem| damaged(SETTINGS, problem);
-    let body = codec::unseal(Kind::Settings, row(SETTINGS), bytes).map_err(damaged)?;
-    let stored: StoredSettings = codec::decode(body).map_err(damaged)?;
+    let body = unseal(Kind::Settings, row(SETTINGS), bytes).map_err(damaged)?;
+    let stored: StoredSettings = decode(body).map_err(damaged)?;
     let scheme = Scheme::from_number(stored.scheme).ok_or(Error::UnknownScheme { number: stored.scheme })?;
     if stored.feature_seed != scheme.feature_seed() {
         return Err(damaged("the seed is not that of its scheme"));
@@ -218,10 +212,10 @@ impl Counters {
     }
 }
 
-/// The records of scopes under their names: each has its number.
+/// The records of scopes, with their names. A record has the number of the scope.
 pub(crate) fn encode_scopes(scopes: BTreeMap<String, ScopeNumber>) -> Vec<(String, Vec<u8>)> {
     let encode = |(name, number): (String, ScopeNumber)| {
-        let record = codec::seal(Kind::Scope, row(&name), |bytes| bytes.extend(number.0.to_le_bytes()));
+        let record = seal(Kind::Scope, row(&name), |bytes| bytes.extend(number.0.to_le_bytes()));
         (name, record)
     };
     scopes.into_iter().map(encode).collect()
@@ -230,7 +224,7 @@ pub(crate) fn encode_scopes(scopes: BTreeMap<String, ScopeNumber>) -> Vec<(Strin
 /// The number in the record of a scope.
 pub(crate) fn decode_scope(name: &str, bytes: &[u8]) -> Result<ScopeNumber> {
     let read = || -> Result<ScopeNumber, Problem> {
-        let mut fields = Fields(codec::unseal(Kind::Scope, row(name), bytes)?);
+        let mut fields = Fields(unseal(Kind::Scope, row(name), bytes)?);
         let number = ScopeNumber(u32::from_le_bytes(fields.take()?));
         fields.finish()?;
         Ok(number)
@@ -271,7 +265,7 @@ mod tests {
     #[test]
     fn other_versions_features_and_schemes_are_refused_by_name() {
         let format = |version: u32, features: u64| {
-            codec::seal(Kind::Format, row(FORMAT), |bytes| {
+            seal(Kind::Format, row(FORMAT), |bytes| {
                 bytes.extend(version.to_le_bytes());
                 bytes.extend(features.to_le_bytes());
                 bytes.extend(b"whatever a later version adds");
@@ -288,7 +282,7 @@ mod tests {
             created: 0,
             tables: Vec::new(),
         };
-        let sealed = codec::seal(Kind::Settings, row(SETTINGS), |bytes| codec::encode(&unknown, bytes));
+        let sealed = seal(Kind::Settings, row(SETTINGS), |bytes| encode(&unknown, bytes));
         assert!(matches!(decode_settings(&sealed), Err(Error::UnknownScheme { number: 77 })));
     }
 }

@@ -1,6 +1,32 @@
-pub(crate) mod log;
-pub(crate) mod meta;
-pub(crate) mod opening;
-pub(crate) mod shared;
-pub(crate) mod state;
-pub(crate) mod written;
+//! All sets of a file at one commit: which sets there are, what is kept in memory, and how it changes.
+
+mod edit;
+mod log;
+mod meta;
+mod opening;
+mod overlays;
+mod progress;
+mod sets;
+mod shared;
+mod state;
+mod view;
+mod written;
+
+pub(crate) use edit::Edit;
+pub(crate) use log::{Change, Operation, encode_log};
+pub(crate) use meta::{Counters, FORMAT_VERSION, Settings, decode_scope, encode_scopes};
+#[cfg(test)]
+pub(crate) use opening::first_rows;
+pub(crate) use opening::{create, read_state};
+
+#[cfg(test)]
+pub(crate) use overlays::Overlays;
+pub(crate) use progress::{MergeFailure, Progress};
+pub(crate) use sets::{
+    AnySet, ByRow, DEAD, DOCUMENTS_LEVEL_ID, KEYS, POSTINGS, Set, SetRow, by_row, key_row, number_of,
+    permuted, posting_row,
+};
+pub(crate) use shared::{Shared, Turn};
+pub(crate) use state::{Sets, State};
+pub(crate) use view::{View, damaged_document};
+pub(crate) use written::{SpilledBlock, Written, WrittenDocuments};

@@ -1,80 +1,66 @@
-//! Reading a file at its opening: what it says of itself, its directories, and the log that memory is rebuilt from.
+//! What is read when a file is opened: what it says of itself, its directories, and the log that memory is rebuilt
+//! from. And the first rows of a new file.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use redb::{ReadTransaction, ReadableTable};
-
+use super::log;
+use super::meta::{self, Settings};
+use super::overlays::Overlays;
+use super::sets::{DOCUMENTS_LEVEL_ID, Set, SetRow, by_row};
+use super::state::{State, StoredLevel, StoredSet, StoredState};
 use crate::error::{Error, Result};
 use crate::plan::Plan;
-use crate::store::blocks::packed::Row;
-use crate::store::engine::tables::{BLOCKS, DIRECTORY, LOG, META, engine_error};
-use crate::store::file::log;
-use crate::store::file::meta::{self, Settings};
-use crate::store::file::state::{
-    DOCUMENTS_PLACE, SetNumber, SetRow, State, StoredLevel, StoredSet, StoredState,
-};
-use crate::store::sorted_set::chunk::{Chunk, ChunkKey};
-use crate::store::sorted_set::level::Level;
-use crate::store::sorted_set::overlay::Overlays;
-use crate::store::sorted_set::reader::{Slot, SortedSet};
+use crate::store::blocks::Row;
+use crate::store::engine::{ChunkKey, Engine, MetaRow, NewFile, ReadTxn};
+use crate::store::sorted_set::{Chunk, Level, SetLevel, SortedSet};
+
+/// The rows of the table meta in the first commit of a file.
+pub(crate) fn first_rows(settings: &Settings) -> [MetaRow; 3] {
+    [
+        (meta::FORMAT, meta::encode_format()),
+        (meta::SETTINGS, meta::encode_settings(settings)),
+        (meta::STATE, State::new(&settings.plan).encode()),
+    ]
+}
+
+/// Makes an empty database of a new file in `directory`.
+pub(crate) fn create(
+    new: &NewFile,
+    directory: &Path,
+    settings: &Settings,
+    page_cache_bytes: usize,
+) -> Result<Engine> {
+    Engine::create(new, directory, page_cache_bytes, &first_rows(settings))
+}
 
 /// Checks the format of a file, then reads its settings.
-pub(crate) fn settings(txn: &ReadTransaction, path: &Path) -> Result<Settings> {
-    match meta_row(txn, meta::FORMAT) {
+pub(crate) fn read_settings(txn: &ReadTxn, path: &Path) -> Result<Settings> {
+    match txn.meta(meta::FORMAT)? {
         // A file of the same engine that belongs to another program.
-        Ok(None) => return Err(Error::NotSimdb { path: path.to_owned() }),
-        Ok(Some(format)) => meta::check_format(&format)?,
-        Err(error) => return Err(error),
+        None => return Err(Error::NotSimdb { path: path.to_owned() }),
+        Some(format) => meta::check_format(&format)?,
     }
-    let settings = meta_row(txn, meta::SETTINGS)?;
+    let settings = txn.meta(meta::SETTINGS)?;
     meta::decode_settings(&settings.ok_or_else(|| meta::damaged(meta::SETTINGS, "it is missing"))?)
 }
 
-/// A row of the meta table, or `None` where there is none or no such table.
-fn meta_row(txn: &ReadTransaction, name: &str) -> Result<Option<Vec<u8>>> {
-    let table = match txn.open_table(META) {
-        Ok(table) => table,
-        Err(redb::TableError::TableDoesNotExist(_) | redb::TableError::TableTypeMismatch { .. }) => {
-            return Ok(None);
-        }
-        Err(error) => return Err(engine_error(error)),
-    };
-    Ok(table.get(name).map_err(engine_error)?.map(|row| row.value().to_vec()))
-}
-
 /// Reads everything that is kept in memory.
-pub(crate) fn state(txn: &ReadTransaction, plan: &Plan) -> Result<State> {
-    let bytes = meta_row(txn, meta::STATE)?.ok_or_else(|| meta::damaged(meta::STATE, "it is missing"))?;
-    let stored = State::decode(plan, meta::row(meta::STATE), &bytes)
-        .map_err(|problem| meta::damaged(meta::STATE, problem))?;
-    let StoredState { mut state, documents_sum, sets } = stored;
-    state.documents = Arc::new(level(txn, DOCUMENTS_PLACE, documents_sum)?);
-    let impossible = |problem| Err(meta::damaged(meta::STATE, problem));
-    if state.documents.last().is_some_and(|last| last.high >= state.counters.next_document) {
-        return impossible("its next document is there already");
-    }
-    let blocks = txn.open_table(BLOCKS).map_err(engine_error)?;
-    if blocks.last().map_err(engine_error)?.is_some_and(|(last, _)| last.value() >= state.next_block) {
-        return impossible("its next block is there already");
-    }
-    if state.next_block > u64::MAX / 2 {
-        return impossible("its next block has an impossible number");
-    }
-    for (number, stored) in state.sets.numbers().zip(&sets) {
-        match number {
-            SetNumber::Wide(_) => load_levels::<u128>(txn, number, stored, &mut state)?,
-            SetNumber::Narrow(_) => load_levels::<u64>(txn, number, stored, &mut state)?,
-        }
+pub(crate) fn read_state(txn: &ReadTxn, plan: &Plan) -> Result<State> {
+    let damaged = |problem| meta::damaged(meta::STATE, problem);
+    let bytes = txn.meta(meta::STATE)?.ok_or_else(|| damaged("it is missing"))?;
+    let StoredState { mut state, documents_sum, sets } = State::decode(plan, &bytes).map_err(damaged)?;
+    state.documents = Arc::new(read_level(txn, DOCUMENTS_LEVEL_ID, documents_sum)?);
+    ensure_possible(txn, &state)?;
+    for (set, stored) in state.sets.sets().zip(&sets) {
+        by_row!(set, set => state.sets[set].levels = read_levels(txn, set, stored)?);
     }
     let (frozen, _) = replay(txn, plan, state.first_page..state.frozen_pages)?;
     state.sets.push(frozen.into_runs());
     state.sets.freeze();
-    for (number, stored) in state.sets.numbers().zip(&sets) {
-        match number {
-            SetNumber::Wide(_) => trim_frozen(u128::set_mut(&mut state.sets, number), stored),
-            SetNumber::Narrow(_) => trim_frozen(u64::set_mut(&mut state.sets, number), stored),
-        }
+    for (set, stored) in state.sets.iter_mut().zip(&sets) {
+        by_row!(set, set => trim_frozen(set, stored));
     }
     let (recent, operations) = replay(txn, plan, state.frozen_pages..state.next_page)?;
     state.sets.push(recent.into_runs());
@@ -82,66 +68,73 @@ pub(crate) fn state(txn: &ReadTransaction, plan: &Plan) -> Result<State> {
     Ok(state)
 }
 
-fn load_levels<R: SetRow>(
-    txn: &ReadTransaction,
-    number: SetNumber,
-    stored: &StoredSet,
-    state: &mut State,
-) -> Result<()> {
-    let read = |&StoredLevel { number: level_number, next, sum }: &StoredLevel| {
-        let level = Arc::new(level(txn, number.place(level_number), sum)?);
-        Ok(Slot { number: level_number, next: R::from_number(next), level })
-    };
-    R::set_mut(&mut state.sets, number).levels = stored.levels.iter().map(read).collect::<Result<_>>()?;
+/// Refuses numbers that would be given twice.
+fn ensure_possible(txn: &ReadTxn, state: &State) -> Result<()> {
+    let impossible = |problem| Err(meta::damaged(meta::STATE, problem));
+    if state.documents.last().is_some_and(|last| last.high >= state.counters.next_document) {
+        return impossible("its next document is there already");
+    }
+    if txn.last_block()?.is_some_and(|last| last >= state.next_block) {
+        return impossible("its next block is there already");
+    }
+    if state.next_block > u64::MAX / 2 {
+        return impossible("its next block has an impossible number");
+    }
     Ok(())
 }
 
-/// Takes from the frozen run what its first level had already.
+fn read_levels<R: SetRow>(txn: &ReadTxn, set: Set<R>, stored: &StoredSet) -> Result<Vec<SetLevel<R>>> {
+    let read = |&StoredLevel { number, next, sum }: &StoredLevel| {
+        let level = Arc::new(read_level(txn, set.level_id(number), sum)?);
+        Ok(SetLevel { number, next: R::from_number(next), level })
+    };
+    stored.levels.iter().map(read).collect()
+}
+
+/// Takes the rows out of the frozen run that the first level had already.
 fn trim_frozen<R: Row>(set: &mut SortedSet<R>, stored: &StoredSet) {
     let rest = set.frozen.take().zip(stored.frozen_from).map(|(run, from)| run.from(R::from_number(from)));
     set.frozen = rest.filter(|run| run.len() > 0);
 }
 
-/// The directory of a level.
-fn level<R: Row>(txn: &ReadTransaction, place: u16, sum: u64) -> Result<Level<R>> {
-    let table = txn.open_table(DIRECTORY).map_err(engine_error)?;
+/// Reads the directory of a level.
+fn read_level<R: Row>(txn: &ReadTxn, level_id: u16, sum: u64) -> Result<Level<R>> {
     let mut chunks = Vec::new();
     let mut last = None;
-    for row in table.range((place, 0)..=(place, u128::MAX)).map_err(engine_error)? {
-        let (key, bytes) = row.map_err(engine_error)?;
-        let key = key.value();
-        let chunk = Chunk::<R>::decode(key, bytes.value()).map_err(|problem| damaged(key, problem))?;
+    txn.chunks(level_id, |key, bytes| {
+        let chunk = Chunk::<R>::decode(key, bytes).map_err(|problem| damaged(key, problem))?;
         if last.is_some_and(|last| last >= chunk.first_high()) {
             return Err(damaged(key, "it overlaps the one before"));
         }
         last = Some(chunk.high());
         chunks.push(Arc::new(chunk));
-    }
+        Ok(())
+    })?;
     let level = Level::new(chunks);
     if level.sum() == sum {
         Ok(level)
     } else {
-        Err(damaged((place, 0), "the directory of this level is not the one of the last commit"))
+        Err(damaged((level_id, 0), "the directory of this level is not the one of the last commit"))
     }
 }
 
-fn damaged((place, high): ChunkKey, problem: &'static str) -> Error {
-    let key = format!("set {}, level {}, up to {high:x}", place >> 8, place & 0xff);
+fn damaged((level_id, high): ChunkKey, problem: &'static str) -> Error {
+    let key = format!("set {}, level {}, up to {high:x}", level_id >> 8, level_id & 0xff);
     Error::Damaged { table: "directory", key, problem }
 }
 
-/// What some pages of the log did, and how many operations they have.
-fn replay(txn: &ReadTransaction, plan: &Plan, pages: std::ops::Range<u64>) -> Result<(Overlays, u64)> {
+/// What some pages of the log did, and the number of operations in them.
+fn replay(txn: &ReadTxn, plan: &Plan, pages: Range<u64>) -> Result<(Overlays, u64)> {
     let mut overlays = Overlays::new(plan);
     let mut operations = 0;
-    let table = txn.open_table(LOG).map_err(engine_error)?;
-    for page in pages {
+    txn.log_pages(pages, |page, bytes| {
         let damaged = |problem| Error::Damaged { table: "log", key: page.to_string(), problem };
-        let bytes = table.get(page).map_err(engine_error)?.ok_or_else(|| damaged("it is missing"))?;
-        for operation in log::decode(page, bytes.value()).map_err(damaged)? {
+        let bytes = bytes.ok_or_else(|| damaged("it is missing"))?;
+        for operation in log::decode_page(page, bytes).map_err(damaged)? {
             overlays.apply(&operation, plan);
             operations += 1;
         }
-    }
+        Ok(())
+    })?;
     Ok((overlays, operations))
 }

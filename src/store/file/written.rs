@@ -1,53 +1,32 @@
-//! The documents that a transaction has written: the newest in memory, the others packed in a file without a name.
+//! What a transaction has written and not committed. Its newest documents are in memory. The others are packed in a
+//! file without a name.
 
-use std::borrow::Cow;
-use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
 
+use super::overlays::Overlays;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::store::blocks::documents::{DocumentBlock, Record, pack_documents};
-use crate::store::blocks::envelope::Problem;
-use crate::store::blocks::packed::{Packed, digest};
-use crate::store::store::DocumentNumber;
-use crate::store::store::Sizes;
-use crate::store::store::directory_of;
-use crate::store::store::lock;
+use crate::plan::Plan;
+use crate::store::blocks::{DocumentBlock, DocumentRef, Packed, Problem, checksum, pack_documents};
+use crate::store::engine::{SpillFile, SpilledBytes, directory_of};
+use crate::store::numbers::{DocumentNumber, ScopeNumber};
+use crate::store::sizes::Sizes;
 
-/// The bytes of a block on its way into the file.
-#[derive(Debug)]
-pub(crate) enum BlockBytes {
-    Here(Vec<u8>),
-    Spilled(SpilledBytes),
+/// What a transaction has written so far.
+pub(crate) struct Written {
+    pub(crate) overlays: Overlays,
+    pub(crate) documents: WrittenDocuments,
+    /// The scopes that are new, with their numbers.
+    pub(crate) scopes: BTreeMap<String, ScopeNumber>,
 }
 
-impl BlockBytes {
-    pub(crate) fn load(&self) -> io::Result<Cow<'_, [u8]>> {
-        match self {
-            Self::Here(bytes) => Ok(Cow::Borrowed(bytes)),
-            Self::Spilled(spilled) => spilled.load().map(Cow::Owned),
-        }
-    }
-}
-
-/// Bytes in a file without a name.
-#[derive(Clone, Debug)]
-pub(crate) struct SpilledBytes {
-    file: Arc<Mutex<File>>,
-    at: u64,
-    length: usize,
-}
-
-impl SpilledBytes {
-    fn load(&self) -> io::Result<Vec<u8>> {
-        let mut file = lock(&self.file);
-        file.seek(SeekFrom::Start(self.at))?;
-        let mut bytes = vec![0; self.length];
-        file.read_exact(&mut bytes)?;
-        Ok(bytes)
+impl Written {
+    /// Nothing, in a file of this plan.
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let (documents, scopes) = (WrittenDocuments::default(), BTreeMap::new());
+        Self { overlays: Overlays::new(plan), documents, scopes }
     }
 }
 
@@ -55,7 +34,7 @@ impl SpilledBytes {
 #[derive(Debug)]
 pub(crate) struct SpilledBlock {
     pub(crate) bytes: SpilledBytes,
-    pub(crate) digest: u64,
+    pub(crate) checksum: u64,
     pub(crate) high: u64,
     pub(crate) documents: u16,
 }
@@ -63,34 +42,36 @@ pub(crate) struct SpilledBlock {
 /// What a transaction has written, in the order of numbers.
 #[derive(Debug, Default)]
 pub(crate) struct WrittenDocuments {
+    /// The documents in memory.
     newest: DocumentBlock,
-    /// Those of the newest that the transaction has removed again.
+    /// The numbers of documents in memory that the transaction has removed again.
     removed: BTreeSet<u64>,
     spilled: Vec<SpilledBlock>,
+    file: Option<SpillFile>,
     /// The first number of all.
     first: Option<DocumentNumber>,
 }
 
 impl WrittenDocuments {
-    /// Adds a document with a number above all others.
+    /// Adds a document. Its number is greater than all others.
     pub(crate) fn push(&mut self, number: DocumentNumber, document: &Document) {
         self.first.get_or_insert(number);
         self.newest.push(number.0, document);
     }
 
-    /// Takes a document away again, if it is still in memory. Otherwise it is to count as dead.
+    /// Removes a document, if it is still in memory. If not, it must be counted as dead.
     pub(crate) fn remove(&mut self, number: DocumentNumber) -> bool {
         self.newest.find(number.0).is_some() && self.removed.insert(number.0)
     }
 
-    /// Packs the documents in memory into a file beside the database at `path`, once they take more than the sizes allow.
+    /// Packs the documents in memory into a file beside the database at `path`, if they take more than the sizes allow.
     pub(crate) fn spill_if_long(&mut self, path: &Path, sizes: &Sizes) -> Result<()> {
         if self.newest.memory_bytes() <= sizes.spill_bytes {
             return Ok(());
         }
         let directory = directory_of(path)?;
-        let records: Vec<_> = self.live().collect();
-        let packed = pack_documents(&records, sizes.document_block_bytes);
+        let documents: Vec<_> = self.live().collect();
+        let packed = pack_documents(&documents, sizes.document_block_bytes);
         let spilled = self.spill(packed, directory);
         spilled.map_err(|source| Error::Io { path: directory.to_owned(), source })?;
         self.newest = DocumentBlock::default();
@@ -99,45 +80,82 @@ impl WrittenDocuments {
     }
 
     fn spill(&mut self, packed: Vec<Packed<u64>>, directory: &Path) -> io::Result<()> {
-        let (file, mut at) = match self.spilled.last() {
-            Some(SpilledBlock { bytes, .. }) => (bytes.file.clone(), bytes.at + bytes.length as u64),
-            None => (Arc::new(Mutex::new(tempfile::tempfile_in(directory)?)), 0),
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(SpillFile::new(directory)?),
         };
-        lock(&file).seek(SeekFrom::Start(at))?;
-        for Packed { bytes, digest, high, puts, .. } in packed {
-            lock(&file).write_all(&bytes)?;
-            let spilled = SpilledBytes { file: file.clone(), at, length: bytes.len() };
-            at += bytes.len() as u64;
-            self.spilled.push(SpilledBlock { bytes: spilled, digest, high, documents: puts });
+        for Packed { bytes, checksum, high, puts, .. } in packed {
+            let bytes = file.append(&bytes)?;
+            self.spilled.push(SpilledBlock { bytes, checksum, high, documents: puts });
         }
         Ok(())
     }
 
     /// The documents in memory that were not removed.
-    pub(crate) fn live(&self) -> impl Iterator<Item = Record<'_>> {
-        self.newest.records().filter(|record| !self.removed.contains(&record.number))
+    pub(crate) fn live(&self) -> impl Iterator<Item = DocumentRef<'_>> {
+        self.newest.documents().filter(|document| !self.removed.contains(&document.number))
     }
 
-    /// The blocks outside memory, which come before the documents in memory.
+    /// Takes the blocks outside memory. Their documents come before those in memory.
     pub(crate) fn take_spilled(&mut self) -> Vec<SpilledBlock> {
         std::mem::take(&mut self.spilled)
     }
 
     /// The document of a number, if this transaction wrote it.
     pub(crate) fn document(&self, number: DocumentNumber) -> Option<Result<Document, Problem>> {
-        if let Some(place) = self.newest.find(number.0) {
-            return Some(self.newest.record(place).to_document());
+        if let Some(index) = self.newest.find(number.0) {
+            return Some(self.newest.get(index).to_document());
         }
-        let place = self.spilled.partition_point(|block| block.high < number.0);
-        let block = self.spilled.get(place).filter(|_| self.first.is_some_and(|first| first <= number))?;
+        let index = self.spilled.partition_point(|block| block.high < number.0);
+        let block = self.spilled.get(index).filter(|_| self.first.is_some_and(|first| first <= number))?;
         let read = || {
             let bytes = block.bytes.load().map_err(|_| "the file that it waits in cannot be read")?;
-            if digest(&bytes) != block.digest {
+            if checksum(&bytes) != block.checksum {
                 return Err("the file that it waits in was changed");
             }
             let block = DocumentBlock::decode(&bytes)?;
-            block.find(number.0).map(|place| block.record(place).to_document()).transpose()
+            block.find(number.0).map(|index| block.get(index).to_document()).transpose()
         };
         read().transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fingerprint::Fingerprint;
+
+    fn document(number: u64) -> Document {
+        Document::new(format!("key {number}"), Fingerprint::from_bits(number)).with_seen(number as i64)
+    }
+
+    #[test]
+    fn documents_are_found_in_memory_and_where_they_were_spilled() -> Result<()> {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let path = folder.path().join("d.simdb");
+        let sizes = Sizes { spill_bytes: 1_000, document_block_bytes: 300, ..Sizes::default() };
+        let mut written = WrittenDocuments::default();
+        for number in 10..100 {
+            written.push(DocumentNumber(number), &document(number));
+            if number % 7 == 0 {
+                assert!(written.remove(DocumentNumber(number)));
+            }
+            written.spill_if_long(&path, &sizes)?;
+        }
+        assert!(!written.remove(DocumentNumber(11)), "what was spilled cannot be removed");
+        for number in (8..102).map(DocumentNumber) {
+            let found = written.document(number).transpose().expect("what waits can be read");
+            // What was removed may stand in memory until it is spilled.
+            let is_there = (10..100).contains(&number.0) && (number.0 % 7 != 0 || found.is_some());
+            assert_eq!(found, is_there.then(|| document(number.0)), "{number:?}");
+        }
+        let last = written.take_spilled().last().map(|block| block.high);
+        let in_memory: Vec<u64> = written.live().map(|document| document.number).collect();
+        assert_eq!(
+            last.map(|last| last + 1).zip(in_memory.first().copied()).map(|(a, b)| b >= a),
+            Some(true)
+        );
+        assert_eq!(in_memory.last(), Some(&99));
+        Ok(())
     }
 }

@@ -1,4 +1,11 @@
-pub(crate) mod occupied;
-pub(crate) mod prefetch;
-pub(crate) mod prefixes;
-pub(crate) mod samples;
+//! Finding something in memory with few waits for memory. Knows nothing of rows: it works on 64-bit prefixes.
+
+mod occupied;
+mod prefetch;
+mod prefixes;
+mod samples;
+
+pub(crate) use occupied::Occupied;
+pub(crate) use prefetch::{prefetch, prefetch_at};
+pub(crate) use prefixes::Prefixes;
+pub(crate) use samples::{Samples, guess, partition_point_from};

@@ -1,9 +1,9 @@
-//! Which values of some leading bits rows begin with. Most ranges that are looked for in a run in memory have no row in it, and this tells so
-//! for one line of memory.
+//! A map of the prefixes that occur in a run in memory. Most ranges that are looked for in a run have no row
+//! there. The map tells so, and costs one line of memory.
 
-use crate::store::lookup::prefetch::prefetch_at;
+use super::prefetch::prefetch_at;
 
-/// A bit for each value of some leading bits, about eight for each row.
+/// A bit for each value of the first few bits of a prefix: about eight bits for each row.
 #[derive(Debug)]
 pub(crate) struct Occupied {
     words: Box<[u64]>,
@@ -13,24 +13,25 @@ pub(crate) struct Occupied {
 const BITS_PER_ROW: usize = 8;
 
 impl Occupied {
-    /// Of so many rows with these leading bits.
-    pub(crate) fn new(leads: impl Iterator<Item = u64>, count: usize) -> Self {
+    /// The map of `count` rows with these prefixes.
+    pub(crate) fn new(prefixes: impl Iterator<Item = u64>, count: usize) -> Self {
         let bits = (count * BITS_PER_ROW).max(u64::BITS as usize).ilog2();
         let shift = u64::BITS - bits;
         let mut words = vec![0; 1 << (bits - u64::BITS.ilog2())].into_boxed_slice();
-        for lead in leads {
-            let bit = lead >> shift;
+        for prefix in prefixes {
+            let bit = prefix >> shift;
             words[(bit / 64) as usize] |= 1 << (bit % 64);
         }
         Self { words, shift }
     }
 
-    /// One that tells nothing.
+    /// A map that says "perhaps" of every range.
     pub(crate) fn unknown() -> Self {
         Self { words: Box::new([u64::MAX]), shift: u64::BITS - u64::BITS.ilog2() }
     }
 
-    /// Whether there may be a row with leading bits in this range; of ranges in which there are probably some it is not told.
+    /// Whether there may be a row with a prefix in this range. A range so wide that it probably has rows is not
+    /// looked at: the answer is "perhaps".
     #[inline]
     pub(crate) fn may_have(&self, first: u64, last: u64) -> bool {
         let (first, last) = (first >> self.shift, last >> self.shift);
@@ -39,7 +40,7 @@ impl Occupied {
         first / 64 != last / 64 || self.words[(first / 64) as usize] & from_first & up_to_last != 0
     }
 
-    /// Has fetched what tells of a range that begins so.
+    /// Fetches what [`may_have`](Self::may_have) reads for a range that begins at `first`.
     #[inline]
     pub(crate) fn prefetch(&self, first: u64) {
         prefetch_at(&self.words, (first >> self.shift) as usize / 64);

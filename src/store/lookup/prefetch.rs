@@ -1,11 +1,11 @@
-//! Asking the processor to fetch memory that is going to be read. A read would do so too, but the processor waits for it sooner or later; many
-//! prefetches go on at a time, as many as it can have under way.
+//! Asking the processor to fetch memory that will be read soon. It does not wait for a prefetch, so that many
+//! of them go on at the same time. It would wait for a read.
 #![allow(
     unsafe_code,
     reason = "the instructions take an address; they read nothing and cannot fail, whatever it is"
 )]
 
-/// Has the line of memory fetched in which something begins.
+/// Fetches the line of memory in which `item` begins.
 #[inline(always)]
 pub(crate) fn prefetch<T>(item: &T) {
     let address = std::ptr::from_ref(item);
@@ -28,10 +28,10 @@ pub(crate) fn prefetch<T>(item: &T) {
     let _ = address;
 }
 
-/// The same where there may be nothing.
+/// Fetches the line of memory of an item of a list, if the list has that item.
 #[inline(always)]
-pub(crate) fn prefetch_at<T>(items: &[T], place: usize) {
-    if let Some(item) = items.get(place) {
+pub(crate) fn prefetch_at<T>(items: &[T], index: usize) {
+    if let Some(item) = items.get(index) {
         prefetch(item);
     }
 }

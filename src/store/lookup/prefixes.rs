@@ -1,11 +1,13 @@
-//! An index over the leading bits of sorted rows, or of whatever else is in the order of rows.
+//! An index over the first bits of sorted prefixes: of rows, of blocks, or of chunks.
 
 use std::ops::Range;
 
-use crate::store::lookup::prefetch::prefetch_at;
+use super::prefetch::prefetch_at;
 
-/// For each value of a few leading bits, how many items come before those that begin with it. Bits that no item has set do not count:
-/// the numbers of documents have as many bits as there are documents.
+/// For each value of the first few bits of a prefix, how many items come before the items with that value.
+///
+/// Leading bits that are zero in all items are left out. For example, document numbers use only as many bits as
+/// there are documents.
 #[derive(Debug)]
 pub(crate) struct Prefixes {
     starts: Box<[u32]>,
@@ -13,42 +15,68 @@ pub(crate) struct Prefixes {
 }
 
 impl Prefixes {
-    /// An index of items with these leading bits, in order: about `share` to twice as many for each value, if they are evenly
-    /// spread.
+    /// An index of items with these prefixes, in order. If the prefixes are evenly spread, each value of the index
+    /// has between `share` and twice `share` items.
     pub(crate) fn new(
-        leads: impl ExactSizeIterator<Item = u64> + DoubleEndedIterator + Clone,
+        prefixes: impl ExactSizeIterator<Item = u64> + DoubleEndedIterator + Clone,
         share: usize,
     ) -> Self {
-        let count = leads.len();
+        let count = prefixes.len();
         let bits = (count / share).max(1).ilog2();
-        let width = u64::BITS - leads.clone().next_back().unwrap_or(0).leading_zeros();
+        let width = u64::BITS - prefixes.clone().next_back().unwrap_or(0).leading_zeros();
         let shift = width.saturating_sub(bits);
         let mut starts = vec![0; (1 << bits) + 1].into_boxed_slice();
-        for (i, lead) in leads.enumerate() {
+        for (i, prefix) in prefixes.enumerate() {
             // The last item of a value decides.
-            starts[lead.checked_shr(shift).unwrap_or(0) as usize + 1] = i as u32 + 1;
+            starts[prefix.checked_shr(shift).unwrap_or(0) as usize + 1] = i as u32 + 1;
         }
-        for prefix in 1..starts.len() {
-            starts[prefix] = starts[prefix].max(starts[prefix - 1]);
+        for value in 1..starts.len() {
+            starts[value] = starts[value].max(starts[value - 1]);
         }
         Self { starts, shift }
     }
 
-    /// An index that tells nothing of so many items.
+    /// An index of `count` items that tells nothing about where they are.
     pub(crate) fn none(count: usize) -> Self {
         Self { starts: Box::new([0, count as u32]), shift: u64::BITS }
     }
 
-    /// Has fetched what tells of these leading bits.
+    /// Fetches what [`around`](Self::around) reads for this prefix.
     #[inline]
-    pub(crate) fn prefetch(&self, lead: u64) {
-        prefetch_at(&self.starts, lead.checked_shr(self.shift).unwrap_or(0) as usize);
+    pub(crate) fn prefetch(&self, prefix: u64) {
+        prefetch_at(&self.starts, prefix.checked_shr(self.shift).unwrap_or(0) as usize);
     }
 
-    /// The items among which the first is that does not come before these leading bits, if it is not the one behind them.
-    pub(crate) fn around(&self, lead: u64) -> Range<usize> {
+    /// The items with the same first bits as this prefix. The first item that does not come before the prefix is
+    /// among them, or is the item behind them.
+    pub(crate) fn around(&self, prefix: u64) -> Range<usize> {
         let last = self.starts.len() - 1;
-        let prefix = lead.checked_shr(self.shift).unwrap_or(0).min(last as u64) as usize;
-        self.starts[prefix] as usize..self.starts[(prefix + 1).min(last)] as usize
+        let value = prefix.checked_shr(self.shift).unwrap_or(0).min(last as u64) as usize;
+        self.starts[value] as usize..self.starts[(value + 1).min(last)] as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_first_item_not_before_a_prefix_is_around_it(
+            mut items in prop::collection::vec(any::<u64>(), 0..300), bits in 0..64u32, share in 1..9usize,
+            wanted in any::<u64>(),
+        ) {
+            items.iter_mut().for_each(|it| *it >>= bits);
+            items.sort_unstable();
+            let index = Prefixes::new(items.iter().copied(), share);
+            for wanted in [wanted, wanted >> bits, 0, u64::MAX] {
+                let right = items.partition_point(|&it| it < wanted);
+                for around in [index.around(wanted), Prefixes::none(items.len()).around(wanted)] {
+                    prop_assert!((around.start..=around.end).contains(&right), "{around:?}, not {right}");
+                }
+            }
+        }
     }
 }

@@ -1,10 +1,13 @@
-//! Finding a place in sorted rows, from a guess that is near it: rows are hashes or fingerprints, which are evenly spread, so that their place
-//! can be told from their value up to a few neighbours, without the cache misses of a binary search.
+//! Finding an index in sorted rows from a guess.
+//!
+//! Rows are hashes or fingerprints, which are evenly spread. So the index of a row can be guessed from its value,
+//! with an error of a few rows. That avoids the cache misses of a binary search.
 
-/// The first of some sorted items for which `before` does not hold; looked for around `guess`, in steps that double.
+/// The index of the first sorted item for which `before` does not hold. The search begins at `guess` and goes
+/// away from it in steps that double.
 #[inline]
-pub(crate) fn partition_point_near<T>(items: &[T], guess: usize, before: impl Fn(&T) -> bool) -> usize {
-    // It is not before `low` and not after `high`.
+pub(crate) fn partition_point_from<T>(items: &[T], guess: usize, before: impl Fn(&T) -> bool) -> usize {
+    // The index is not below `low` and not above `high`.
     let (mut low, mut high);
     let mut step = 1;
     let guess = guess.min(items.len());
@@ -26,7 +29,7 @@ pub(crate) fn partition_point_near<T>(items: &[T], guess: usize, before: impl Fn
     low + items[low..high].partition_point(before)
 }
 
-/// About how many of `count` rows spread evenly over what lies between two values come before a third.
+/// About how many of `count` rows come before `value`, if the rows are spread evenly between `low` and `high`.
 #[inline]
 pub(crate) fn guess(count: usize, low: u64, high: u64, value: u64) -> usize {
     let (width, offset) = (high.saturating_sub(low), value.saturating_sub(low));
@@ -37,29 +40,29 @@ pub(crate) fn guess(count: usize, low: u64, high: u64, value: u64) -> usize {
     (offset as f64 / width as f64 * count as f64) as usize
 }
 
-/// How some sorted rows are spread: with it a guess is right up to a few rows, however they are.
+/// How sorted rows are spread. With it a guess is right up to a few rows, however the rows are spread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Samples {
-    /// The leading bits of the first row.
+    /// The prefix of the first row.
     first: u64,
-    /// What lies between the first row and the last is cut into parts of equal width: how many rows come before the second part and
-    /// each further one, in parts of 256.
+    /// The range from the first prefix to the last is cut into parts of equal width. For the second part and each
+    /// further one, this is the share of the rows that come before it, in units of 1/256.
     ranks: [u8; PARTS - 1],
 }
 
-/// So many fill a line of memory together with what else is read with them.
+/// With 16 parts, the samples and what is read together with them fill one line of memory.
 const PARTS: usize = 16;
 
 impl Samples {
-    /// Of so many rows with these leading bits, in order, of which the last are `last`.
-    pub(crate) fn new(leads: impl Iterator<Item = u64>, count: usize, last: u64) -> Self {
-        let mut leads = leads.peekable();
-        let first = leads.peek().copied().unwrap_or(last);
+    /// Samples of `count` rows with these prefixes, in order. `last` is the prefix of the last row.
+    pub(crate) fn new(prefixes: impl Iterator<Item = u64>, count: usize, last: u64) -> Self {
+        let mut prefixes = prefixes.peekable();
+        let first = prefixes.peek().copied().unwrap_or(last);
         let width = u128::from(last.saturating_sub(first));
         let mut rank = 0;
         let ranks = std::array::from_fn(|part| {
             let end = first + (width * (part as u128 + 1) / PARTS as u128) as u64;
-            while leads.next_if(|&lead| lead < end).is_some() {
+            while prefixes.next_if(|&prefix| prefix < end).is_some() {
                 rank += 1;
             }
             ((rank * 256 + count / 2) / count.max(1)).min(255) as u8
@@ -67,14 +70,14 @@ impl Samples {
         Self { first, ranks }
     }
 
-    /// About how many of the rows come before these leading bits.
+    /// About how many of the rows come before this prefix.
     #[inline]
-    pub(crate) fn guess(&self, count: usize, last: u64, lead: u64) -> usize {
-        let (width, offset) = (last.saturating_sub(self.first), lead.saturating_sub(self.first));
+    pub(crate) fn guess(&self, count: usize, last: u64, prefix: u64) -> usize {
+        let (width, offset) = (last.saturating_sub(self.first), prefix.saturating_sub(self.first));
         if offset >= width {
-            return if lead > last { count } else { count - usize::from(offset > 0) };
+            return if prefix > last { count } else { count - usize::from(offset > 0) };
         }
-        // The quotient is below 1, or rounded to it.
+        // The quotient is below 1, or rounded to 1.
         let parts = offset as f64 / width as f64 * PARTS as f64;
         let part = (parts as usize).min(PARTS - 1);
         let rank = |part: usize| part.checked_sub(1).map_or(0.0, |it| f64::from(self.ranks[it]));
@@ -92,36 +95,36 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_guess_the_place_is_found(
+        fn whatever_the_guess_the_right_index_is_found(
             mut items in prop::collection::vec(0..300u64, 0..200), value in 0..300u64, wrong in 0..400usize,
         ) {
             items.sort_unstable();
             let right = items.partition_point(|&it| it < value);
-            prop_assert_eq!(partition_point_near(&items, wrong, |&it| it < value), right);
+            prop_assert_eq!(partition_point_from(&items, wrong, |&it| it < value), right);
             let guess = guess(items.len(), 0, 299, value);
             prop_assert!(guess <= items.len());
-            prop_assert_eq!(partition_point_near(&items, guess, |&it| it < value), right);
+            prop_assert_eq!(partition_point_from(&items, guess, |&it| it < value), right);
             let last = items.last().copied().unwrap_or(0);
             let guess = Samples::new(items.iter().copied(), items.len(), last).guess(items.len(), last, value);
             prop_assert!(guess <= items.len());
-            prop_assert_eq!(partition_point_near(&items, guess, |&it| it < value), right);
+            prop_assert_eq!(partition_point_from(&items, guess, |&it| it < value), right);
         }
     }
 
     /// Even rows, and some of which the lower half lies a hundred times as dense as the upper.
     #[test]
-    fn samples_tell_the_place_of_a_row_up_to_a_few() {
+    fn samples_tell_the_index_of_a_row_up_to_a_few_rows() {
         for dense in [0.5, 0.99] {
             let random = |i: u64| {
                 (i.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31) as u32).wrapping_mul(0xbf58_476d)
             };
-            let place =
+            let spread =
                 |x: f64| if x < dense { x / dense / 2.0 } else { 0.5 + (x - dense) / (1.0 - dense) / 2.0 };
-            let row = |i| (place(f64::from(random(i)) / f64::from(u32::MAX)) * (1u64 << 63) as f64) as u64;
+            let row = |i| (spread(f64::from(random(i)) / f64::from(u32::MAX)) * (1u64 << 63) as f64) as u64;
             let mut rows: Vec<u64> = (0..700).map(row).collect();
             rows.sort_unstable();
             let samples = Samples::new(rows.iter().copied(), rows.len(), rows[699]);
-            let far = |place: &usize| samples.guess(700, rows[699], rows[*place]).abs_diff(*place) > 8;
+            let far = |index: &usize| samples.guess(700, rows[699], rows[*index]).abs_diff(*index) > 8;
             let far = (0..700).filter(far).count();
             assert!(far < 20, "{far} of 700 rows, {dense}");
         }

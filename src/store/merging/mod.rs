@@ -1,4 +1,13 @@
-pub(crate) mod reclaim;
-pub(crate) mod step;
-pub(crate) mod stream;
-pub(crate) mod worker;
+//! Merging runs into levels and levels into larger ones, in steps, in a thread of its own.
+
+mod pace;
+mod policy;
+mod reclaim;
+mod step;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+pub(crate) use pace::{keep_pace, settle};
+pub(crate) use worker::Worker;

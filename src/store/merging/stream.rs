@@ -3,67 +3,64 @@
 use std::ops::Range;
 
 use crate::error::Result;
-use crate::store::blocks::packed::{Lists, Row};
-use crate::store::blocks::reader::Blocks;
-use crate::store::file::state::SetRow;
-use crate::store::sorted_set::level::{Level, Place};
-use crate::store::sorted_set::run::part;
-use crate::store::store::Sizes;
+use crate::store::blocks::{CachedRow, Lists, Row, SetBlocks};
+use crate::store::sizes::Sizes;
+use crate::store::sorted_set::{Level, Position, part};
 
-/// Rows in order, of which a few at a time are held, so that they stay in the processor's cache.
-pub(crate) struct Stream<'a, R> {
-    set: &'static str,
-    blocks: &'a Blocks,
-    /// What is still to come.
-    pub(crate) input: Input<'a, R>,
-    /// What is held, of which so many puts and marks are taken.
+/// Rows in order. A few of them are held at a time, so that they stay in the processor's cache.
+pub(super) struct Stream<'a, R> {
+    blocks: SetBlocks<'a>,
+    /// The rows that are still to come.
+    pub(super) input: Input<'a, R>,
+    /// The rows that are held.
     rows: Lists<R>,
+    /// The puts and the marks at the beginning of `rows` that were taken.
     taken: (usize, usize),
-    /// How much is held at least, if there is as much.
+    /// The least that is held while there is more to come.
     held_blocks: usize,
     held_rows: usize,
 }
 
-pub(crate) enum Input<'a, R> {
+pub(super) enum Input<'a, R> {
     /// Puts and marks.
     Run(&'a [R], &'a [R]),
-    /// Some blocks, and the last row of the one before them.
-    Level(&'a Level<R>, Range<Place>),
+    /// Some blocks of a level.
+    Level(&'a Level<R>, Range<Position>),
 }
 
 impl<R: Row> Input<'_, R> {
-    /// The place of the first block that is not to come.
-    pub(crate) fn end(&self) -> Option<Place> {
+    /// The position of the first block that is not to come.
+    pub(super) fn end(&self) -> Option<Position> {
         match self {
             Self::Run(..) => None,
-            Self::Level(_, places) => Some(places.end),
+            Self::Level(_, positions) => Some(positions.end),
         }
     }
 
-    /// Leaves out what comes after `high`, but for the rest of its block.
-    pub(crate) fn end_at(&mut self, high: R) {
+    /// Leaves out the rows after `high`, except for those in the same block.
+    pub(super) fn end_at(&mut self, high: R) {
         match self {
             Self::Run(puts, marks) => {
                 *puts = part(puts, &(R::MIN..=high));
                 *marks = part(marks, &(R::MIN..=high));
             }
-            Self::Level(level, places) => {
-                places.end = places.end.min(level.after(level.find(high), 1)).max(places.start);
+            Self::Level(level, positions) => {
+                positions.end = positions.end.min(level.after(level.find(high), 1)).max(positions.start);
             }
         }
     }
 }
 
-impl<'a, R: SetRow> Stream<'a, R> {
-    /// Of a set of that name. It holds at least a 64th of what a step may read.
-    pub(crate) fn new(set: &'static str, blocks: &'a Blocks, input: Input<'a, R>, sizes: &Sizes) -> Self {
+impl<'a, R: CachedRow> Stream<'a, R> {
+    /// A stream of a set's rows. It holds at least a 64th of what a step may read.
+    pub(super) fn new(blocks: SetBlocks<'a>, input: Input<'a, R>, sizes: &Sizes) -> Self {
         let held_blocks = sizes.step_blocks.div_ceil(64);
         let held_rows = held_blocks * sizes.block_bytes / R::BYTES;
-        Self { set, blocks, input, rows: Lists::default(), taken: (0, 0), held_blocks, held_rows }
+        Self { blocks, input, rows: Lists::default(), taken: (0, 0), held_blocks, held_rows }
     }
 
-    /// Holds some more, as long as there are any.
-    pub(crate) fn fill(&mut self) -> Result<()> {
+    /// Holds more rows, if there are more.
+    pub(super) fn fill(&mut self) -> Result<()> {
         self.rows.puts.drain(..self.taken.0);
         self.rows.marks.drain(..self.taken.1);
         self.taken = (0, 0);
@@ -78,40 +75,40 @@ impl<'a, R: SetRow> Stream<'a, R> {
                 self.rows.extend((more_puts, more_marks));
                 (*puts, *marks) = (&puts[more_puts.len()..], &marks[more_marks.len()..]);
             }
-            Input::Level(level, places) => {
-                let more = places.start..places.end.min(level.after(places.start, self.held_blocks));
-                places.start = more.end;
+            Input::Level(level, positions) => {
+                let more = positions.start..positions.end.min(level.after(positions.start, self.held_blocks));
+                positions.start = more.end;
                 for entry in level.entries(more) {
-                    self.blocks.append_rows(self.set, entry, &mut self.rows)?;
+                    self.blocks.append_rows(entry, &mut self.rows)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Up to which row everything is held.
-    pub(crate) fn known(&self) -> R {
+    /// All rows up to this one are held.
+    pub(super) fn known(&self) -> R {
         let more = match &self.input {
             Input::Run(puts, marks) => !puts.is_empty() || !marks.is_empty(),
-            Input::Level(_, places) => !places.is_empty(),
+            Input::Level(_, positions) => !positions.is_empty(),
         };
         let last = self.rows.puts.last().max(self.rows.marks.last());
         if more { last.copied().unwrap_or(R::MIN) } else { R::MAX }
     }
 
     /// The first row held.
-    pub(crate) fn first(&self) -> Option<R> {
+    pub(super) fn first(&self) -> Option<R> {
         let (puts, marks) = (&self.rows.puts[self.taken.0..], &self.rows.marks[self.taken.1..]);
         [puts.first(), marks.first()].into_iter().flatten().min().copied()
     }
 
     /// Takes the rows before one.
-    pub(crate) fn take_below(&mut self, row: R) -> (&[R], &[R]) {
+    pub(super) fn take_below(&mut self, row: R) -> (&[R], &[R]) {
         self.take(|it| it < row)
     }
 
     /// Takes the rows up to one.
-    pub(crate) fn take_through(&mut self, row: R) -> (&[R], &[R]) {
+    pub(super) fn take_through(&mut self, row: R) -> (&[R], &[R]) {
         self.take(|it| it <= row)
     }
 

@@ -7,31 +7,12 @@
 
 use std::sync::Arc;
 
-use crate::store::blocks::cache::Hint;
-use crate::store::blocks::envelope::{self as codec, Fields, Kind, Problem};
-use crate::store::blocks::filter::{self, LINE_BYTES, Line};
-use crate::store::blocks::packed::Row;
-use crate::store::lookup::samples::Samples;
-
-/// What a directory says of a block.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry<R> {
-    /// The last row of the block.
-    pub(crate) high: R,
-    /// The number under which the block is stored.
-    pub(crate) id: u64,
-    /// The checksum of its bytes.
-    pub(crate) digest: u64,
-    pub(crate) puts: u16,
-    pub(crate) marks: u16,
-    /// Where it may be cached.
-    pub(crate) hint: Hint,
-}
-
-const _: () = assert!(size_of::<Entry<u64>>() == 32);
-
-/// Blocks are numbered from 1 on, one after the other, so that no file reaches this.
-pub(crate) const MAX_BLOCK_NUMBER: u64 = (1 << 62) - 1;
+use crate::store::blocks::{
+    Entry, Fields, HEADER_BYTES, Hint, Kind, LINE_BYTES, Line, MAX_BLOCK_NUMBER, Problem, Row, decode_lines,
+    encode_lines, named_row, seal, sealed_checksum, unseal,
+};
+use crate::store::engine::ChunkKey;
+use crate::store::lookup::Samples;
 
 /// An entry with the filter of its block, which has no lines in sets without filters.
 pub(crate) type Filtered<'a, R> = (Entry<R>, &'a [Line]);
@@ -52,33 +33,30 @@ pub(crate) struct Chunk<R> {
     checksum: u64,
 }
 
-/// Where a chunk is stored: set and level in one number, then its last row.
-pub(crate) type ChunkKey = (u16, u128);
-
 impl<R: Row> Chunk<R> {
     /// A chunk of entries, and its stored form.
-    pub(crate) fn new(place: u16, filtered: &[Filtered<'_, R>]) -> (Self, ChunkKey, Vec<u8>) {
-        let key = (place, filtered.last().map_or(0, |(last, _)| last.high.number()));
-        let bytes = codec::seal(Kind::Chunk, seed(key), |bytes| {
+    pub(crate) fn new(level_id: u16, filtered: &[Filtered<'_, R>]) -> (Self, ChunkKey, Vec<u8>) {
+        let key = (level_id, filtered.last().map_or(0, |(last, _)| last.high.number()));
+        let bytes = seal(Kind::Chunk, seed(key), |bytes| {
             bytes.extend((filtered.len() as u16).to_le_bytes());
             for (entry, lines) in filtered {
                 bytes.extend(&entry.high.number().to_le_bytes()[..R::BYTES]);
-                bytes.extend(entry.id.to_le_bytes());
-                bytes.extend(entry.digest.to_le_bytes());
+                bytes.extend(entry.number.to_le_bytes());
+                bytes.extend(entry.checksum.to_le_bytes());
                 bytes.extend(entry.puts.to_le_bytes());
                 bytes.extend(entry.marks.to_le_bytes());
-                filter::encode(lines, bytes);
+                encode_lines(lines, bytes);
             }
         });
         let lines = filtered.iter().flat_map(|(_, lines)| lines.iter().copied()).collect();
         let counts = filtered.iter().map(|(_, lines)| lines.len() as u16);
         let entries = filtered.iter().map(|(entry, _)| entry.clone()).collect();
-        (Self::with_sums(entries, counts, lines, codec::checksum(&bytes)), key, bytes)
+        (Self::with_sums(entries, counts, lines, sealed_checksum(&bytes)), key, bytes)
     }
 
     /// Reads a chunk back.
     pub(crate) fn decode(key: ChunkKey, bytes: &[u8]) -> Result<Self, Problem> {
-        let mut fields = Fields(codec::unseal(Kind::Chunk, seed(key), bytes)?);
+        let mut fields = Fields(unseal(Kind::Chunk, seed(key), bytes)?);
         let count = u16::from_le_bytes(fields.take()?);
         let mut entries: Vec<Entry<R>> = Vec::with_capacity(count.into());
         let mut counts = Vec::with_capacity(count.into());
@@ -88,18 +66,18 @@ impl<R: Row> Chunk<R> {
             high[..R::BYTES].copy_from_slice(fields.take_slice(R::BYTES)?);
             let entry = Entry {
                 high: R::from_number(u128::from_le_bytes(high)),
-                id: u64::from_le_bytes(fields.take()?),
-                digest: u64::from_le_bytes(fields.take()?),
+                number: u64::from_le_bytes(fields.take()?),
+                checksum: u64::from_le_bytes(fields.take()?),
                 puts: u16::from_le_bytes(fields.take()?),
                 marks: u16::from_le_bytes(fields.take()?),
                 hint: Hint::default(),
             };
             // The cache tells blocks by a bit less than 64.
-            if entry.id > MAX_BLOCK_NUMBER {
+            if entry.number > MAX_BLOCK_NUMBER {
                 return Err("a block has an impossible number");
             }
             let [filter_lines] = fields.take()?;
-            lines.extend(filter::decode(fields.take_slice(usize::from(filter_lines) * LINE_BYTES)?));
+            lines.extend(decode_lines(fields.take_slice(usize::from(filter_lines) * LINE_BYTES)?));
             counts.push(u16::from(filter_lines));
             if entries.last().is_some_and(|last| last.high >= entry.high) {
                 return Err("its blocks are out of order");
@@ -112,7 +90,7 @@ impl<R: Row> Chunk<R> {
         }
         match entries.last() {
             Some(last) if last.high.number() == key.1 => {
-                Ok(Self::with_sums(entries, counts.into_iter(), lines.into(), codec::checksum(bytes)))
+                Ok(Self::with_sums(entries, counts.into_iter(), lines.into(), sealed_checksum(bytes)))
             }
             _ => Err("it does not end where its key says"),
         }
@@ -137,8 +115,8 @@ impl<R: Row> Chunk<R> {
             *end += count;
             Some(*end)
         }));
-        let last = entries.last().map_or(0, |last| last.high.lead());
-        let samples = Samples::new(entries.iter().map(|entry| entry.high.lead()), entries.len(), last);
+        let last = entries.last().map_or(0, |last| last.high.prefix());
+        let samples = Samples::new(entries.iter().map(|entry| entry.high.prefix()), entries.len(), last);
         Self { entries: entries.into(), samples, first_lines, lines, before, checksum }
     }
 
@@ -212,14 +190,14 @@ fn seed(key: ChunkKey) -> u64 {
     let mut bytes = [0; 18];
     bytes[..2].copy_from_slice(&key.0.to_le_bytes());
     bytes[2..].copy_from_slice(&key.1.to_le_bytes());
-    codec::named_row(&bytes)
+    named_row(&bytes)
 }
 
 /// How many entries a chunk has at most if they have filters. About as many fit anyway.
 pub(crate) const MAX_FILTERED: usize = 7;
 
 /// How many bytes the entries of a chunk may take, so that it fills a page.
-const CHUNK_BYTES: usize = 4080 - codec::HEADER_BYTES - 2;
+const CHUNK_BYTES: usize = 4080 - HEADER_BYTES - 2;
 
 /// How many bytes an entry takes in a chunk.
 fn bytes_of<R: Row>((_, lines): &Filtered<'_, R>) -> usize {
@@ -255,13 +233,13 @@ pub(crate) fn cut<'a, 'b, R: Row>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::blocks::filter::Filter;
+    use crate::store::blocks::Filter;
 
     fn entry(high: u64) -> Entry<u64> {
         Entry {
             high,
-            id: high + 1000,
-            digest: !high,
+            number: high + 1000,
+            checksum: !high,
             puts: (high % 7) as u16,
             marks: (high % 3) as u16,
             hint: Hint::default(),
@@ -286,7 +264,7 @@ mod tests {
         assert!(Chunk::<u64>::decode((1, key.1 + 1), &bytes).is_err());
         assert!(Chunk::<u64>::decode(key, &bytes[..100]).is_err());
         assert!(Chunk::<u128>::decode(key, &bytes).is_err());
-        let numbered = |id| Chunk::new(1, &[(Entry { id, ..entry(1) }, &[][..])]);
+        let numbered = |number| Chunk::new(1, &[(Entry { number, ..entry(1) }, &[][..])]);
         let (_, key, bytes) = numbered(MAX_BLOCK_NUMBER);
         assert!(Chunk::<u64>::decode(key, &bytes).is_ok());
         let (_, key, bytes) = numbered(MAX_BLOCK_NUMBER + 1);

@@ -6,16 +6,14 @@
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
-use crate::store::blocks::filter::{self, Filter, Line};
-use crate::store::blocks::packed::Row;
-use crate::store::lookup::prefetch::prefetch_at;
-use crate::store::lookup::prefixes::Prefixes;
-use crate::store::lookup::samples::{Samples, partition_point_near};
-use crate::store::sorted_set::chunk::{Chunk, ChunkKey, Entry, Filtered, MAX_FILTERED, cut};
+use super::chunk::{Chunk, Filtered, MAX_FILTERED, cut};
+use crate::store::blocks::{Entry, Filter, Line, Row, lines_pass};
+use crate::store::engine::ChunkKey;
+use crate::store::lookup::{Prefixes, Samples, partition_point_from, prefetch_at};
 
-/// The place of a block in its level; ordered as the blocks are.
+/// The position of a block in its level; ordered as the blocks are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     chunk: usize,
     entry: usize,
 }
@@ -55,7 +53,7 @@ struct Counted<R> {
     before: (u64, u64),
 }
 
-/// What the filters of a chunk are tested by. Every insertion asks every level, and waits for memory while it does, so what leads
+/// What the filters of a chunk are tested by. Every insertion asks every level, and waits for memory while it does, so what prefixes
 /// to a line of a filter stands together.
 #[derive(Debug)]
 #[repr(align(128))]
@@ -69,11 +67,11 @@ struct Fence {
 
 impl Fence {
     fn new<R: Row>(chunk: &Chunk<R>) -> Self {
-        let last = chunk.high().lead();
+        let last = chunk.high().prefix();
         let (mut highs, mut first_lines) = ([last; MAX_FILTERED], [0; MAX_FILTERED + 1]);
         if chunk.has_filters() {
             for (i, (entry, lines)) in chunk.filtered().enumerate() {
-                highs[i] = entry.high.lead();
+                highs[i] = entry.high.prefix();
                 let end = first_lines[i] + lines.len() as u8;
                 first_lines[i + 1..].fill(end);
             }
@@ -82,12 +80,12 @@ impl Fence {
     }
 
     /// Whether the first block that ends at these leading bits or after them may have rows that begin with them.
-    fn passes(&self, lead: u64) -> bool {
+    fn passes(&self, prefix: u64) -> bool {
         // All are compared, without a branch that could not be foreseen.
         let block =
-            self.highs[..MAX_FILTERED - 1].iter().map(|&high| usize::from(high < lead)).sum::<usize>();
+            self.highs[..MAX_FILTERED - 1].iter().map(|&high| usize::from(high < prefix)).sum::<usize>();
         let lines = self.first_lines[block].into()..self.first_lines[block + 1].into();
-        filter::passes(&self.lines[lines], lead)
+        lines_pass(&self.lines[lines], prefix)
     }
 }
 
@@ -114,7 +112,7 @@ impl<R: Row> Level<R> {
         let fences: Vec<Fence> = fenced.iter().map(|it| Fence::new(&it.chunk)).collect();
         memory_bytes += fences.capacity() * size_of::<Fence>();
         let tops: Vec<Top<R>> = chunks.iter().map(|it| Top::new(&it.chunk)).collect();
-        let prefixes = Prefixes::new(tops.iter().map(|top| top.high.lead()), 1);
+        let prefixes = Prefixes::new(tops.iter().map(|top| top.high.prefix()), 1);
         Self { prefixes, tops, chunks, fences, blocks, rows: before, sum, memory_bytes }
     }
 
@@ -147,71 +145,71 @@ impl<R: Row> Level<R> {
         self.rows
     }
 
-    /// The place of the first block, and the one behind the last.
-    pub(crate) fn all(&self) -> Range<Place> {
-        Place { chunk: 0, entry: 0 }..self.end()
+    /// The position of the first block, and the one behind the last.
+    pub(crate) fn all(&self) -> Range<Position> {
+        Position { chunk: 0, entry: 0 }..self.end()
     }
 
-    /// The place behind the last block.
-    pub(crate) fn end(&self) -> Place {
-        Place { chunk: self.chunks.len(), entry: 0 }
+    /// The position behind the last block.
+    pub(crate) fn end(&self) -> Position {
+        Position { chunk: self.chunks.len(), entry: 0 }
     }
 
     /// The first block that ends at `row` or after it; the end where there is none.
-    pub(crate) fn find(&self, row: R) -> Place {
-        self.place_near(self.guess(row), row)
+    pub(crate) fn find(&self, row: R) -> Position {
+        self.position_from(self.guess(row), row)
     }
 
-    /// A place near the first block that ends at `row` or after it, in the same chunk; the end where there is none. Told without looking
+    /// A position near the first block that ends at `row` or after it, in the same chunk; the end where there is none. Told without looking
     /// at any block.
     #[inline]
-    pub(crate) fn guess(&self, row: R) -> Place {
+    pub(crate) fn guess(&self, row: R) -> Position {
         let chunk = self.chunk_of(row);
         let Some(Top { high, entries, samples }) = self.tops.get(chunk) else { return self.end() };
-        let entry = samples.guess(entries.len(), high.lead(), row.lead());
-        Place { chunk, entry }
+        let entry = samples.guess(entries.len(), high.prefix(), row.prefix());
+        Position { chunk, entry }
     }
 
     /// The first chunk that ends at `row` or after it; their number where there is none.
     #[inline]
     fn chunk_of(&self, row: R) -> usize {
-        let around = self.prefixes.around(row.lead());
+        let around = self.prefixes.around(row.prefix());
         around.start + self.tops[around].partition_point(|top| top.high < row)
     }
 
-    /// Has the entry of a place fetched.
+    /// Has the entry of a position fetched.
     #[inline]
-    pub(crate) fn prefetch(&self, place: Place) {
-        if let Some(top) = self.tops.get(place.chunk) {
-            prefetch_at(&top.entries, place.entry);
+    pub(crate) fn prefetch(&self, position: Position) {
+        if let Some(top) = self.tops.get(position.chunk) {
+            prefetch_at(&top.entries, position.entry);
         }
     }
 
     /// The first block that ends at `row` or after it, looked for around a guess.
     #[inline]
-    pub(crate) fn place_near(&self, guess: Place, row: R) -> Place {
+    pub(crate) fn position_from(&self, guess: Position, row: R) -> Position {
         let Some(top) = self.tops.get(guess.chunk) else { return self.end() };
-        let entry = partition_point_near(&top.entries, guess.entry, |entry| entry.high < row);
-        Place { entry, ..guess }
+        let entry = partition_point_from(&top.entries, guess.entry, |entry| entry.high < row);
+        Position { entry, ..guess }
     }
 
-    /// The places from the first block that may have rows from `row` on.
-    pub(crate) fn from(&self, row: R) -> Range<Place> {
+    /// The positions from the first block that may have rows from `row` on.
+    pub(crate) fn from(&self, row: R) -> Range<Position> {
         self.find(row)..self.end()
     }
 
     /// The blocks that may have rows in a range.
-    pub(crate) fn overlapping(&self, range: &RangeInclusive<R>) -> Range<Place> {
+    pub(crate) fn overlapping(&self, range: &RangeInclusive<R>) -> Range<Position> {
         self.find(*range.start())..self.after(self.find(*range.end()), 1)
     }
 
-    /// The place so many blocks after another, or the end.
-    pub(crate) fn after(&self, place: Place, mut blocks: usize) -> Place {
-        let Place { mut chunk, mut entry } = place;
+    /// The position so many blocks after another, or the end.
+    pub(crate) fn after(&self, position: Position, mut blocks: usize) -> Position {
+        let Position { mut chunk, mut entry } = position;
         while let Some(top) = self.tops.get(chunk) {
             let left = top.entries.len() - entry;
             if blocks < left {
-                return Place { chunk, entry: entry + blocks };
+                return Position { chunk, entry: entry + blocks };
             }
             blocks -= left;
             (chunk, entry) = (chunk + 1, 0);
@@ -219,18 +217,18 @@ impl<R: Row> Level<R> {
         self.end()
     }
 
-    /// The place before, if there is one.
-    pub(crate) fn before(&self, place: Place) -> Option<Place> {
-        if place.entry > 0 {
-            return Some(Place { entry: place.entry - 1, ..place });
+    /// The position before, if there is one.
+    pub(crate) fn before(&self, position: Position) -> Option<Position> {
+        if position.entry > 0 {
+            return Some(Position { entry: position.entry - 1, ..position });
         }
-        let chunk = place.chunk.checked_sub(1)?;
-        Some(Place { chunk, entry: self.tops[chunk].entries.len() - 1 })
+        let chunk = position.chunk.checked_sub(1)?;
+        Some(Position { chunk, entry: self.tops[chunk].entries.len() - 1 })
     }
 
     /// The entry of a block; `None` at the end.
-    pub(crate) fn entry(&self, place: Place) -> Option<&Entry<R>> {
-        self.tops.get(place.chunk)?.entries.get(place.entry)
+    pub(crate) fn entry(&self, position: Position) -> Option<&Entry<R>> {
+        self.tops.get(position.chunk)?.entries.get(position.entry)
     }
 
     /// The entry of the last block.
@@ -239,42 +237,42 @@ impl<R: Row> Level<R> {
     }
 
     /// The entries of some blocks.
-    pub(crate) fn entries(&self, places: Range<Place>) -> impl Iterator<Item = &Entry<R>> {
-        let last = (places.end.chunk + usize::from(places.end.entry > 0)).min(self.chunks.len());
-        (places.start.chunk..last).flat_map(move |chunk| {
+    pub(crate) fn entries(&self, positions: Range<Position>) -> impl Iterator<Item = &Entry<R>> {
+        let last = (positions.end.chunk + usize::from(positions.end.entry > 0)).min(self.chunks.len());
+        (positions.start.chunk..last).flat_map(move |chunk| {
             let entries = &self.tops[chunk].entries;
-            let first = if chunk == places.start.chunk { places.start.entry } else { 0 };
-            let end = if chunk == places.end.chunk { places.end.entry } else { entries.len() };
+            let first = if chunk == positions.start.chunk { positions.start.entry } else { 0 };
+            let end = if chunk == positions.end.chunk { positions.end.entry } else { entries.len() };
             &entries[first..end.max(first)]
         })
     }
 
     /// Whether there may be rows with these leading bits, of which the first would be in the first block that can have one. For sets
     /// with filters.
-    pub(crate) fn passes(&self, lead: u64) -> bool {
-        let around = self.prefixes.around(lead);
+    pub(crate) fn passes(&self, prefix: u64) -> bool {
+        let around = self.prefixes.around(prefix);
         let mut fences = self.fences[around.start..].iter();
-        fences.find(|fence| fence.highs[MAX_FILTERED - 1] >= lead).is_some_and(|fence| fence.passes(lead))
+        fences.find(|fence| fence.highs[MAX_FILTERED - 1] >= prefix).is_some_and(|fence| fence.passes(prefix))
     }
 
     /// How many rows are put and marked before a block.
-    pub(crate) fn rows_before(&self, place: Place) -> (u64, u64) {
-        let Some(Counted { chunk, before }) = self.chunks.get(place.chunk) else { return self.rows };
-        let (puts, marks) = chunk.rows_before(place.entry);
+    pub(crate) fn rows_before(&self, position: Position) -> (u64, u64) {
+        let Some(Counted { chunk, before }) = self.chunks.get(position.chunk) else { return self.rows };
+        let (puts, marks) = chunk.rows_before(position.entry);
         (before.0 + u64::from(puts), before.1 + u64::from(marks))
     }
 
-    /// Puts new blocks in the place of some. Only chunks that change are made anew.
+    /// Puts new blocks in the position of some. Only chunks that change are made anew.
     pub(crate) fn splice(
         &self,
-        place: u16,
-        places: Range<Place>,
+        level_id: u16,
+        positions: Range<Position>,
         blocks: &[(Entry<R>, Filter)],
         most: usize,
     ) -> Splice<R> {
         // All chunks that lose a block; and where blocks are added between two chunks, the one before, or they would
         // make a small chunk of their own each time.
-        let Range { start, end } = places;
+        let Range { start, end } = positions;
         let first = if start.entry == 0 { start.chunk.saturating_sub(1) } else { start.chunk };
         let last = (end.chunk + usize::from(end.entry > 0)).max(first);
         let kept_before = (first..=start.chunk).flat_map(|chunk| {
@@ -289,14 +287,14 @@ impl<R: Row> Level<R> {
         let all: Vec<Filtered<'_, R>> = kept_before.chain(blocks).chain(kept_after).collect();
         let mut written = Vec::new();
         let new = cut(&all, most).into_iter().map(|part| {
-            let (chunk, key, bytes) = Chunk::new(place, part);
+            let (chunk, key, bytes) = Chunk::new(level_id, part);
             written.push((key, bytes));
             Arc::new(chunk)
         });
         let shared = |chunks: Range<usize>| self.chunks[chunks].iter().map(|it| it.chunk.clone());
         let (before, after) = (shared(0..first), shared(last..self.chunks.len()));
         let level = Self::new(before.chain(new).chain(after));
-        let removed = self.tops[first..last].iter().map(|top| (place, top.high.number())).collect();
+        let removed = self.tops[first..last].iter().map(|top| (level_id, top.high.number())).collect();
         Splice { level, removed, written }
     }
 
@@ -321,7 +319,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::store::blocks::cache::Hint;
+    use crate::store::blocks::Hint;
 
     fn block(high: u64, spread: u32) -> (Entry<u64>, Filter) {
         let filter = Filter::new(0..high % 300, high as usize % 300, 9);
@@ -329,8 +327,8 @@ mod tests {
         (
             Entry {
                 high: high << spread,
-                id: high + 1000,
-                digest: !high,
+                number: high + 1000,
+                checksum: !high,
                 puts,
                 marks,
                 hint: Hint::default(),
@@ -351,10 +349,10 @@ mod tests {
             let mut stored = BTreeMap::new();
             for (low, length, count) in replacements {
                 let high = low + length;
-                let places = level.find(low << spread)..level.find(high << spread);
+                let positions = level.find(low << spread)..level.find(high << spread);
                 let new: Vec<u64> = (low..high).take(count).collect();
                 let blocks: Vec<_> = new.iter().map(|&it| block(it, spread)).collect();
-                let splice = level.splice(3, places, &blocks, most);
+                let splice = level.splice(3, positions, &blocks, most);
                 list.retain(|it| !(low..high).contains(it));
                 list.extend(new);
                 list.sort_unstable();
@@ -376,17 +374,17 @@ mod tests {
                 prop_assert_eq!(level.blocks(), right.len());
                 prop_assert_eq!(level.last(), right.last().map(|it| &it.0));
                 for row in (0..420).map(|row| row << spread) {
-                    let place = level.find(row);
+                    let position = level.find(row);
                     let before = right.iter().filter(|it| it.0.high < row);
-                    prop_assert_eq!(level.before(place).and_then(|it| level.entry(it)), before.clone().next_back().map(|it| &it.0));
-                    prop_assert_eq!(level.entries(level.all().start..place).count(), before.clone().count());
+                    prop_assert_eq!(level.before(position).and_then(|it| level.entry(it)), before.clone().next_back().map(|it| &it.0));
+                    prop_assert_eq!(level.entries(level.all().start..position).count(), before.clone().count());
                     let rank = before.clone().count();
-                    prop_assert_eq!(level.after(level.all().start, rank), place);
-                    prop_assert_eq!(level.entry(level.after(place, 3)), right.get(rank + 3).map(|it| &it.0));
+                    prop_assert_eq!(level.after(level.all().start, rank), position);
+                    prop_assert_eq!(level.entry(level.after(position, 3)), right.get(rank + 3).map(|it| &it.0));
                     let sums = before.fold((0, 0), |sum, it| (sum.0 + u64::from(it.0.puts), sum.1 + u64::from(it.0.marks)));
-                    prop_assert_eq!(level.rows_before(place), sums);
-                    prop_assert_eq!(level.entry(place), right.get(rank).map(|it| &it.0));
-                    let passes = right.get(rank).is_some_and(|it| filter::passes(it.1.lines(), row));
+                    prop_assert_eq!(level.rows_before(position), sums);
+                    prop_assert_eq!(level.entry(position), right.get(rank).map(|it| &it.0));
+                    let passes = right.get(rank).is_some_and(|it| lines_pass(it.1.lines(), row));
                     prop_assert_eq!(level.passes(row), passes);
                 }
             }

@@ -1,7 +1,24 @@
-pub(crate) mod chunk;
-pub(crate) mod level;
-pub(crate) mod overlay;
-pub(crate) mod ranges;
-pub(crate) mod reader;
-pub(crate) mod run;
-pub(crate) mod skew;
+//! A sorted set of fixed-width rows: runs in memory over levels of blocks. Knows no schema: any set is like any other.
+
+mod backward;
+mod chunk;
+mod level;
+mod lists;
+mod overlay;
+mod ranges;
+mod reader;
+mod run;
+mod set;
+mod skew;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use chunk::{Chunk, cut};
+pub(crate) use level::{Level, Position, Splice};
+pub(crate) use lists::{Life, merge_onto, part};
+pub(crate) use overlay::Overlay;
+pub(crate) use ranges::{Wanted, read_ranges};
+pub(crate) use reader::SetReader;
+pub(crate) use run::{Rules, Run};
+pub(crate) use set::{SetLevel, SortedSet};
+pub(crate) use skew::shares;

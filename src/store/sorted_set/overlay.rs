@@ -4,13 +4,9 @@ use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::fingerprint::Fingerprint;
-use crate::plan::Plan;
-use crate::store::blocks::packed::Row;
-use crate::store::file::log::{Change, Operation};
-use crate::store::sorted_set::run::{Life, Rules, Run, push_run};
-use crate::store::store::DocumentNumber;
-use crate::store::store::ScopeNumber;
+use super::lists::Life;
+use super::run::{Rules, Run, push_run};
+use crate::store::blocks::Row;
 
 /// Rows that a transaction puts and marks, newest last. They are sorted as late as they can be: a transaction that only
 /// inserts never looks for most of them.
@@ -22,7 +18,7 @@ pub(crate) struct Overlay<R> {
     puts: Vec<R>,
     marks: Vec<R>,
     /// The leading bits of all rows, in sets with filters.
-    leads: HashSet<u64, BuildHasherDefault<AsItIs>>,
+    prefixes: HashSet<u64, BuildHasherDefault<AsItIs>>,
     /// Whether rows were looked for since the last sort.
     searched: AtomicBool,
 }
@@ -39,7 +35,7 @@ impl<R: Row> Overlay<R> {
             runs: Vec::new(),
             puts: Vec::new(),
             marks: Vec::new(),
-            leads: HashSet::default(),
+            prefixes: HashSet::default(),
             searched: AtomicBool::new(false),
         }
     }
@@ -65,7 +61,7 @@ impl<R: Row> Overlay<R> {
 
     fn know(&mut self, row: R) {
         if self.rules.filtered {
-            self.leads.insert(row.lead());
+            self.prefixes.insert(row.prefix());
         }
     }
 
@@ -76,7 +72,7 @@ impl<R: Row> Overlay<R> {
         }
     }
 
-    fn sort(&mut self) {
+    pub(crate) fn sort(&mut self) {
         let sorted = |rows: &mut Vec<R>| {
             let mut rows = std::mem::take(rows);
             rows.sort_unstable();
@@ -90,8 +86,8 @@ impl<R: Row> Overlay<R> {
     }
 
     /// Whether there may be a row with these leading bits.
-    pub(crate) fn may_have(&self, lead: u64) -> bool {
-        !self.rules.filtered || self.leads.contains(&lead)
+    pub(crate) fn may_have(&self, prefix: u64) -> bool {
+        !self.rules.filtered || self.prefixes.contains(&prefix)
     }
 
     /// The sorted runs, the newest last, then the unsorted rows, which are newer.
@@ -125,77 +121,6 @@ impl Hasher for AsItIs {
     fn finish(&self) -> u64 {
         self.0
     }
-}
-
-/// The row of a document in the key directory.
-pub(crate) fn key_row(hash: u64, number: DocumentNumber) -> u128 {
-    u128::from(hash) << 64 | u128::from(number.0)
-}
-
-/// The row of a document among the postings.
-pub(crate) fn posting_row(fingerprint: Fingerprint, scope: ScopeNumber, number: DocumentNumber) -> u128 {
-    u128::from(fingerprint.bits()) << 64 | u128::from(scope.0) << 40 | u128::from(number.0)
-}
-
-/// What operations do to each sorted set.
-#[derive(Debug)]
-pub(crate) struct Overlays {
-    /// Keys and postings.
-    pub(crate) wide: [Overlay<u128>; 2],
-    /// Dead documents, then the permuted tables.
-    pub(crate) narrow: Vec<Overlay<u64>>,
-}
-
-impl Overlays {
-    pub(crate) fn new(plan: &Plan) -> Self {
-        let permuted = plan.tables().iter().map(|_| Overlay::new(Rules::REPEATED));
-        Self {
-            wide: [Overlay::new(Rules::ONCE_FILTERED), Overlay::new(Rules::ONCE)],
-            narrow: std::iter::once(Overlay::new(Rules::ONCE)).chain(permuted).collect(),
-        }
-    }
-
-    /// Puts and marks the rows of an operation.
-    pub(crate) fn apply(&mut self, operation: &Operation, plan: &Plan) {
-        let Operation { change, number, key_hash, fingerprint, scope } = *operation;
-        let [keys, postings] = &mut self.wide;
-        let put = change == Change::Put;
-        let set = |overlay: &mut Overlay<u128>, row| if put { overlay.put(row) } else { overlay.mark(row) };
-        set(keys, key_row(key_hash, number));
-        if let Change::Remove { never_stored: false, .. } = change {
-            self.narrow[0].put(number.0);
-        }
-        let Some(fingerprint) = fingerprint else { return };
-        for scope in scope.listing() {
-            set(postings, posting_row(fingerprint, scope, number));
-        }
-        let gone = matches!(change, Change::Remove { fingerprint_gone: true, .. });
-        if put || gone {
-            for (overlay, table) in self.narrow[1..].iter_mut().zip(plan.tables()) {
-                let row = table.permutation.apply(fingerprint).bits();
-                if put { overlay.put(row) } else { overlay.mark(row) }
-            }
-        }
-    }
-
-    /// Sorts the rows of the permuted tables.
-    pub(crate) fn sort(&mut self) {
-        self.narrow[1..].iter_mut().for_each(Overlay::sort);
-    }
-
-    /// A run for each set.
-    pub(crate) fn into_runs(self) -> Runs {
-        Runs {
-            wide: self.wide.map(Overlay::into_run),
-            narrow: self.narrow.into_iter().map(Overlay::into_run).collect(),
-        }
-    }
-}
-
-/// A run for each set.
-pub(crate) struct Runs {
-    pub(crate) wide: [Run<u128>; 2],
-    pub(crate) narrow: Vec<Run<u64>>,
 }
 
 #[cfg(test)]

@@ -1,31 +1,37 @@
 //! Reading many ranges of sorted sets at once.
 //!
-//! What a range costs is waiting for memory: for the directory, for the block's place in the cache, for the rows. So each of these steps is a
-//! short loop of its own over all ranges, which has fetched what the next one reads, and the processor waits for many lines of memory at a time. It looks
-//! only some hundred instructions ahead: what is computed first, and what would keep it waiting, locks above all, stands in other loops.
+//! The plain algorithm: for each range and each level, find the blocks of the range in the directory, get each block
+//! from the cache, and give its rows in the range; then give the rows of the runs in memory.
 //!
-//! For the same reason the ends of a range are not searched for, since that takes branches which cannot be foreseen: with the rows of a range come
-//! some of their neighbours, and to compare with those too costs less.
+//! The cost of that is waiting for memory: for the directory, for the slot in the cache, for the rows. So the code
+//! departs from the plain algorithm in two ways. Each step is a short loop of its own over all ranges, and fetches
+//! the memory that the next loop reads. So the processor waits for many lines of memory at the same time. It looks
+//! only some hundred instructions ahead. That is why computing comes before a loop that fetches, and why locks, which
+//! make the processor wait, have loops of their own.
+//!
+//! And the ends of a range are not searched for, since a search takes branches that the processor cannot predict.
+//! Instead the rows of a range come with some of their neighbours. To compare with these too costs less.
 
 use std::ops::Range;
 
 use smallvec::SmallVec;
 
+use super::level::{Level, Position};
+use super::lists::part;
+use super::reader::SetReader;
+use super::run::Run;
+use super::set::SetLevel;
 use crate::error::Result;
-use crate::store::blocks::cache::Held;
-use crate::store::blocks::reader::{Block, Blocks, CachedRow};
-use crate::store::lookup::prefetch::{prefetch, prefetch_at};
-use crate::store::sorted_set::chunk::Entry;
-use crate::store::sorted_set::level::{Level, Place};
-use crate::store::sorted_set::reader::SetReader;
-use crate::store::sorted_set::run::{Run, part};
+use crate::store::blocks::{Block, CachedRow, Entry, Held, SetBlocks};
+use crate::store::lookup::{prefetch, prefetch_at};
 
-/// So many ranges, or parts of them, are in hand at a time.
+/// The number of ranges, or of their parts, that are read together.
 const TOGETHER: usize = 32;
 
-/// What lies farther behind the beginning of a range the processor fetches by itself, as it goes through.
+/// The lines of a range that are fetched ahead. The processor fetches further lines by itself as it goes through.
 const MOST_LINES: usize = 16;
 
+/// The rows in a line of memory.
 const fn rows_of_a_line<R>() -> usize {
     64 / size_of::<R>()
 }
@@ -37,56 +43,56 @@ pub(crate) struct Wanted<'a, R> {
     pub(crate) last: R,
 }
 
-/// What was read.
+/// What a call of [`read_ranges`] read.
 #[derive(Default)]
 pub(crate) struct Reading {
-    /// How many blocks.
+    /// The number of blocks.
     pub(crate) blocks: u64,
-    /// The numbers of the ranges that lie in more than the most blocks of some level, where none of these was read.
-    pub(crate) cut: Vec<usize>,
+    /// The indexes of the ranges that have more than the most blocks in some level. Of that level nothing was read.
+    pub(crate) too_long: Vec<usize>,
 }
 
-/// Reads ranges of sets, or of a set, of this name. Calls `each` with the number of a range, rows that a source puts and rows that it
-/// marks: all rows of the range and perhaps some of their neighbours, in no order, some perhaps more than once, and also those that a
-/// newer source marks.
+/// Reads ranges. Calls `each` with the index of a range, rows that one source puts and rows that it marks.
+///
+/// `each` gets all rows of the range, and perhaps some of their neighbours. The rows come in no order, and some
+/// perhaps more than once. Rows that a newer source marks are among them. A range with more than `most_blocks` blocks
+/// in a level is not read there, but reported. The sets may differ, but have their blocks in common.
 pub(crate) fn read_ranges<'a, R: CachedRow>(
-    set: &'static str,
-    blocks: &'a Blocks,
+    blocks: SetBlocks<'a>,
     ranges: impl Iterator<Item = Wanted<'a, R>>,
     most_blocks: usize,
     mut each: impl FnMut(usize, &[R], &[R]),
 ) -> Result<Reading> {
     let reading = Reading::default();
     let (runs, levels, parts) = (SmallVec::new(), SmallVec::new(), SmallVec::new());
-    let mut hand = Hand { set, blocks, most_blocks, runs, levels, parts, reading };
-    for (number, Wanted { reader, first, last }) in ranges.enumerate() {
+    let mut together = Together { blocks, most_blocks, runs, levels, parts, reading };
+    for (index, Wanted { reader, first, last }) in ranges.enumerate() {
         let (puts, marks) = reader.unsorted();
         let one = std::slice::from_ref::<R>;
         let is_in = |row: &&R| (first..=last).contains(row);
-        puts.iter().filter(is_in).for_each(|row| each(number, one(row), &[]));
-        marks.iter().filter(is_in).for_each(|row| each(number, &[], one(row)));
+        puts.iter().filter(is_in).for_each(|row| each(index, one(row), &[]));
+        marks.iter().filter(is_in).for_each(|row| each(index, &[], one(row)));
         for run in reader.written_runs() {
             let (puts, marks) = run.within(&(first..=last));
-            each(number, puts, marks);
+            each(index, puts, marks);
         }
-        let set = reader.set;
-        let range = |of| InSource { number, first, last, of, guess: Place::default() };
-        hand.runs.extend(reader.memory_runs().map(range));
-        let range = |of| InSource { number, first, last, of, guess: Place::default() };
-        hand.levels.extend(set.levels.iter().map(|slot| &*slot.level).map(range));
-        if hand.runs.len() + hand.levels.len() >= TOGETHER {
-            hand.read(&mut each)?;
+        let guess = Position::default();
+        let in_run = |source| InSource { index, first, last, source, guess };
+        together.runs.extend(reader.memory_runs().map(in_run));
+        let in_level = |it: &'a SetLevel<R>| InSource { index, first, last, source: &*it.level, guess };
+        together.levels.extend(reader.set.levels.iter().map(in_level));
+        if together.runs.len() + together.levels.len() >= TOGETHER {
+            together.read(&mut each)?;
         }
     }
-    hand.read(&mut each)?;
-    Ok(hand.reading)
+    together.read(&mut each)?;
+    Ok(together.reading)
 }
 
-/// What is read at a time, on the stack: allocations of this size took a tenth of the time of a query.
-struct Hand<'a, R> {
-    /// The name of the sets.
-    set: &'static str,
-    blocks: &'a Blocks,
+/// The ranges that are read together. They stand on the stack: to allocate lists of this size took a tenth of the
+/// time of a query.
+struct Together<'a, R> {
+    blocks: SetBlocks<'a>,
     most_blocks: usize,
     runs: SmallVec<[InSource<R, &'a Run<R>>; TOGETHER]>,
     levels: SmallVec<[InSource<R, &'a Level<R>>; TOGETHER]>,
@@ -94,27 +100,27 @@ struct Hand<'a, R> {
     reading: Reading,
 }
 
-/// A range in a run or level.
+/// A range in a run or in a level.
 #[derive(Clone, Copy)]
 struct InSource<R, S> {
-    number: usize,
+    index: usize,
     first: R,
     last: R,
-    of: S,
-    /// In a level, about where it begins.
-    guess: Place,
+    source: S,
+    /// In a level, about where the range begins.
+    guess: Position,
 }
 
-/// What lies of a range in one block.
+/// The part of a range that lies in one block.
 struct Part<'a, R> {
-    number: usize,
+    index: usize,
     first: R,
     last: R,
     entry: &'a Entry<R>,
-    /// Where the block is cached.
-    place: Option<usize>,
+    /// The slot in which the block is cached.
+    slot: Option<usize>,
     rows: Rows<'a, R>,
-    /// The places of the rows that may be in the range.
+    /// The indexes of the rows that may be in the range.
     around: Range<usize>,
 }
 
@@ -138,15 +144,15 @@ impl<R: CachedRow> Part<'_, R> {
         }
     }
 
-    /// The places of the rows that may be in the range.
+    /// The indexes of the rows that may be in the range.
     #[inline]
     fn around(&self) -> Range<usize> {
         const ASIDE_LINES: usize = 1;
         match &self.rows {
             Rows::Held(held) => {
                 let Some(block) = held.as_ref().and_then(R::sampled) else { return 0..0 };
-                let (count, high) = (self.entry.puts.into(), self.entry.high.lead());
-                let guess = |row: R| block.samples.guess(count, high, row.lead());
+                let (count, high) = (self.entry.puts.into(), self.entry.high.prefix());
+                let guess = |row: R| block.samples.guess(count, high, row.prefix());
                 let aside = ASIDE_LINES * rows_of_a_line::<R>();
                 guess(self.first).saturating_sub(aside)..(guess(self.last) + aside).min(count)
             }
@@ -158,13 +164,13 @@ impl<R: CachedRow> Part<'_, R> {
         }
     }
 
-    /// Has the line fetched in which the range may begin.
+    /// Fetches the line in which the range may begin.
     #[inline]
     fn prefetch_first(&self) {
         prefetch_at(self.lists().0, self.around.start);
     }
 
-    /// Has the lines fetched from there to where it may end.
+    /// Fetches the other lines of the range, up to where it may end.
     #[inline]
     fn prefetch_others(&self) {
         let line = rows_of_a_line::<R>();
@@ -173,109 +179,109 @@ impl<R: CachedRow> Part<'_, R> {
         puts.iter().step_by(line).skip(1).chain(puts.last()).for_each(prefetch);
     }
 
-    /// Gives the rows that may be in the range, now that it shows where it begins and ends.
+    /// Gives the rows that may be in the range. If its ends turn out to lie farther away, more rows are given.
     #[inline]
     fn give(&self, each: &mut impl FnMut(usize, &[R], &[R])) {
         let step = rows_of_a_line::<R>();
         let (puts, marks) = self.lists();
         let (mut from, mut to) = (self.around.start.min(puts.len()), self.around.end.min(puts.len()));
-        // No row is looked at that was not fetched: the first and last of those given tell whether there may be others.
+        // Only rows that were fetched are looked at: the first and the last row given tell whether there may be others.
         while from > 0 && puts.get(from).is_none_or(|&row| row >= self.first) {
             from = from.saturating_sub(step);
         }
         while to < puts.len() && (to == 0 || puts[to - 1] <= self.last) {
             to = (to + step).min(puts.len());
         }
-        each(self.number, &puts[from..to], part(marks, &(self.first..=self.last)));
+        each(self.index, &puts[from..to], part(marks, &(self.first..=self.last)));
     }
 }
 
-impl<'a, R: CachedRow> Hand<'a, R> {
-    /// Reads what is in hand, and leaves nothing. What a run takes to be read goes along with the steps of the levels.
+impl<'a, R: CachedRow> Together<'a, R> {
+    /// Reads all ranges, and leaves none. The steps for the runs stand between the steps for the levels.
     fn read(&mut self, each: &mut impl FnMut(usize, &[R], &[R])) -> Result<()> {
         for range in &self.runs {
-            range.of.prefetch_occupied(range.first);
+            range.source.prefetch_occupied(range.first);
         }
         for range in &mut self.levels {
-            range.guess = range.of.guess(range.first);
+            range.guess = range.source.guess(range.first);
         }
         for range in &self.levels {
-            range.of.prefetch(range.guess);
+            range.source.prefetch(range.guess);
         }
-        self.runs.retain(|range| range.of.may_have(range.first, range.last));
-        for number in 0..self.levels.len() {
-            self.add_parts(self.levels[number], each)?;
+        self.runs.retain(|range| range.source.may_have(range.first, range.last));
+        for i in 0..self.levels.len() {
+            self.add_parts(self.levels[i], each)?;
         }
         self.levels.clear();
         self.read_parts(each)?;
         for range in self.runs.drain(..) {
-            let (puts, marks) = range.of.around(&(range.first..=range.last));
-            each(range.number, puts, marks);
+            let (puts, marks) = range.source.around(&(range.first..=range.last));
+            each(range.index, puts, marks);
         }
         Ok(())
     }
 
-    /// Divides a range of a level by blocks.
+    /// Divides a range of a level into parts, one for each block.
     fn add_parts(
         &mut self,
         range: InSource<R, &'a Level<R>>,
         each: &mut impl FnMut(usize, &[R], &[R]),
     ) -> Result<()> {
-        let InSource { number, first, last, of: level, guess } = range;
-        let mut place = level.place_near(guess, first);
+        let InSource { index, first, last, source: level, guess } = range;
+        let mut position = level.position_from(guess, first);
         if self.most_blocks < usize::MAX {
-            let end = level.after(place, self.most_blocks - 1);
+            let end = level.after(position, self.most_blocks - 1);
             if level.entry(end).is_some_and(|entry| entry.high < last) {
-                self.reading.cut.push(number);
+                self.reading.too_long.push(index);
                 return Ok(());
             }
         }
-        while let Some(entry) = level.entry(place) {
+        while let Some(entry) = level.entry(position) {
             let (rows, around) = (Rows::Unread, 0..0);
-            self.parts.push(Part { number, first, last, entry, place: None, rows, around });
+            self.parts.push(Part { index, first, last, entry, slot: None, rows, around });
             if self.parts.len() == TOGETHER {
                 self.read_parts(each)?;
             }
             if entry.high >= last {
                 break;
             }
-            place = level.after(place, 1);
+            position = level.after(position, 1);
         }
         Ok(())
     }
 
-    /// Reads the parts, and leaves none. Has fetched what is read next of the runs, too.
+    /// Reads all parts, and leaves none. It also fetches the memory of the runs that is read after that.
     fn read_parts(&mut self, each: &mut impl FnMut(usize, &[R], &[R])) -> Result<()> {
-        let cache = &self.blocks.cache;
+        let cache = self.blocks.cache();
         for range in &self.runs {
-            range.of.prefetch_index(range.first);
+            range.source.prefetch_index(range.first);
         }
         for part in &self.parts {
-            cache.prefetch(part.entry.id, &part.entry.hint);
+            cache.prefetch(part.entry.number, &part.entry.hint);
         }
         for range in &self.runs {
-            range.of.prefetch_rows(range.first);
+            range.source.prefetch_rows(range.first);
         }
         for part in &mut self.parts {
-            part.place = cache.find(part.entry.id, &part.entry.hint);
+            part.slot = cache.find(part.entry.number, &part.entry.hint);
         }
-        // What is not there is read before anything is held.
-        for part in self.parts.iter_mut().filter(|part| part.place.is_none()) {
-            part.rows = Rows::Read(self.blocks.rows(self.set, part.entry)?);
+        // Blocks that are not cached are read before any block is held.
+        for part in self.parts.iter_mut().filter(|part| part.slot.is_none()) {
+            part.rows = Rows::Read(self.blocks.rows(part.entry)?);
         }
         for part in &mut self.parts {
-            let Some(place) = part.place else { continue };
-            cache.note_use(place);
-            part.rows = match cache.hold(place, part.entry.id) {
+            let Some(slot) = part.slot else { continue };
+            cache.note_use(slot);
+            part.rows = match cache.hold(slot, part.entry.number) {
                 Some(held) => Rows::Held(held),
-                // It has just gone.
-                None => Rows::Read(self.blocks.rows_once(self.set, part.entry)?),
+                // It was evicted a moment ago.
+                None => Rows::Read(self.blocks.rows_once(part.entry)?),
             };
         }
         for part in &mut self.parts {
             part.around = part.around();
         }
-        // The processor waits where it does not know yet what page of memory a line is in: first lines first.
+        // The processor waits if it does not know yet in which page of memory a line is. So first lines come first.
         self.parts.iter().for_each(Part::prefetch_first);
         self.parts.iter().for_each(Part::prefetch_others);
         self.parts.iter().for_each(|part| part.give(each));

@@ -1,23 +1,11 @@
-//! Sorted runs in memory, and how a newer list of rows is merged over an older one.
+//! Run: sorted rows in memory, with an index.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::store::blocks::filter::Filter;
-use crate::store::blocks::packed::{Lists, Row};
-use crate::store::lookup::occupied::Occupied;
-use crate::store::lookup::prefetch::prefetch_at;
-use crate::store::lookup::prefixes::Prefixes;
-use crate::store::lookup::samples::{guess, partition_point_near};
-
-/// What a row can live through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Life {
-    /// It is put and marked any number of times; the newest wins.
-    Repeated,
-    /// It is put once and marked once, after that (rows with a document number): a put and its mark annihilate.
-    Once,
-}
+use super::lists::{Life, merge, up_to};
+use crate::store::blocks::{Filter, Row};
+use crate::store::lookup::{Occupied, Prefixes, prefetch_at};
 
 /// What holds for all rows of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,12 +61,12 @@ impl<R: Row> Indexed<R> {
     }
 
     fn index(&mut self) {
-        self.prefixes = Prefixes::new(self.rows.iter().map(|row| row.lead()), ROWS_PER_PREFIX).into();
+        self.prefixes = Prefixes::new(self.rows.iter().map(|row| row.prefix()), ROWS_PER_PREFIX).into();
     }
 
     /// Makes known where there are no rows.
     fn map(&mut self) {
-        self.occupied = Occupied::new(self.rows.iter().map(|row| row.lead()), self.rows.len()).into();
+        self.occupied = Occupied::new(self.rows.iter().map(|row| row.prefix()), self.rows.len()).into();
     }
 
     fn rows(&self) -> &[R] {
@@ -94,8 +82,8 @@ impl<R: Row> Indexed<R> {
     /// The rows in a range, perhaps with some of their neighbours.
     #[inline]
     fn around(&self, range: &RangeInclusive<R>) -> &[R] {
-        let start = self.prefixes.around(range.start().lead()).start.max(self.taken);
-        let end = self.prefixes.around(range.end().lead()).end.max(start);
+        let start = self.prefixes.around(range.start().prefix()).start.max(self.taken);
+        let end = self.prefixes.around(range.end().prefix()).end.max(start);
         if end - start > MOST_AROUND { self.within(range) } else { &self.rows[start..end] }
     }
 
@@ -106,7 +94,7 @@ impl<R: Row> Indexed<R> {
 
     /// How many rows come before one, those taken included.
     fn before(&self, row: R) -> usize {
-        let around = self.prefixes.around(row.lead());
+        let around = self.prefixes.around(row.prefix());
         around.start + self.rows[around].partition_point(|&it| it < row)
     }
 }
@@ -124,8 +112,8 @@ impl<R: Row> Run<R> {
             self.marks.index();
         }
         if rules.filtered {
-            let leads = self.puts().iter().chain(self.marks()).map(|row| row.lead());
-            self.filter = Arc::new(Filter::new(leads, self.len(), usize::MAX));
+            let prefixes = self.puts().iter().chain(self.marks()).map(|row| row.prefix());
+            self.filter = Arc::new(Filter::new(prefixes, self.len(), usize::MAX));
         } else if rules.indexed {
             self.puts.map();
             self.marks.map();
@@ -134,8 +122,8 @@ impl<R: Row> Run<R> {
     }
 
     /// Whether there may be a row with these leading bits.
-    pub(crate) fn passes(&self, lead: u64) -> bool {
-        self.filter.passes(lead)
+    pub(crate) fn passes(&self, prefix: u64) -> bool {
+        self.filter.passes(prefix)
     }
 
     pub(crate) fn puts(&self) -> &[R] {
@@ -160,26 +148,26 @@ impl<R: Row> Run<R> {
     /// Whether there may be rows in a range.
     #[inline]
     pub(crate) fn may_have(&self, first: R, last: R) -> bool {
-        let may_have = |rows: &Indexed<R>| rows.occupied.may_have(first.lead(), last.lead());
+        let may_have = |rows: &Indexed<R>| rows.occupied.may_have(first.prefix(), last.prefix());
         may_have(&self.puts) || !self.marks().is_empty() && may_have(&self.marks)
     }
 
     /// Has fetched what tells whether there may be rows from one on.
     #[inline]
     pub(crate) fn prefetch_occupied(&self, row: R) {
-        self.puts.occupied.prefetch(row.lead());
+        self.puts.occupied.prefetch(row.prefix());
     }
 
-    /// Has fetched what leads to the rows from one on.
+    /// Has fetched what prefixes to the rows from one on.
     #[inline]
     pub(crate) fn prefetch_index(&self, row: R) {
-        self.puts.prefixes.prefetch(row.lead());
+        self.puts.prefixes.prefetch(row.prefix());
     }
 
     /// Has fetched the rows from one on.
     #[inline]
     pub(crate) fn prefetch_rows(&self, row: R) {
-        let around = self.puts.prefixes.around(row.lead());
+        let around = self.puts.prefixes.around(row.prefix());
         prefetch_at(&self.puts.rows, around.start);
         prefetch_at(&self.puts.rows, around.end);
     }
@@ -198,83 +186,6 @@ impl<R: Row> Run<R> {
         let merged = merge((self.puts(), self.marks()), (older.puts(), older.marks()), rules.life);
         Self::new(merged.puts, merged.marks, rules)
     }
-}
-
-/// The part of sorted rows that lies in a range.
-pub(crate) fn part<'a, R: Row>(rows: &'a [R], range: &RangeInclusive<R>) -> &'a [R] {
-    let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return rows };
-    let guess = guess(rows.len(), first.lead(), last.lead(), range.start().lead());
-    let start = partition_point_near(rows, guess, |row| row < range.start());
-    up_to(&rows[start..], *range.end())
-}
-
-/// The first of sorted rows, up to one.
-fn up_to<R: Row>(rows: &[R], last: R) -> &[R] {
-    // Most ranges are of a few rows, so the end is looked for near the beginning first.
-    let mut bound = 8;
-    while rows.get(bound).is_some_and(|&row| row <= last) {
-        bound *= 2;
-    }
-    let end = rows[..bound.min(rows.len())].partition_point(|&row| row <= last);
-    &rows[..end]
-}
-
-/// Adds puts and marks of a newer source over those of an older one to rows that come before them.
-pub(crate) fn merge_onto<R: Row>(
-    newer: (&[R], &[R]),
-    older: (&[R], &[R]),
-    life: Life,
-    merged: &mut Lists<R>,
-) {
-    let kept = difference(older.0, newer.1);
-    union_onto(newer.0, kept.as_deref().unwrap_or(older.0), &mut merged.puts);
-    match life {
-        Life::Repeated => {
-            let kept = difference(older.1, newer.0);
-            union_onto(newer.1, kept.as_deref().unwrap_or(older.1), &mut merged.marks);
-        }
-        Life::Once => {
-            let kept = difference(newer.1, older.0);
-            union_onto(kept.as_deref().unwrap_or(newer.1), older.1, &mut merged.marks);
-        }
-    }
-}
-
-/// Puts and marks of a newer source over those of an older one.
-pub(crate) fn merge<R: Row>(newer: (&[R], &[R]), older: (&[R], &[R]), life: Life) -> Lists<R> {
-    let mut merged = Lists::default();
-    merge_onto(newer, older, life, &mut merged);
-    merged
-}
-
-/// Adds the rows of either list, each once.
-fn union_onto<R: Row>(a: &[R], b: &[R], all: &mut Vec<R>) {
-    all.reserve(a.len() + b.len());
-    let (mut i, mut j) = (0, 0);
-    while let (Some(&x), Some(&y)) = (a.get(i), b.get(j)) {
-        // Without branches, which random rows would make unpredictable.
-        all.push(if x <= y { x } else { y });
-        i += usize::from(x <= y);
-        j += usize::from(y <= x);
-    }
-    all.extend(&a[i..]);
-    all.extend(&b[j..]);
-}
-
-/// The rows of `a` that are not in `b`, or `None` if that is all of them.
-fn difference<R: Row>(a: &[R], b: &[R]) -> Option<Vec<R>> {
-    if a.is_empty() || b.is_empty() {
-        return None;
-    }
-    let mut rest = Vec::with_capacity(a.len());
-    let mut b = b.iter().copied().peekable();
-    for &row in a {
-        while b.next_if(|&it| it < row).is_some() {}
-        if b.peek() != Some(&row) {
-            rest.push(row);
-        }
-    }
-    Some(rest)
 }
 
 /// Adds a run to others, the newest last, and keeps them few: each is more than four times as long as all after it. With twice there were more, at
@@ -306,6 +217,5 @@ mod tests {
         let rest = Run::new(vec![1u64, 5, 9], vec![4, 6], Rules::ONCE).from(5);
         assert_eq!((rest.puts(), rest.marks()), (&[5, 9][..], &[6][..]));
         assert_eq!(rest.from(2).puts(), [5, 9]);
-        assert_eq!(part(&[1u64, 5, 9], &(2..=9)), [5, 9]);
     }
 }

@@ -1,8 +1,8 @@
-//! How unevenly the rows of a permuted table are spread: what share of them a probe meets.
+//! How unevenly the rows of a set are spread: what share of them has a prefix in common with a row.
 
+use super::reader::SetReader;
 use crate::error::Result;
-use crate::store::blocks::packed::Lists;
-use crate::store::sorted_set::reader::SetReader;
+use crate::store::blocks::Lists;
 
 /// From so many blocks for each value of a prefix on, the directory tells how frequent the values are.
 const BLOCKS_PER_PREFIX: f64 = 4.0;
@@ -17,10 +17,10 @@ const RUN_BLOCKS: usize = 16;
 /// Without reading, short prefixes are measured and longer ones taken to be spread evenly within those. With `read`, all are measured,
 /// the longer ones in a sample of 128 blocks.
 pub(crate) fn shares(reader: &SetReader<'_, u64>, read: bool) -> Result<Vec<f64>> {
-    let Some(slot) = reader.set.levels.iter().max_by_key(|slot| slot.level.rows().0) else {
+    let Some(largest) = reader.set.levels.iter().max_by_key(|it| it.level.rows().0) else {
         return Ok(Vec::new());
     };
-    let level = &slot.level;
+    let level = &largest.level;
     let rows = level.rows().0 as f64;
     let measured = (level.blocks() as f64 / BLOCKS_PER_PREFIX).max(1.0).log2() as usize;
     let blocks = level.entries(level.all()).map(|entry| (entry.high, f64::from(entry.puts)));
@@ -37,7 +37,7 @@ pub(crate) fn shares(reader: &SetReader<'_, u64>, read: bool) -> Result<Vec<f64>
         let mut rows = Lists::default();
         let from = level.after(level.all().start, first);
         for entry in level.entries(from..level.after(from, RUN_BLOCKS)) {
-            reader.blocks.append_rows(reader.set.name, entry, &mut rows)?;
+            reader.blocks.append_rows(entry, &mut rows)?;
         }
         sampled += rows.puts.len() as f64;
         for (all, sum) in squares.iter_mut().zip(sums_of_squares(rows.puts.iter().map(|&row| (row, 1.0)))) {

@@ -1,0 +1,96 @@
+//! Decoded blocks: what the cache holds of a block once its bytes are verified.
+
+use std::sync::Arc;
+
+use super::documents::DocumentBlock;
+use super::entry::Entry;
+use super::row::Row;
+use crate::store::lookup::Samples;
+
+/// A verified and decoded block.
+#[derive(Clone, Debug)]
+pub(crate) enum Decoded {
+    Narrow(Sampled<u64>),
+    Wide(Sampled<u128>),
+    Documents(Arc<DocumentBlock>),
+}
+
+/// The rows of a block, and how the rows that are put are spread. The samples are read first, and lead to the index
+/// of a row.
+#[derive(Clone, Debug)]
+pub(crate) struct Sampled<R> {
+    /// The rows that are put, then the rows that are marked.
+    pub(crate) rows: Arc<[R]>,
+    pub(crate) samples: Samples,
+}
+
+/// The type of rows in blocks that are cached.
+pub(crate) trait CachedRow: Row {
+    fn wrap(block: Sampled<Self>) -> Decoded;
+    fn unwrap(decoded: Decoded) -> Option<Sampled<Self>>;
+    fn sampled(decoded: &Decoded) -> Option<&Sampled<Self>>;
+}
+
+macro_rules! cached_row {
+    ($row:ty, $variant:ident) => {
+        impl CachedRow for $row {
+            fn wrap(block: Sampled<Self>) -> Decoded {
+                Decoded::$variant(block)
+            }
+
+            fn unwrap(decoded: Decoded) -> Option<Sampled<Self>> {
+                match decoded {
+                    Decoded::$variant(block) => Some(block),
+                    _ => None,
+                }
+            }
+
+            #[inline]
+            fn sampled(decoded: &Decoded) -> Option<&Sampled<Self>> {
+                match decoded {
+                    Decoded::$variant(block) => Some(block),
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+cached_row!(u64, Narrow);
+cached_row!(u128, Wide);
+
+impl Decoded {
+    /// The memory the block takes.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        /// For the reference counts, the vectors and the allocator.
+        const OVERHEAD: usize = 96;
+        let bytes = match self {
+            Decoded::Narrow(block) => size_of_val::<[u64]>(&block.rows),
+            Decoded::Wide(block) => size_of_val::<[u128]>(&block.rows),
+            Decoded::Documents(block) => block.memory_bytes(),
+        };
+        (OVERHEAD + bytes) as u64
+    }
+}
+
+/// The rows of a block.
+#[derive(Debug)]
+pub(crate) struct Block<R> {
+    pub(super) rows: Arc<[R]>,
+    pub(super) puts: usize,
+}
+
+impl<R> Block<R> {
+    /// The block that `entry` speaks of.
+    pub(super) fn new(rows: Arc<[R]>, entry: &Entry<R>) -> Self {
+        Self { rows, puts: entry.puts.into() }
+    }
+
+    pub(crate) fn puts(&self) -> &[R] {
+        &self.rows[..self.puts]
+    }
+
+    pub(crate) fn marks(&self) -> &[R] {
+        &self.rows[self.puts..]
+    }
+}

@@ -1,0 +1,56 @@
+//! Entry: what a directory says of one block; with the hint that tells where the block was cached.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What a directory says of a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry<R> {
+    /// The last row of the block.
+    pub(crate) high: R,
+    /// The number under which the block is stored.
+    pub(crate) number: u64,
+    /// The checksum of its bytes.
+    pub(crate) checksum: u64,
+    /// The number of rows it puts.
+    pub(crate) puts: u16,
+    /// The number of rows it marks.
+    pub(crate) marks: u16,
+    /// Where it may be cached.
+    pub(crate) hint: Hint,
+}
+
+const _: () = assert!(size_of::<Entry<u64>>() == 32);
+
+/// Blocks are numbered from 1 on. No file reaches this number.
+pub(crate) const MAX_BLOCK_NUMBER: u64 = (1 << 62) - 1;
+
+/// The slot of the cache in which a block was seen last. The block may be gone from there.
+///
+/// Any two hints are equal, since they say nothing of the block.
+#[derive(Debug, Default)]
+pub(crate) struct Hint(AtomicU32);
+
+impl Hint {
+    #[inline]
+    pub(super) fn slot(&self) -> Option<usize> {
+        self.0.load(Ordering::Relaxed).checked_sub(1).map(|slot| slot as usize)
+    }
+
+    pub(super) fn set(&self, slot: usize) {
+        self.0.store(u32::try_from(slot + 1).unwrap_or(0), Ordering::Relaxed);
+    }
+}
+
+impl Clone for Hint {
+    fn clone(&self) -> Self {
+        Self(self.0.load(Ordering::Relaxed).into())
+    }
+}
+
+impl PartialEq for Hint {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Hint {}

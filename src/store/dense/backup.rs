@@ -1,0 +1,27 @@
+//! A dense copy of a snapshot, as a database of its own.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::copy::{self, Copied, CopyProgress, Memory};
+use crate::error::Result;
+use crate::store::blocks::BlockCache;
+use crate::store::engine::{OpenFile, ensure_nothing_at, persist, sync_directory};
+use crate::store::file::View;
+use crate::store::sizes::Sizes;
+
+/// Nobody goes on to work with the copy.
+const MEMORY: Memory = Memory { engine: 16 << 20, sorting: 64 << 20 };
+
+/// Makes a dense copy at `path`, where nothing may stand yet.
+pub(crate) fn backup(view: &View, path: &Path, sizes: &Sizes, progress: CopyProgress<'_>) -> Result<()> {
+    ensure_nothing_at(path)?;
+    let settings = view.settings();
+    let Copied { new, engine } = copy::copy(view, settings, path, sizes, MEMORY, progress)?;
+    let open = Arc::new(OpenFile { engine, file: new.file });
+    // The numbers of its blocks may be those of other blocks of the file, so it has a cache of its own.
+    let copied = copy::view_of(&open, settings.clone(), Arc::new(BlockCache::new(0)))?;
+    copy::verify(&copied, view)?;
+    persist(new.temporary, path, false)?;
+    sync_directory(path)
+}

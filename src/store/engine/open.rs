@@ -1,0 +1,170 @@
+//! Opening and creating a file of the engine, and committing to it.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use redb::{DatabaseError, ReadableDatabase};
+
+use super::errors::{engine_error, open_error};
+use super::files::{self, NewFile};
+use super::guard::{Guarded, guarded};
+use super::read_txn::ReadTxn;
+#[cfg(test)]
+use super::recording::Recording;
+use super::tables::{self, Changes, MetaRow};
+use crate::error::{Error, Result};
+
+/// What a store may do with its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    ReadWrite,
+    ReadOnly,
+}
+
+/// The part of a cache that the engine keeps its pages in. It reads a block once, and we keep the block decoded.
+pub(crate) fn page_cache_bytes(cache_bytes: usize) -> usize {
+    (cache_bytes / 4).min(64 << 20)
+}
+
+/// A file and the engine that works on it.
+pub(crate) struct OpenFile {
+    pub(crate) engine: Engine,
+    /// For what the system knows of the file, which may have been renamed since.
+    pub(crate) file: File,
+}
+
+impl OpenFile {
+    /// Opens the file at `path`.
+    pub(crate) fn open(path: &Path, access: Access, page_cache_bytes: usize) -> Result<Self> {
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound => Error::NotFound { path: path.to_owned() },
+            _ => Error::Io { path: path.to_owned(), source },
+        };
+        let metadata = fs::metadata(path).map_err(failed)?;
+        if metadata.is_dir() {
+            return Err(failed(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory")));
+        }
+        if !metadata.is_file() {
+            return Err(Error::NotSimdb { path: path.to_owned() });
+        }
+        loop {
+            let file = File::open(path).map_err(failed)?;
+            let engine = Engine::open(path, access, page_cache_bytes)?;
+            // A compaction may have put another file in its place before this one was locked.
+            let at_path = fs::metadata(path).map_err(failed)?;
+            if files::is_same_file(&file.metadata().map_err(failed)?, &at_path) {
+                return Ok(Self { engine, file });
+            }
+        }
+    }
+}
+
+/// The engine on an open file. A panic of the engine is an error here, also when it is dropped.
+pub(crate) enum Engine {
+    ReadWrite(Guarded<redb::Database>),
+    ReadOnly(Guarded<redb::ReadOnlyDatabase>),
+}
+
+impl Engine {
+    fn open(path: &Path, access: Access, page_cache_bytes: usize) -> Result<Self> {
+        let mut builder = redb::Builder::new();
+        builder.set_cache_size(page_cache_bytes);
+        guarded(|| {
+            let engine = match access {
+                Access::ReadWrite => builder.open(path).map(|engine| Self::ReadWrite(Guarded::new(engine))),
+                Access::ReadOnly => {
+                    builder.open_read_only(path).map(|engine| Self::ReadOnly(Guarded::new(engine)))
+                }
+            };
+            engine.map_err(|error| open_error(path, error))
+        })
+    }
+
+    /// Begins a file whose first commit has every table and these rows of `meta`. `directory` is where it stands,
+    /// for the message of an error.
+    pub(crate) fn create(
+        new: &NewFile,
+        directory: &Path,
+        page_cache_bytes: usize,
+        meta: &[MetaRow],
+    ) -> Result<Self> {
+        let failed = |source: io::Error| Error::Io { path: directory.to_owned(), source };
+        let file = new.file.try_clone().map_err(failed)?;
+        guarded(|| {
+            let engine = redb::Builder::new().set_cache_size(page_cache_bytes).create_file(file);
+            let engine = engine.map_err(|error| open_error(directory, error))?;
+            Self::ReadWrite(Guarded::new(engine)).created(meta)
+        })
+    }
+
+    fn created(self, meta: &[MetaRow]) -> Result<Self> {
+        self.commit(|txn| {
+            tables::create_all(txn)?;
+            tables::write(txn, &Changes::default(), meta)
+        })?;
+        Ok(self)
+    }
+
+    /// Works on a recorded storage, and creates the tables if there are rows of `meta`.
+    #[cfg(test)]
+    pub(crate) fn on_backend(
+        backend: Recording,
+        page_cache_bytes: usize,
+        meta: Option<&[MetaRow]>,
+    ) -> Result<Self> {
+        let engine = redb::Builder::new().set_cache_size(page_cache_bytes).create_with_backend(backend);
+        let engine = engine.map_err(|error| open_error(Path::new(""), error))?;
+        let engine = Self::ReadWrite(Guarded::new(engine));
+        match meta {
+            Some(meta) => engine.created(meta),
+            None => Ok(engine),
+        }
+    }
+
+    /// Refuses to write where the file is open for reading only.
+    pub(crate) fn ensure_writable(&self) -> Result<()> {
+        match self {
+            Self::ReadWrite(_) => Ok(()),
+            Self::ReadOnly(_) => Err(Error::ReadOnly),
+        }
+    }
+
+    /// Begins to read what the last commit left.
+    pub(crate) fn begin_read(&self) -> Result<ReadTxn> {
+        guarded(|| {
+            let txn = match self {
+                Self::ReadWrite(engine) => engine.begin_read(),
+                Self::ReadOnly(engine) => engine.begin_read(),
+            };
+            txn.map(ReadTxn::new).map_err(engine_error)
+        })
+    }
+
+    /// Makes changes part of the file, all or none of them, and durable.
+    pub(crate) fn apply(&self, changes: &Changes, meta: &[MetaRow]) -> Result<()> {
+        self.commit(|txn| tables::write(txn, changes, meta))
+    }
+
+    fn commit(&self, write: impl FnOnce(&redb::WriteTransaction) -> Result<()>) -> Result<()> {
+        let Self::ReadWrite(engine) = self else { return Err(Error::ReadOnly) };
+        guarded(|| {
+            let mut txn = engine.begin_write().map_err(engine_error)?;
+            // After a crash the file then opens in milliseconds, whatever its size.
+            txn.set_quick_repair(true);
+            write(&txn)?;
+            txn.commit().map_err(engine_error)
+        })
+    }
+
+    /// Whether the checksums of all pages are right. If not, the engine goes back to the last commit that is whole.
+    pub(crate) fn check_integrity(&mut self) -> Result<bool> {
+        let Self::ReadWrite(engine) = self else { return Err(Error::ReadOnly) };
+        guarded(|| {
+            engine.check_integrity().map_err(|error| match error {
+                DatabaseError::TransactionInProgress => Error::InUse,
+                error => engine_error(error),
+            })
+        })
+    }
+}

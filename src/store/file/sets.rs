@@ -1,0 +1,248 @@
+//! The sorted sets of a file: one line for each says its name, its rows, its rules and its number.
+//!
+//! [`PerSet`] holds something for each of the sets: the sets themselves, what a transaction writes, a run of rows.
+//! `per_set[KEYS]` is what it holds for the keys, with the right type of rows. `by_row!` does the same with each of
+//! them, whatever its rows are.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Index, IndexMut};
+
+use crate::fingerprint::Fingerprint;
+use crate::store::blocks::CachedRow;
+use crate::store::numbers::{DocumentNumber, ScopeNumber};
+use crate::store::sorted_set::Rules;
+
+/// Hashes of keys, each with its document: `(hash, 0, document)`, see [`key_row`].
+pub(crate) const KEYS: Set<u128> = Set::new(0, "keys", Rules::ONCE_FILTERED);
+/// The documents of each fingerprint, by scope: `(fingerprint, scope, document)`, see [`posting_row`].
+pub(crate) const POSTINGS: Set<u128> = Set::new(1, "postings", Rules::ONCE);
+/// The numbers of dead documents whose bytes are still in their block.
+pub(crate) const DEAD: Set<u64> = Set::new(2, "dead", Rules::ONCE);
+/// The distinct fingerprints, under the permutation of a table of the plan.
+pub(crate) fn permuted(table: usize) -> Set<u64> {
+    Set::new(3 + table as u8, "permuted", Rules::REPEATED)
+}
+
+/// All sets of a file with that many permuted tables, in the order of their numbers.
+pub(crate) fn all_sets(tables: usize) -> impl Iterator<Item = AnySet> {
+    let fixed = [ByRow::Wide(KEYS), ByRow::Wide(POSTINGS), ByRow::Narrow(DEAD)];
+    fixed.into_iter().chain((0..tables).map(|table| ByRow::Narrow(permuted(table))))
+}
+
+/// The level id of the directory of the documents, which are no sorted set.
+pub(crate) const DOCUMENTS_LEVEL_ID: u16 = 0xff00;
+
+/// The row of a document in the set of keys.
+pub(crate) fn key_row(hash: u64, number: DocumentNumber) -> u128 {
+    u128::from(hash) << 64 | u128::from(number.0)
+}
+
+/// The row of a document in the postings.
+pub(crate) fn posting_row(fingerprint: Fingerprint, scope: ScopeNumber, number: DocumentNumber) -> u128 {
+    u128::from(fingerprint.bits()) << 64 | u128::from(scope.0) << 40 | u128::from(number.0)
+}
+
+/// The document of a row of keys or postings.
+pub(crate) fn number_of(row: u128) -> DocumentNumber {
+    DocumentNumber(row as u64 & DocumentNumber::MAX.0)
+}
+
+/// Which sorted set: one with rows of type `R`.
+pub(crate) struct Set<R> {
+    number: u8,
+    /// The name in messages.
+    pub(crate) name: &'static str,
+    pub(crate) rules: Rules,
+    rows: PhantomData<R>,
+}
+
+impl<R> Set<R> {
+    const fn new(number: u8, name: &'static str, rules: Rules) -> Self {
+        Self { number, name, rules, rows: PhantomData }
+    }
+
+    /// Where the directory of a level of the set is stored.
+    pub(crate) fn level_id(self, level: u8) -> u16 {
+        u16::from(self.number) << 8 | u16::from(level)
+    }
+}
+
+impl<R> Clone for Set<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Set<R> {}
+
+impl<R> fmt::Debug for Set<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (set {})", self.name, self.number)
+    }
+}
+
+/// A set, whatever its rows are.
+pub(crate) type AnySet = ByRow<Names>;
+
+/// Something that has rows of one of the types that sets have.
+pub(crate) enum ByRow<K: Kind> {
+    Narrow(K::Of<u64>),
+    Wide(K::Of<u128>),
+}
+
+/// A kind of thing of which there is one for each set. What it is depends on the type of the rows.
+pub(crate) trait Kind {
+    type Of<R: SetRow>;
+}
+
+/// The sets themselves, as names.
+pub(crate) struct Names;
+
+impl Kind for Names {
+    type Of<R: SetRow> = Set<R>;
+}
+
+impl Clone for AnySet {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl Copy for AnySet {}
+
+/// Does the same with what a [`ByRow`] holds, whatever its rows are. With `=> Kind` the results are a [`ByRow`] again.
+macro_rules! by_row {
+    ($one:expr, $it:pat => $do:expr) => {
+        match $one {
+            $crate::store::file::ByRow::Narrow($it) => $do,
+            $crate::store::file::ByRow::Wide($it) => $do,
+        }
+    };
+    ($one:expr, $it:pat => keep $do:expr) => {
+        match $one {
+            $crate::store::file::ByRow::Narrow($it) => $crate::store::file::ByRow::Narrow($do),
+            $crate::store::file::ByRow::Wide($it) => $crate::store::file::ByRow::Wide($do),
+        }
+    };
+}
+pub(crate) use by_row;
+
+/// Something for each set of a file, in the order of their numbers.
+pub(crate) struct PerSet<K: Kind>(Vec<ByRow<K>>);
+
+impl<K: Kind> PerSet<K> {
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, ByRow<K>> {
+        self.0.iter()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> std::slice::IterMut<'_, ByRow<K>> {
+        self.0.iter_mut()
+    }
+
+    /// The number of permuted tables.
+    pub(crate) fn tables(&self) -> usize {
+        self.0.len() - all_sets(0).count()
+    }
+
+    /// The sets, as names.
+    pub(crate) fn sets(&self) -> impl Iterator<Item = AnySet> + use<K> {
+        all_sets(self.tables())
+    }
+}
+
+impl<K: Kind> FromIterator<ByRow<K>> for PerSet<K> {
+    fn from_iter<I: IntoIterator<Item = ByRow<K>>>(all: I) -> Self {
+        Self(all.into_iter().collect())
+    }
+}
+
+impl<K: Kind> IntoIterator for PerSet<K> {
+    type Item = ByRow<K>;
+    type IntoIter = std::vec::IntoIter<ByRow<K>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<K: Kind, R: SetRow> Index<Set<R>> for PerSet<K> {
+    type Output = K::Of<R>;
+
+    fn index(&self, set: Set<R>) -> &K::Of<R> {
+        R::of(&self.0[usize::from(set.number)])
+    }
+}
+
+impl<K: Kind, R: SetRow> IndexMut<Set<R>> for PerSet<K> {
+    fn index_mut(&mut self, set: Set<R>) -> &mut K::Of<R> {
+        R::of_mut(&mut self.0[usize::from(set.number)])
+    }
+}
+
+/// A type of rows that sets have.
+pub(crate) trait SetRow: CachedRow {
+    /// What holds rows of this type. The number of a set says that it does.
+    fn of<K: Kind>(one: &ByRow<K>) -> &K::Of<Self>;
+    fn of_mut<K: Kind>(one: &mut ByRow<K>) -> &mut K::Of<Self>;
+}
+
+macro_rules! set_row {
+    ($row:ty, $variant:ident) => {
+        impl SetRow for $row {
+            #[inline]
+            fn of<K: Kind>(one: &ByRow<K>) -> &K::Of<Self> {
+                match one {
+                    ByRow::$variant(of) => of,
+                    _ => unreachable!("the set has rows of another type"),
+                }
+            }
+
+            #[inline]
+            fn of_mut<K: Kind>(one: &mut ByRow<K>) -> &mut K::Of<Self> {
+                match one {
+                    ByRow::$variant(of) => of,
+                    _ => unreachable!("the set has rows of another type"),
+                }
+            }
+        }
+    };
+}
+
+set_row!(u64, Narrow);
+set_row!(u128, Wide);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_set_stands_at_its_number_and_has_a_level_id_of_its_own() {
+        let mut level_ids = Vec::new();
+        for tables in [1, 4, 32] {
+            let names: PerSet<Names> = all_sets(tables).collect();
+            assert_eq!((names.tables(), names.sets().count()), (tables, tables + 3));
+            let ids: Vec<u16> = names.iter().map(|set| by_row!(set, set => set.level_id(5))).collect();
+            assert_eq!(ids, (0..tables as u16 + 3).map(|number| number << 8 | 5).collect::<Vec<_>>());
+            assert_eq!(
+                (names[KEYS].name, names[POSTINGS].name, names[DEAD].name),
+                ("keys", "postings", "dead")
+            );
+            assert_eq!(names[permuted(tables - 1)].level_id(0), ids[tables + 2] & 0xff00);
+            level_ids.extend(ids);
+        }
+        assert!(level_ids.iter().all(|id| id >> 8 != DOCUMENTS_LEVEL_ID >> 8));
+    }
+
+    #[test]
+    fn rows_of_one_fingerprint_stand_together_by_scope_and_document() {
+        let fingerprint = Fingerprint::from_bits;
+        let row =
+            |bits, scope, number| posting_row(fingerprint(bits), ScopeNumber(scope), DocumentNumber(number));
+        let any = ScopeNumber::ANY.0;
+        let rows = [row(1, 0, 9), row(1, 1, 2), row(1, 1, 3), row(1, any, 1), row(2, 0, 0)];
+        assert!(rows.is_sorted());
+        assert_eq!(rows.map(|row| number_of(row).0), [9, 2, 3, 1, 0]);
+        assert!(key_row(5, DocumentNumber::MAX) < key_row(6, DocumentNumber::MIN));
+    }
+}

@@ -1,0 +1,140 @@
+//! View: what is committed at one moment, in memory and in the file.
+
+use std::fs;
+use std::io;
+use std::sync::Arc;
+
+use super::meta::{Settings, decode_scope};
+use super::sets::{DEAD, Set, SetRow, permuted};
+use super::state::State;
+use crate::document::Document;
+use crate::error::{Error, Result};
+use crate::store::blocks::{BlockCache, Blocks, DocumentBlock, DocumentRef, Entry};
+use crate::store::engine::{OpenFile, ReadTxn, Tables};
+use crate::store::numbers::{DocumentNumber, ScopeNumber};
+use crate::store::sorted_set::SetReader;
+
+/// What is committed at one moment. As long as it lives, the engine keeps the pages of that commit.
+pub(crate) struct View {
+    blocks: Blocks,
+    tables: Arc<Tables>,
+    state: State,
+    /// Whether no permuted table has a mark.
+    is_unmarked: bool,
+    settings: Arc<Settings>,
+    /// After the tables, so that their transaction ends before the engine.
+    open: Arc<OpenFile>,
+}
+
+impl View {
+    /// What `txn` reads. `state` is what memory has of the same commit.
+    pub(crate) fn new(
+        open: &Arc<OpenFile>,
+        txn: &ReadTxn,
+        state: State,
+        settings: Arc<Settings>,
+        cache: Arc<BlockCache>,
+    ) -> Result<Self> {
+        let tables = Arc::new(txn.tables()?);
+        let blocks = Blocks::new(tables.clone(), cache);
+        let marks = |table| state.sets[permuted(table)].rows().1;
+        let is_unmarked = (0..state.sets.tables()).all(|table| marks(table) == 0);
+        Ok(Self { blocks, tables, state, is_unmarked, settings, open: open.clone() })
+    }
+
+    pub(crate) fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Whether no permuted table has a mark, so that every row of theirs has a document.
+    pub(crate) fn is_unmarked(&self) -> bool {
+        self.is_unmarked
+    }
+
+    pub(crate) fn settings(&self) -> &Arc<Settings> {
+        &self.settings
+    }
+
+    pub(crate) fn blocks(&self) -> &Blocks {
+        &self.blocks
+    }
+
+    /// What the system knows of the file.
+    pub(crate) fn metadata(&self) -> io::Result<fs::Metadata> {
+        self.open.file.metadata()
+    }
+
+    /// A reader of what a set has.
+    pub(crate) fn set<R: SetRow>(&self, set: Set<R>) -> SetReader<'_, R> {
+        SetReader { set: &self.state.sets[set], overlay: None, blocks: self.blocks.of_set(set.name) }
+    }
+
+    /// The document of a number that a row names, so that it has to be there.
+    pub(crate) fn document(&self, number: DocumentNumber) -> Result<Document> {
+        let damaged = |problem| damaged_document(number, problem);
+        let missing = || damaged("it is missing, but another row refers to it");
+        let documents = &self.state.documents;
+        let entry = documents.entry(documents.find(number.0)).ok_or_else(missing)?;
+        let block = self.blocks.documents(entry)?;
+        let index = block.find(number.0).ok_or_else(missing)?;
+        block.get(index).to_document().map_err(damaged)
+    }
+
+    /// The block of documents that has the first number from `from` on; `None` after the last block.
+    pub(crate) fn stored_documents(&self, from: u64) -> Result<Option<StoredDocuments<'_>>> {
+        let documents = &self.state.documents;
+        let Some(entry) = documents.entry(documents.find(from)) else { return Ok(None) };
+        let dead = self.set(DEAD).rows(&(from..=entry.high))?;
+        Ok(Some(StoredDocuments { blocks: &self.blocks, entry, from, dead }))
+    }
+
+    /// The number of a scope; `None` where no document ever had it.
+    pub(crate) fn scope_number(&self, name: &str) -> Result<Option<ScopeNumber>> {
+        self.tables.scope(name)?.map(|bytes| decode_scope(name, &bytes)).transpose()
+    }
+
+    /// Calls `each` with the name and the record of every scope.
+    pub(crate) fn scopes(&self, each: impl FnMut(&str, &[u8])) -> Result<()> {
+        self.tables.scopes(each)
+    }
+}
+
+/// What is wrong with a document.
+pub(crate) fn damaged_document(number: DocumentNumber, problem: &'static str) -> Error {
+    Error::Damaged { table: "documents", key: number.0.to_string(), problem }
+}
+
+/// A block of documents that is not read yet.
+pub(crate) struct StoredDocuments<'v> {
+    blocks: &'v Blocks,
+    entry: &'v Entry<u64>,
+    from: u64,
+    dead: Vec<u64>,
+}
+
+impl StoredDocuments<'_> {
+    /// The number of its last document.
+    pub(crate) fn last(&self) -> u64 {
+        self.entry.high
+    }
+
+    /// Reads the block.
+    pub(crate) fn read(self) -> Result<LiveDocuments> {
+        let block = self.blocks.documents_once(self.entry)?;
+        Ok(LiveDocuments { block, from: self.from, dead: self.dead })
+    }
+}
+
+/// The documents of a block that are not dead.
+pub(crate) struct LiveDocuments {
+    block: Arc<DocumentBlock>,
+    from: u64,
+    dead: Vec<u64>,
+}
+
+impl LiveDocuments {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = DocumentRef<'_>> {
+        let is_live = |number: u64| number >= self.from && self.dead.binary_search(&number).is_err();
+        self.block.documents().filter(move |document| is_live(document.number))
+    }
+}

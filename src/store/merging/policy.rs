@@ -1,0 +1,169 @@
+//! Which merge is due, and how much a step of it may take. Looks at numbers of rows and blocks only.
+
+use crate::store::blocks::Row;
+use crate::store::file::{AnySet, ByRow, Set, SetRow, Sets, State};
+use crate::store::sizes::Sizes;
+use crate::store::sorted_set::SortedSet;
+
+/// The most times that a level may be larger than the level above it.
+///
+/// In each level a row is written about half that many times, and once more. A query reads every level. So fewer and
+/// larger levels than those that would be written fastest are better.
+const MOST_GROWTH: f64 = 10.0;
+
+/// A step reads at most this part of a small file's blocks. It writes its new blocks before the old blocks can be
+/// given back, so it must not make the file much longer.
+const STEP_PART: u64 = 32;
+const LEAST_STEP_BLOCKS: u64 = 8;
+
+/// A merge that is due.
+#[derive(Clone, Copy)]
+pub(super) struct Task {
+    pub(super) set: AnySet,
+    pub(super) source: Source,
+    /// How urgent the merge is. Above 1 it is due.
+    urgency: f64,
+}
+
+/// What is merged into the level below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The frozen run, into the first level.
+    Frozen,
+    /// The frozen run, into a new level above the first.
+    FrozenAlone,
+    /// The level of this index, into the next.
+    Level(usize),
+}
+
+/// Whether the recent runs are to be frozen: they have at least `least_rows`, and no run is frozen.
+///
+/// Where operations have cancelled each other, the log may be long although the runs are short. Then it is time too.
+pub(super) fn is_freezing_due(state: &State, least_rows: usize) -> bool {
+    let is_long = state.sets.recent_rows() >= least_rows || state.recent_operations >= 4 * least_rows as u64;
+    is_long && !state.sets.any_frozen()
+}
+
+/// The merge that is most urgent, if any is due.
+pub(super) fn most_urgent(state: &State, sizes: &Sizes) -> Option<Task> {
+    let waiting = state.sets.recent_rows() as f64 / sizes.recent_rows as f64;
+    let tasks = state.sets.sets().filter_map(|any| {
+        let (source, urgency) = match any {
+            ByRow::Narrow(set) => due_in(&state.sets, set, waiting, sizes)?,
+            ByRow::Wide(set) => due_in(&state.sets, set, waiting, sizes)?,
+        };
+        Some(Task { set: any, source, urgency })
+    });
+    tasks.reduce(|most, task| if task.urgency > most.urgency { task } else { most })
+}
+
+fn due_in<R: SetRow>(sets: &Sets, set: Set<R>, waiting: f64, sizes: &Sizes) -> Option<(Source, f64)> {
+    most_urgent_of(&sets[set], waiting, sizes)
+}
+
+/// The most urgent merge of a set, and how urgent it is.
+///
+/// `waiting` is the length of the recent runs, as a multiple of its limit. They cannot be frozen before all frozen runs
+/// are gone. So the longer they are, the more urgent the merge of a frozen run is.
+fn most_urgent_of<R: Row>(set: &SortedSet<R>, waiting: f64, sizes: &Sizes) -> Option<(Source, f64)> {
+    let frozen = set.frozen.as_ref().map(|_| {
+        let source = if needs_level(set, sizes) { Source::FrozenAlone } else { Source::Frozen };
+        (source, 1.0 + waiting)
+    });
+    let growth = growth(set, sizes);
+    let full = (1..set.levels.len()).map(|below| {
+        let wanted = sizes.recent_rows as f64 * growth.powi(below as i32);
+        let (puts, marks) = set.levels[below - 1].level.rows();
+        (Source::Level(below - 1), (puts + marks) as f64 / wanted)
+    });
+    let due = frozen.into_iter().chain(full.filter(|(_, urgency)| *urgency > 1.0));
+    due.reduce(|most, task| if task.1 > most.1 { task } else { most })
+}
+
+/// How many times larger than the runs in memory the first level is to be, and each level than the one above it. With
+/// this growth in each of the levels there are, the last level is as large as it is.
+fn growth<R: Row>(set: &SortedSet<R>, sizes: &Sizes) -> f64 {
+    let (puts, marks) = set.levels.last().map_or((0, 0), |last| last.level.rows());
+    let times = (puts + marks) as f64 / sizes.recent_rows as f64;
+    times.powf(1.0 / set.levels.len().max(1) as f64).max(1.0)
+}
+
+/// Whether the frozen run is to go into a new first level, because the present one would grow too large for it.
+fn needs_level<R: Row>(set: &SortedSet<R>, sizes: &Sizes) -> bool {
+    set.levels.is_empty() || growth(set, sizes) > MOST_GROWTH
+}
+
+/// The most blocks of a level that a step reads.
+pub(super) fn step_blocks(sets: &Sets, sizes: &Sizes) -> usize {
+    let most = (sets.blocks(sizes.block_bytes) / STEP_PART).max(LEAST_STEP_BLOCKS);
+    sizes.step_blocks.min(most as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::store::blocks::{Entry, Filter, Hint};
+    use crate::store::sorted_set::{Level, Rules, Run, SetLevel};
+
+    const SIZES: Sizes = Sizes {
+        recent_rows: 100,
+        block_bytes: 4096,
+        document_block_bytes: 4096,
+        chunk_entries: 100,
+        step_blocks: 100,
+        spill_bytes: 0,
+    };
+
+    /// A set with levels of so many rows, from the first to the last, and a frozen run or none.
+    fn set(rows: &[u64], frozen: bool) -> SortedSet<u64> {
+        let mut set = SortedSet::new(Rules::ONCE);
+        for &rows in rows {
+            let entry = |i: u64| Entry {
+                high: i,
+                number: i,
+                checksum: 0,
+                puts: 100,
+                marks: 0,
+                hint: Hint::default(),
+            };
+            let entries: Vec<_> = (1..=rows / 100).map(|i| (entry(i), Filter::default())).collect();
+            let empty = Level::empty();
+            let level = Arc::new(empty.splice(0, empty.all(), &entries, 100).level);
+            let new = SetLevel { level, ..set.new_level() };
+            set.levels.push(new);
+        }
+        set.frozen = frozen.then(|| Run::new(vec![1], Vec::new(), Rules::ONCE));
+        set
+    }
+
+    fn source(rows: &[u64], frozen: bool) -> Option<Source> {
+        most_urgent_of(&set(rows, frozen), 0.5, &SIZES).map(|(source, _)| source)
+    }
+
+    #[test]
+    fn the_frozen_run_goes_into_the_first_level_until_that_is_ten_times_as_large() {
+        assert_eq!(source(&[], false), None);
+        assert_eq!(source(&[], true), Some(Source::FrozenAlone));
+        assert_eq!(source(&[500], true), Some(Source::Frozen));
+        assert_eq!(source(&[1_000], true), Some(Source::Frozen));
+        assert_eq!(source(&[1_100], true), Some(Source::FrozenAlone));
+        // Two levels of a growth of ten hold a hundred times the recent rows.
+        assert_eq!(source(&[500, 9_000], true), Some(Source::Frozen));
+        assert_eq!(source(&[500, 11_000], true), Some(Source::FrozenAlone));
+    }
+
+    #[test]
+    fn a_level_is_merged_once_it_is_larger_than_equal_factors_allow() {
+        // The last level has 64 times the recent rows: each level is to be 8 times as large as the one above.
+        assert_eq!(source(&[700, 6_400], false), None);
+        assert_eq!(source(&[900, 6_400], false), Some(Source::Level(0)));
+        assert_eq!(source(&[500, 4_400, 51_200], false), None);
+        assert_eq!(source(&[500, 6_500, 51_200], false), Some(Source::Level(1)));
+        // A frozen run is more urgent the longer the recent runs are.
+        let urgency = |waiting| most_urgent_of(&set(&[1_700, 6_400], true), waiting, &SIZES).map(|it| it.0);
+        assert_eq!(urgency(0.0), Some(Source::Level(0)));
+        assert_eq!(urgency(2.0), Some(Source::Frozen));
+    }
+}

@@ -1,0 +1,287 @@
+//! Merges in memory, with tiny blocks, against a `BTreeMap`: after every step, every set has the rows it had.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::policy::{self, Source, Task};
+use super::reclaim::{self, Look, Sweep};
+use super::step;
+use crate::document::Document;
+use crate::error::Result;
+use crate::fingerprint::Fingerprint;
+use crate::plan::{Plan, plan_named};
+use crate::store::blocks::{DocumentBlock, MemoryBlocks, pack_documents};
+use crate::store::file::{Change, Operation};
+use crate::store::file::{
+    DEAD, DOCUMENTS_LEVEL_ID, Edit, KEYS, Overlays, POSTINGS, Set, SetRow, State, by_row, key_row, permuted,
+    posting_row,
+};
+use crate::store::numbers::{DocumentNumber, ScopeNumber};
+use crate::store::sizes::Sizes;
+use crate::store::sorted_set::SetReader;
+
+const SIZES: Sizes = Sizes {
+    recent_rows: 12,
+    block_bytes: 128,
+    document_block_bytes: 200,
+    chunk_entries: 3,
+    step_blocks: 2,
+    spill_bytes: 1 << 20,
+};
+
+/// A file in memory: a state, and blocks. Chunks and the log are only written, never read.
+struct MemoryFile {
+    plan: Plan,
+    state: State,
+    memory: MemoryBlocks,
+    /// The stored chunks; they have to be those of the directories.
+    chunks: BTreeMap<(u16, u128), Vec<u8>>,
+}
+
+impl MemoryFile {
+    fn new() -> Self {
+        let plan = plan_named("2x32").expect("a plan");
+        let state = State::new(&plan);
+        Self { plan, state, memory: MemoryBlocks::default(), chunks: BTreeMap::new() }
+    }
+
+    /// What a commit does to the tables of the engine.
+    fn commit(&mut self, change: impl FnOnce(&mut Edit)) {
+        let mut edit = Edit::new(self.state.clone(), &SIZES);
+        change(&mut edit);
+        edit.changes.removed_blocks.iter().for_each(|&number| self.memory.remove(number));
+        for (number, bytes) in &edit.changes.blocks {
+            self.memory.store(*number, bytes.load().expect("it is in memory").into_owned());
+        }
+        for key in &edit.changes.removed_chunks {
+            assert!(self.chunks.remove(key).is_some(), "a chunk is removed that is not there");
+        }
+        for (key, bytes) in edit.changes.chunks {
+            assert!(self.chunks.insert(key, bytes).is_none(), "a chunk is written over");
+        }
+        self.state = edit.state;
+    }
+
+    /// Commits operations, and the documents that they put.
+    fn transact(&mut self, operations: &[Operation]) {
+        let mut overlays = Overlays::new(&self.plan);
+        operations.iter().for_each(|it| overlays.apply(it, &self.plan));
+        let runs = overlays.into_runs();
+        let mut documents = DocumentBlock::default();
+        for it in operations.iter().filter(|it| it.change == Change::Put) {
+            documents.push(it.number.0, &document(it.number.0));
+        }
+        self.commit(|edit| {
+            edit.state.sets.push(runs);
+            let refs: Vec<_> = documents.documents().collect();
+            let level = edit.state.documents.clone();
+            let packed = pack_documents(&refs, SIZES.document_block_bytes);
+            let end = level.end()..level.end();
+            edit.state.documents = edit.replace(DOCUMENTS_LEVEL_ID, &level, end, packed);
+        });
+    }
+
+    /// The rows of a set.
+    fn rows<R: SetRow>(&self, set: Set<R>) -> Result<Vec<R>> {
+        let blocks = self.memory.blocks();
+        let reader = SetReader { set: &self.state.sets[set], overlay: None, blocks: blocks.of_set(set.name) };
+        let mut rows = Vec::new();
+        reader.each(|row| rows.push(row))?;
+        Ok(rows)
+    }
+
+    /// Does one step of what is due, as the thread that merges does; false if nothing is due.
+    fn merge(&mut self, sweep: &mut Sweep) -> Result<bool> {
+        if policy::is_freezing_due(&self.state, SIZES.recent_rows) {
+            self.commit(Edit::freeze);
+            return Ok(true);
+        }
+        let blocks = self.memory.blocks();
+        if let Some(Task { set, source, .. }) = policy::most_urgent(&self.state, &SIZES) {
+            by_row!(set, set => self.step(set, source)?);
+            return Ok(true);
+        }
+        match reclaim::prepare(&self.state, &blocks, sweep, &SIZES)? {
+            Look::Found(reclaimed) => self.commit(|edit| reclaim::apply(reclaimed, edit)),
+            Look::NothingYet => {}
+            Look::Done => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn step<R: SetRow>(&mut self, set: Set<R>, source: Source) -> Result<()> {
+        let blocks = self.memory.blocks();
+        let most = policy::step_blocks(&self.state.sets, &SIZES);
+        let step = step::prepare(&self.state.sets[set], blocks.of_set(set.name), source, most, &SIZES)?;
+        self.commit(|edit| step::apply(step, set, edit));
+        Ok(())
+    }
+
+    /// The numbers of all documents in blocks, dead or not.
+    fn stored(&self) -> Result<Vec<u64>> {
+        let (blocks, documents) = (self.memory.blocks(), &self.state.documents);
+        let mut numbers = Vec::new();
+        for entry in documents.entries(documents.all()) {
+            numbers.extend(blocks.documents_once(entry)?.documents().map(|it| it.number));
+        }
+        Ok(numbers)
+    }
+}
+
+fn document(number: u64) -> Document {
+    Document::new(format!("key {number}"), Fingerprint::from_bits(bits(number))).with_seen(0)
+}
+
+/// Some fingerprints are shared.
+fn bits(number: u64) -> u64 {
+    (number % 37).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+fn operation(change: Change, number: u64) -> Operation {
+    Operation {
+        change,
+        number: DocumentNumber(number),
+        key_hash: number.wrapping_mul(0xd6e8_feb8_6659_fd93),
+        fingerprint: Some(Fingerprint::from_bits(bits(number))),
+        scope: ScopeNumber::EMPTY,
+    }
+}
+
+/// What the sets have to hold: documents by number.
+#[derive(Default)]
+struct Model {
+    live: BTreeMap<u64, ()>,
+    removed: Vec<u64>,
+    next: u64,
+}
+
+impl Model {
+    /// Puts some documents, and removes some that were there before.
+    fn transact(&mut self, puts: u64, removes: &[prop::sample::Index]) -> Vec<Operation> {
+        let mut operations = Vec::new();
+        for index in removes {
+            let live: Vec<u64> = self.live.keys().copied().collect();
+            if live.is_empty() {
+                continue;
+            }
+            let number = live[index.index(live.len())];
+            self.live.remove(&number);
+            self.removed.push(number);
+            let fingerprint_gone = self.live.keys().all(|&it| bits(it) != bits(number));
+            operations.push(operation(Change::Remove { fingerprint_gone, never_stored: false }, number));
+        }
+        for _ in 0..puts {
+            self.next += 1;
+            self.live.insert(self.next, ());
+            operations.push(operation(Change::Put, self.next));
+        }
+        operations
+    }
+
+    fn agree(&self, file: &MemoryFile) -> Result<()> {
+        let operations = || self.live.keys().map(|&number| operation(Change::Put, number));
+        let sorted = |mut rows: Vec<u128>| {
+            rows.sort_unstable();
+            rows
+        };
+        let keys = sorted(operations().map(|it| key_row(it.key_hash, it.number)).collect());
+        assert_eq!(file.rows(KEYS)?, keys);
+        let fingerprint = |it: &Operation| it.fingerprint.expect("every document has one");
+        let postings =
+            sorted(operations().map(|it| posting_row(fingerprint(&it), it.scope, it.number)).collect());
+        assert_eq!(file.rows(POSTINGS)?, postings);
+        for (table, of) in file.plan.tables().iter().enumerate() {
+            let mut rows: Vec<u64> =
+                operations().map(|it| of.permutation.apply(fingerprint(&it)).bits()).collect();
+            rows.sort_unstable();
+            rows.dedup();
+            assert_eq!(file.rows(permuted(table))?, rows, "table {table}");
+        }
+        // The dead are those that were removed and whose bytes are still there.
+        let stored = file.stored()?;
+        assert!(stored.is_sorted(), "{stored:?}");
+        let dead: Vec<u64> = stored.iter().copied().filter(|it| !self.live.contains_key(it)).collect();
+        assert_eq!(file.rows(DEAD)?, dead);
+        assert_eq!(stored.len(), dead.len() + self.live.len());
+        Ok(())
+    }
+}
+
+/// The levels of all sets, each one sorted run within its bounds, lead to all blocks there are.
+fn assert_whole(file: &MemoryFile) {
+    let mut numbers: Vec<u64> = Vec::new();
+    for set in file.state.sets.iter() {
+        by_row!(set, set => {
+            let levels = set.levels.iter().map(|it| &it.level);
+            numbers.extend(levels.flat_map(|it| it.entries(it.all()).map(|entry| entry.number)));
+        });
+    }
+    let documents = &file.state.documents;
+    numbers.extend(documents.entries(documents.all()).map(|entry| entry.number));
+    numbers.sort_unstable();
+    assert_eq!(numbers, file.memory.numbers());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn merges_move_rows_and_lose_none(
+        transactions in prop::collection::vec(
+            (0..25u64, prop::collection::vec(any::<prop::sample::Index>(), 0..20), 0..60usize), 1..25),
+    ) {
+        let mut file = MemoryFile::new();
+        let (mut model, mut sweep) = (Model::default(), Sweep::default());
+        let fails = |error: crate::Error| TestCaseError::fail(error.to_string());
+        for (puts, removes, steps) in transactions {
+            file.transact(&model.transact(puts, &removes));
+            // The merges may be behind or done when the next transaction comes.
+            for _ in 0..steps {
+                if !file.merge(&mut sweep).map_err(fails)? {
+                    break;
+                }
+                model.agree(&file).map_err(fails)?;
+            }
+            model.agree(&file).map_err(fails)?;
+            assert_whole(&file);
+        }
+        let mut steps = 0;
+        while file.merge(&mut sweep).map_err(fails)? {
+            steps += 1;
+            prop_assert!(steps < 10_000, "merges do not come to an end");
+        }
+        model.agree(&file).map_err(fails)?;
+        assert_whole(&file);
+    }
+}
+
+#[test]
+fn sets_grow_into_levels_and_the_space_of_the_dead_is_reclaimed() -> Result<()> {
+    let mut file = MemoryFile::new();
+    let (mut model, mut sweep) = (Model::default(), Sweep::default());
+    for _ in 0..60 {
+        file.transact(&model.transact(40, &[]));
+        while file.merge(&mut sweep)? {}
+    }
+    model.agree(&file)?;
+    let levels = file.state.sets.iter().map(|set| by_row!(set, set => set.levels.len())).max();
+    assert!(levels > Some(1), "{levels:?}");
+    // Two of three documents go, in the order of their numbers.
+    let live: Vec<u64> = model.live.keys().copied().collect();
+    for numbers in live.chunks(60) {
+        let mut operations = Vec::new();
+        for &number in numbers.iter().filter(|number| **number % 3 != 0) {
+            model.live.remove(&number);
+            let fingerprint_gone = model.live.keys().all(|&it| bits(it) != bits(number));
+            operations.push(operation(Change::Remove { fingerprint_gone, never_stored: false }, number));
+        }
+        file.transact(&operations);
+        while file.merge(&mut sweep)? {}
+    }
+    // A quarter of the recent rows' limit may wait in memory, and the last block of documents still grows.
+    model.agree(&file)?;
+    assert!(file.rows(DEAD)?.len() < 400, "{} are dead", file.rows(DEAD)?.len());
+    assert_whole(&file);
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! The numbers of documents and scopes.
+
+/// The number of a document. Later documents have greater numbers, and no number is used twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct DocumentNumber(pub(in crate::store) u64);
+
+impl DocumentNumber {
+    /// Not above the number of any document.
+    pub(crate) const MIN: Self = Self(0);
+    /// Above the numbers of all documents. A row has 40 bits for a number. At a million documents a second they last
+    /// two weeks, at a hundred million a day 30 years.
+    pub(crate) const MAX: Self = Self((1 << 40) - 1);
+
+    /// The number after this one.
+    pub(crate) fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+
+    /// The number before this one, if there is one.
+    pub(crate) fn previous(self) -> Option<Self> {
+        self.0.checked_sub(1).map(Self)
+    }
+}
+
+/// The number of a scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ScopeNumber(pub(in crate::store) u32);
+
+impl ScopeNumber {
+    /// The scope of documents that have none.
+    pub(crate) const EMPTY: Self = Self(0);
+    /// Lists the documents of all scopes but the empty one. So a question about all documents does not have to go
+    /// through every scope.
+    pub(crate) const ANY: Self = Self((1 << 24) - 1);
+    /// The scopes that together list every document once.
+    pub(crate) const ALL_DOCUMENTS: &'static [Self] = &[Self::EMPTY, Self::ANY];
+
+    /// The scopes that list a document of this scope.
+    pub(crate) fn listing(self) -> impl Iterator<Item = Self> {
+        let any = (self != Self::EMPTY).then_some(Self::ANY);
+        std::iter::once(self).chain(any)
+    }
+
+    /// Whether this scope lists the documents of `scope`.
+    pub(crate) fn covers(self, scope: Self) -> bool {
+        scope.listing().any(|listing| listing == self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_document_is_listed_once_among_all_documents() {
+        for scope in [ScopeNumber::EMPTY, ScopeNumber(1), ScopeNumber(7)] {
+            assert_eq!(ScopeNumber::ALL_DOCUMENTS.iter().filter(|all| all.covers(scope)).count(), 1);
+            assert!(scope.covers(scope));
+        }
+        assert!(!ScopeNumber(1).covers(ScopeNumber(2)));
+        assert_eq!(DocumentNumber::MIN.previous(), None);
+        assert_eq!(DocumentNumber(7).next().previous(), Some(DocumentNumber(7)));
+    }
+}

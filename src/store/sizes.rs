@@ -1,0 +1,32 @@
+//! Sizes of runs, levels, blocks and merges.
+
+/// How large runs, levels, blocks and merges are made. Files do not depend on it. Tests make everything tiny.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sizes {
+    /// The rows of a set that are kept in memory before they are merged into a level.
+    pub(crate) recent_rows: usize,
+    /// The most bytes of a block of rows. 8,176 bytes fill two pages of the engine exactly. Larger blocks do not make
+    /// merging faster, and reading one row of them costs more.
+    pub(crate) block_bytes: usize,
+    /// The most bytes of a block of documents, unless one document alone takes more. 4,080 bytes fill a page.
+    pub(crate) document_block_bytes: usize,
+    /// The most entries of a chunk of a directory, if they fit into a page.
+    pub(crate) chunk_entries: usize,
+    /// The blocks of a level that a step of a merge reads.
+    pub(crate) step_blocks: usize,
+    /// The bytes of documents that a transaction keeps in memory.
+    pub(crate) spill_bytes: usize,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self {
+            recent_rows: 250_000,
+            block_bytes: 8176,
+            document_block_bytes: 4080,
+            chunk_entries: 256,
+            step_blocks: 256,
+            spill_bytes: 64 << 20,
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! SortedSet: what one sorted set holds at one moment.
+//!
+//! The plain algorithm: a row is in the set if the newest source that knows it puts it. The sources, from new to old,
+//! are: what the transaction at hand wrote, the recent runs, the frozen run, and the levels. Within a source a row is
+//! put or marked, never both.
+
+use std::sync::Arc;
+
+use super::level::Level;
+use super::run::{Rules, Run, push_run};
+use crate::store::blocks::Row;
+
+/// What one sorted set holds at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct SortedSet<R> {
+    pub(crate) rules: Rules,
+    /// The rows that were committed last. The newest run is the last.
+    pub(crate) recent: Vec<Run<R>>,
+    /// The run that is being merged into the first level. Rows that are in the level already are taken out of it.
+    pub(crate) frozen: Option<Run<R>>,
+    /// The newest first. Each level is several times larger than the one before it.
+    pub(crate) levels: Vec<SetLevel<R>>,
+}
+
+/// A level, and what a set knows of it.
+#[derive(Clone, Debug)]
+pub(crate) struct SetLevel<R> {
+    /// The number under which the chunks of its directory are stored.
+    pub(crate) number: u8,
+    /// The first row that the next merge into the level below takes.
+    pub(crate) next: R,
+    pub(crate) level: Arc<Level<R>>,
+}
+
+impl<R: Row> SortedSet<R> {
+    pub(crate) fn new(rules: Rules) -> Self {
+        Self { rules, recent: Vec::new(), frozen: None, levels: Vec::new() }
+    }
+
+    /// Adds the rows that a transaction wrote.
+    pub(crate) fn push(&mut self, run: Run<R>) {
+        push_run(&mut self.recent, run, self.rules);
+    }
+
+    /// Makes the recent runs the frozen run.
+    pub(crate) fn freeze(&mut self) {
+        let runs = std::mem::take(&mut self.recent);
+        self.frozen = runs.into_iter().rev().reduce(|newer, older| newer.over(&older, self.rules));
+    }
+
+    /// The number of rows put and of rows marked in all sources.
+    pub(crate) fn rows(&self) -> (u64, u64) {
+        let memory = self.recent.iter().chain(&self.frozen);
+        let memory = memory.map(|run| (run.puts().len() as u64, run.marks().len() as u64));
+        let levels = self.levels.iter().map(|it| it.level.rows());
+        memory.chain(levels).fold((0, 0), |sum, rows| (sum.0 + rows.0, sum.1 + rows.1))
+    }
+
+    /// The number of rows in the recent runs.
+    pub(crate) fn recent_rows(&self) -> usize {
+        self.recent.iter().map(Run::len).sum()
+    }
+
+    /// The number of blocks of the set, as if the rows in memory were packed too.
+    pub(crate) fn blocks(&self, block_bytes: usize) -> u64 {
+        let memory: usize = self.recent.iter().chain(&self.frozen).map(Run::len).sum();
+        let levels: usize = self.levels.iter().map(|it| it.level.blocks()).sum();
+        (levels + memory * R::BYTES / block_bytes + 1) as u64
+    }
+
+    /// An empty level with a number that no other level of the set has.
+    pub(crate) fn new_level(&self) -> SetLevel<R> {
+        let taken = |number: &u8| self.levels.iter().any(|it| it.number == *number);
+        let number = (0..=u8::MAX).find(|number| !taken(number)).expect("a set has a handful of levels");
+        SetLevel { number, next: R::MIN, level: Arc::new(Level::empty()) }
+    }
+}

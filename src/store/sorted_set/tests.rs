@@ -1,0 +1,234 @@
+//! A sorted set in memory, with tiny blocks, against a `BTreeMap`: whatever the order of puts and marks, and however
+//! its rows are spread over an overlay, runs and levels, every way of reading finds what the map has.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::error::{Error, Result};
+use crate::store::blocks::{CachedRow, Entry, Hint, Lists, MemoryBlocks, Packed, Packer};
+
+/// Rows from the oldest source to the newest, each put (true) or marked.
+type Sources = Vec<BTreeMap<u64, bool>>;
+
+const CHUNK_ENTRIES: usize = 3;
+
+/// Stores a source as a level.
+fn level<R: CachedRow>(rows: &BTreeMap<R, bool>, rules: Rules, memory: &MemoryBlocks) -> Level<R> {
+    let mut packer = Packer::new(128, rules.filtered);
+    let (puts, marks) = lists(rows);
+    packer.waiting.extend((&puts, &marks));
+    let entries: Vec<_> = packer
+        .finish()
+        .into_iter()
+        .map(|block| {
+            let Packed { bytes, checksum, high, puts, marks, filter } = block;
+            let number = memory.numbers().last().map_or(1, |last| last + 1);
+            memory.store(number, bytes);
+            (Entry { high, number, checksum, puts, marks, hint: Hint::default() }, filter)
+        })
+        .collect();
+    let empty = Level::empty();
+    empty.splice(0, empty.all(), &entries, CHUNK_ENTRIES).level
+}
+
+fn lists<R: Copy>(rows: &BTreeMap<R, bool>) -> (Vec<R>, Vec<R>) {
+    let list = |put: bool| rows.iter().filter(|it| *it.1 == put).map(|it| *it.0).collect();
+    (list(true), list(false))
+}
+
+/// A set of which the oldest sources are levels, then the frozen run, the recent runs, and what a transaction wrote.
+struct Stacked<R> {
+    set: SortedSet<R>,
+    overlay: Overlay<R>,
+    memory: MemoryBlocks,
+}
+
+fn stack<R: CachedRow>(sources: &[BTreeMap<R, bool>], levels: usize, rules: Rules) -> Stacked<R> {
+    let memory = MemoryBlocks::default();
+    let (mut set, mut overlay) = (SortedSet::new(rules), Overlay::new(rules));
+    for (i, rows) in sources.iter().enumerate() {
+        if i < levels {
+            let level = SetLevel { level: Arc::new(level(rows, rules, &memory)), ..set.new_level() };
+            set.levels.insert(0, level);
+        } else if i + 1 < sources.len() {
+            let (puts, marks) = lists(rows);
+            set.push(Run::new(puts, marks, rules));
+            if i == levels {
+                set.freeze();
+            }
+        } else {
+            rows.iter().for_each(|(&row, &put)| if put { overlay.put(row) } else { overlay.mark(row) });
+        }
+    }
+    Stacked { set, overlay, memory }
+}
+
+/// What the sources leave, by the plain rule: the newest put or mark of a row counts.
+fn left<R: Ord + Copy>(sources: &[BTreeMap<R, bool>]) -> Vec<R> {
+    let mut rows = BTreeMap::new();
+    sources.iter().for_each(|source| rows.extend(source.iter().map(|(&row, &put)| (row, put))));
+    rows.into_iter().filter(|it| it.1).map(|it| it.0).collect()
+}
+
+/// Compares every way of reading a range with what is left.
+fn agree<R: CachedRow>(
+    stacked: &Stacked<R>,
+    left: &[R],
+    ranges: &[RangeInclusive<R>],
+    lives_once: bool,
+) -> Result<()> {
+    let blocks = stacked.memory.blocks();
+    let reader =
+        || SetReader { set: &stacked.set, overlay: Some(&stacked.overlay), blocks: blocks.of_set("test") };
+    let set = reader();
+    let mut all = Vec::new();
+    set.each(|row| all.push(row))?;
+    assert_eq!(all, left);
+    // Twice: the second time blocks are cached.
+    for range in ranges.iter().chain(ranges) {
+        let right: Vec<R> = left.iter().copied().filter(|row| range.contains(row)).collect();
+        assert_eq!(set.rows(range)?, right, "{range:?}");
+        for limit in [1, 3, usize::MAX] {
+            let last: Vec<R> = right.iter().rev().take(limit).copied().collect();
+            assert_eq!(set.last(range, limit)?, last, "the last {limit} of {range:?}");
+        }
+        if lives_once {
+            assert_eq!(set.count(range)?, right.len() as i64, "{range:?}");
+        }
+        let mut puts = Lists::default();
+        set.puts(range, &mut puts)?;
+        assert!(right.iter().all(|row| puts.puts.contains(row)), "{range:?}");
+        assert!(puts.puts.iter().all(|row| range.contains(row)), "{range:?}");
+        assert!(right.iter().all(|row| !stacked.set.rules.filtered || set.may_have(row.prefix())));
+    }
+    read_together(reader, left, ranges)
+}
+
+/// Reads all ranges together, and each alone: no row of a range may be missing, and puts less marks make the range.
+fn read_together<'a, R: CachedRow>(
+    reader: impl Fn() -> SetReader<'a, R>,
+    left: &[R],
+    ranges: &[RangeInclusive<R>],
+) -> Result<()> {
+    for together in ranges.chunks(1).chain([ranges]) {
+        for most_blocks in [usize::MAX, 1] {
+            let wanted = together.iter().map(|range| Wanted {
+                reader: reader(),
+                first: *range.start(),
+                last: *range.end(),
+            });
+            let mut found = vec![Lists::default(); together.len()];
+            let read = read_ranges(reader().blocks, wanted, most_blocks, |index, puts, marks| {
+                found[index].extend((puts, marks));
+            })?;
+            for (index, range) in together.iter().enumerate() {
+                let is_whole = !read.too_long.contains(&index);
+                let right = left.iter().filter(|row| range.contains(row));
+                assert!(!is_whole || right.clone().all(|row| found[index].puts.contains(row)), "{range:?}");
+                // A put that is not left has a newer mark; within one set of rows that live again, also an older one.
+                let gone = found[index].puts.iter().filter(|row| range.contains(row) && !left.contains(row));
+                assert!(!is_whole || gone.clone().all(|row| found[index].marks.contains(row)), "{range:?}");
+            }
+            assert!(most_blocks == 1 || read.too_long.is_empty());
+        }
+    }
+    Ok(())
+}
+
+fn sources(rows: u64) -> impl Strategy<Value = Sources> {
+    prop::collection::vec(prop::collection::btree_map(0..rows, any::<bool>(), 0..90), 2..6)
+}
+
+/// Spreads small numbers over all rows, so that some are neighbours and others far apart.
+fn spread(row: u64) -> u64 {
+    if row.is_multiple_of(3) { row } else { row.wrapping_mul(0x9e37_79b9_7f4a_7c15) }
+}
+
+proptest! {
+    #[test]
+    fn rows_that_live_again_and_again_are_read_as_the_newest_source_says(
+        sources in sources(150), levels in 0..5usize, ends in prop::collection::vec((0..160u64, 0..160u64), 1..40),
+    ) {
+        let sources: Sources =
+            sources.into_iter().map(|it| it.into_iter().map(|(row, put)| (spread(row), put)).collect()).collect();
+        let stacked = stack(&sources, levels.min(sources.len() - 1), Rules::REPEATED);
+        let mut ranges: Vec<_> = ends.into_iter().map(|(a, b)| spread(a).min(spread(b))..=spread(a).max(spread(b))).collect();
+        ranges.push(0..=u64::MAX);
+        agree(&stacked, &left(&sources), &ranges, false).map_err(|error| TestCaseError::fail(error.to_string()))?;
+    }
+
+    #[test]
+    fn rows_that_live_once_are_read_and_counted_with_and_without_filters(
+        sources in sources(60), levels in 0..5usize, filtered: bool,
+        ends in prop::collection::vec((0..70u64, 0..3u64, 0..70u64), 1..30),
+    ) {
+        // Rows of three columns. A row is put in the first source that has it, and marked in the second.
+        let row = |row: u64| u128::from(spread(row / 4)) << 64 | u128::from(row % 4 / 2) << 40 | u128::from(row);
+        let mut seen: BTreeMap<u64, u32> = BTreeMap::new();
+        let sources: Vec<BTreeMap<u128, bool>> = sources.into_iter().map(|source| {
+            let mut rows = BTreeMap::new();
+            for it in source.into_keys() {
+                let times = seen.entry(it).or_default();
+                *times += 1;
+                if *times <= 2 {
+                    rows.insert(row(it), *times == 1);
+                }
+            }
+            rows
+        }).collect();
+        let rules = if filtered { Rules::ONCE_FILTERED } else { Rules::ONCE };
+        let stacked = stack(&sources, levels.min(sources.len() - 1), rules);
+        let mut ranges: Vec<_> = ends.into_iter().map(|(first, scope, length)| {
+            let start = row(first) & !0xff | u128::from(scope) << 40;
+            start..=start.saturating_add(u128::from(length) << if length % 2 == 0 { 64 } else { 0 })
+        }).collect();
+        ranges.push(0..=u128::MAX);
+        agree(&stacked, &left(&sources), &ranges, true).map_err(|error| TestCaseError::fail(error.to_string()))?;
+    }
+}
+
+#[test]
+fn a_damaged_or_missing_block_is_an_error_that_names_the_set() {
+    let rows: BTreeMap<u64, bool> = (0..400).map(|i| (spread(i), true)).collect();
+    let stacked = stack(&[rows, BTreeMap::new()], 1, Rules::REPEATED);
+    let numbers = stacked.memory.numbers();
+    assert!(numbers.len() > 8);
+    let blocks = stacked.memory.blocks();
+    let set = SetReader { set: &stacked.set, overlay: None, blocks: blocks.of_set("test") };
+    let problem = || match set.each(|_| ()) {
+        Err(Error::Damaged { table: "test", key, problem }) => (key, problem),
+        other => panic!("{other:?}"),
+    };
+    stacked.memory.damage(numbers[3]);
+    let (key, what) = problem();
+    assert!(key.starts_with(&format!("block {} up to ", numbers[3])), "{key}");
+    assert_eq!(what, "its checksum is not the one in the directory");
+    stacked.memory.remove(numbers[1]);
+    assert_eq!(problem().1, "it is missing");
+}
+
+#[test]
+fn the_shares_of_prefixes_are_those_of_the_rows() -> Result<()> {
+    let rows: BTreeMap<u64, bool> =
+        (0..3_000u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15), true)).collect();
+    let all: Vec<u64> = rows.keys().copied().collect();
+    let stacked = stack(&[rows, BTreeMap::new()], 1, Rules::REPEATED);
+    let blocks = stacked.memory.blocks();
+    let set = SetReader { set: &stacked.set, overlay: None, blocks: blocks.of_set("test") };
+    for read in [false, true] {
+        let shares = shares(&set, read)?;
+        assert_eq!(shares.len(), 65);
+        for bits in [0u32, 2, 4, 8] {
+            let prefix = |row: u64| row.checked_shr(64 - bits).unwrap_or(0);
+            let groups = all.chunk_by(|&a, &b| prefix(a) == prefix(b)).map(|it| (it.len() as f64).powi(2));
+            let right = groups.sum::<f64>() / (all.len() as f64).powi(2);
+            let ratio = shares[bits as usize] / right;
+            assert!((0.7..1.4).contains(&ratio), "{bits} bits: {ratio}, read {read}");
+        }
+    }
+    Ok(())
+}
