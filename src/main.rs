@@ -19,19 +19,8 @@ fn main() -> ExitCode {
     match cli::run(&command) {
         Ok(answer) => answer.into(),
         Err(error) => {
-            cli::complain(&chain(error.as_ref()));
+            cli::complain(&cli::chain(error.as_ref()));
             cli::Answer::CouldNotTell.into()
         }
     }
-}
-
-/// An error and its causes on one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

@@ -3,8 +3,10 @@
 use serde_json::json;
 use simdb::{Error, Problem};
 
+use super::answer::{Answer, CommandResult, chain};
+use super::arguments::DatabaseArgument;
+use super::open::open_to_write;
 use super::output::{Output, complain};
-use super::{Answer, DatabaseArgument, Run, open_to_write};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -13,14 +15,14 @@ pub(super) struct Arguments {
 }
 
 /// Damage is the answer no, also where the file is too damaged to be opened as what it is.
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let path = &arguments.database.database;
     let report = match open_to_write(path).and_then(|database| database.check()) {
         Ok(report) => report,
         Err(error @ (Error::Damaged { .. } | Error::Corrupted(_))) => {
-            complain(&crate::chain(&error));
+            complain(&chain(&error));
             output.print(
-                || json!({"sound": false, "problems": [crate::chain(&error)], "total_problems": 1}),
+                || json!({"sound": false, "problems": [chain(&error)], "total_problems": 1}),
                 || format!("{}: damaged", path.display()),
             );
             return Ok(Answer::No);

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
+use super::answer::{Answer, CommandResult};
+use super::arguments::DatabaseArgument;
+use super::open::{open_to_read, open_to_write};
 use super::output::Output;
-use super::{Answer, DatabaseArgument, Run, open_to_read, open_to_write};
 
 #[derive(clap::Args)]
 pub(super) struct Compact {
@@ -29,7 +31,7 @@ pub(super) struct Backup {
 }
 
 /// Makes a database dense, and prints its sizes before and after.
-pub(super) fn compact(arguments: &Compact, output: &mut Output) -> Run {
+pub(super) fn compact(arguments: &Compact, output: &mut Output) -> CommandResult {
     let database = open_to_write(&arguments.database.database)?;
     let before = database.snapshot()?.stats()?;
     let bar = bar();
@@ -52,7 +54,7 @@ pub(super) fn compact(arguments: &Compact, output: &mut Output) -> Run {
 }
 
 /// Makes a dense copy of a database.
-pub(super) fn backup(arguments: &Backup, output: &mut Output) -> Run {
+pub(super) fn backup(arguments: &Backup, output: &mut Output) -> CommandResult {
     let database = open_to_read(&arguments.database.database)?;
     let snapshot = database.snapshot()?;
     let bar = bar();

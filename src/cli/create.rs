@@ -2,8 +2,10 @@
 
 use simdb::{CreateOptions, Database, Scheme};
 
+use super::answer::{Answer, CommandResult};
+use super::arguments::{DatabaseArgument, Preference, max_distance_parser, parse_scheme};
 use super::output::Output;
-use super::{Answer, DatabaseArgument, Run, max_distance_parser, parse_scheme};
+use super::stats::stats_object;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -20,7 +22,7 @@ pub(super) struct Arguments {
 
     /// What matters in the choice of the tables
     #[arg(long, value_name = "WHAT", value_enum, default_value_t, conflicts_with = "plan")]
-    prefer: super::Preference,
+    prefer: Preference,
 
     /// The tables, by name: `simdb plan` lists them
     #[arg(long, value_name = "NAME", conflicts_with = "expect")]
@@ -31,7 +33,7 @@ pub(super) struct Arguments {
     scheme: Scheme,
 }
 
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let mut options = CreateOptions::new()
         .max_distance(arguments.max_distance)
         .scheme(arguments.scheme)
@@ -43,7 +45,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
     let database = Database::create(&arguments.database.database, &options)?;
     let stats = database.snapshot()?.stats()?;
     output.print(
-        || super::stats::object(&stats),
+        || stats_object(&stats),
         || {
             format!(
                 "created {}: scheme {}, plan {}, max distance {}",

@@ -4,8 +4,10 @@ use std::ffi::OsString;
 
 use serde_json::Value;
 
+use super::answer::{Answer, CommandResult};
+use super::arguments::{DatabaseArgument, key_bytes};
+use super::open::open_to_write;
 use super::output::{Output, complain, key_fields, printable};
-use super::{Answer, DatabaseArgument, Run, key_bytes, open_to_write};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -18,7 +20,7 @@ pub(super) struct Arguments {
 }
 
 /// Deletes all keys in one transaction; those that are absent are named, and make the answer no.
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let database = open_to_write(&arguments.database.database)?;
     let mut txn = database.begin_write()?;
     let mut deleted = Vec::new();

@@ -3,7 +3,7 @@
 use serde_json::json;
 use simdb::Fingerprint;
 
-use super::Answer;
+use super::answer::Answer;
 use super::output::Output;
 
 #[derive(clap::Args)]

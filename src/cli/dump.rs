@@ -13,8 +13,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use simdb::{CreateOptions, Database, Document, Error, Fingerprint, Scheme};
 
+use super::answer::{Answer, CommandResult, Failure};
+use super::arguments::DatabaseArgument;
+use super::open::open_to_read;
 use super::output::{Output, document_fields};
-use super::{Answer, DatabaseArgument, Failure, Run, open_to_read};
+use super::stats::stats_object;
 
 /// The version of the dump, apart from that of the file.
 const DUMP_VERSION: u32 = 1;
@@ -68,7 +71,7 @@ struct Line {
 }
 
 /// Prints a header and every document, as they were written, as JSON whether it was asked for or not.
-pub(super) fn dump(arguments: &Dump, output: &mut Output) -> Run {
+pub(super) fn dump(arguments: &Dump, output: &mut Output) -> CommandResult {
     let database = open_to_read(&arguments.database.database)?;
     let snapshot = database.snapshot()?;
     let stats = snapshot.stats()?;
@@ -95,7 +98,7 @@ pub(super) fn dump(arguments: &Dump, output: &mut Output) -> Run {
 }
 
 /// Builds a database from what `dump` has printed. The order of the documents is kept.
-pub(super) fn load(arguments: &Load, output: &mut Output) -> Run {
+pub(super) fn load(arguments: &Load, output: &mut Output) -> CommandResult {
     let mut lines = Lines::open(&arguments.input)?;
     let header =
         lines.next().ok_or_else(|| lines.failed("it is empty, and a dump begins with a header"))??;
@@ -125,7 +128,7 @@ pub(super) fn load(arguments: &Load, output: &mut Output) -> Run {
     let database = Database::build(&arguments.database.database, &options, documents, arguments.memory)?;
     let stats = database.snapshot()?.stats()?;
     output.print(
-        || super::stats::object(&stats),
+        || stats_object(&stats),
         || format!("{}: {} documents", arguments.database.database.display(), stats.documents),
     );
     Ok(Answer::Yes)

@@ -5,11 +5,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use simdb::Explanation;
 
+use super::answer::{Answer, CommandResult};
+use super::open::open_to_read;
 use super::output::{Output, complain};
 use super::query::{Arguments, Question};
-use super::{Answer, Run, open_to_read};
 
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let database = open_to_read(&arguments.database.database)?;
     let snapshot = database.snapshot()?;
     let Some(Question { fingerprint, .. }) = arguments.question(&database, &snapshot)? else {

@@ -6,8 +6,9 @@ use serde_json::Value;
 use simdb::ingest::{Fingerprinting, Records, Rejected};
 use simdb::{Fingerprinter, Scheme};
 
+use super::answer::{Answer, CommandResult};
+use super::arguments::{Reading, parse_scheme};
 use super::output::{Output, add_fingerprint, complain, key_fields, printable};
-use super::{Answer, Reading, Run, parse_scheme};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -25,7 +26,7 @@ pub(super) struct Arguments {
 
 /// Prints for each document its fingerprint, a tab and its key: what `--input-format fingerprints` reads, the other
 /// way round, like the checksum programs.
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     Fingerprinter::new(arguments.scheme)?;
     let rule = Fingerprinting::new(arguments.scheme, Some(arguments.scheme))?;
     let mut records = Records::open(&arguments.files, arguments.reading.options())?;

@@ -4,8 +4,10 @@ use std::ffi::OsString;
 
 use serde_json::Value;
 
+use super::answer::{Answer, CommandResult};
+use super::arguments::{DatabaseArgument, key_bytes};
+use super::open::open_to_read;
 use super::output::{Output, complain, document_fields, printable};
-use super::{Answer, DatabaseArgument, Run, key_bytes, open_to_read};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -16,7 +18,7 @@ pub(super) struct Arguments {
     key: OsString,
 }
 
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let database = open_to_read(&arguments.database.database)?;
     let key = key_bytes(&arguments.key);
     let Some(document) = database.snapshot()?.get(&key)? else {

@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 use simdb::ingest::{Event, Ingest, Progress, Records, Totals};
 use simdb::{Change, CreateOptions, Database, Document, Error, OnMatch, Policy, Scheme, Verdict};
 
+use super::answer::{Answer, CommandResult};
+use super::arguments::{DatabaseArgument, Reading, max_distance_parser, parse_scheme};
+use super::open::open_to_write;
 use super::output::{Output, add_fingerprint, add_matches, complain, key_fields, matches_line, printable};
-use super::{Answer, DatabaseArgument, Reading, Run, max_distance_parser, open_to_write, parse_scheme};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -60,7 +62,7 @@ enum OnDuplicate {
     Replace,
 }
 
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let mut records = Records::open(&arguments.inputs, arguments.reading.options())?;
     let database = open_or_create(arguments, &mut records)?;
     let on_match = match arguments.on_duplicate {

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use simdb::{CreateOptions, Fingerprint, PlanEstimate};
 
+use super::answer::{Answer, CommandResult, Failure};
+use super::arguments::{Preference, max_distance_parser};
+use super::open::open_to_read;
 use super::output::Output;
-use super::{Answer, Failure, Preference, Run, max_distance_parser, open_to_read};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -38,7 +40,7 @@ pub(super) struct Arguments {
 /// So many fingerprints tell enough of how all are spread.
 const SAMPLE: u64 = 500_000;
 
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let options = CreateOptions::new()
         .max_distance(arguments.max_distance)
         .expected_documents(arguments.expect)

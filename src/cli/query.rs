@@ -7,12 +7,11 @@ use serde_json::{Value, json};
 use simdb::ingest::{Fingerprinting, InputFormat, Records, Rejected};
 use simdb::{Database, Fingerprint, Matches, Query, Scheme, Snapshot};
 
+use super::answer::{Answer, CommandResult, Failure};
+use super::arguments::{DatabaseArgument, Reading, key_bytes, max_distance_parser, parse_scheme};
+use super::open::open_to_read;
 use super::output::{
     Output, add_fingerprint, add_matches, complain, document_fields, key_fields, matches_line, printable,
-};
-use super::{
-    Answer, DatabaseArgument, Failure, Reading, Run, key_bytes, max_distance_parser, open_to_read,
-    parse_scheme,
 };
 
 #[derive(clap::Args)]
@@ -78,7 +77,7 @@ fn parse_time(text: &str) -> Result<i64, String> {
         .map_err(|_| "Unix seconds, or a time as in RFC 3339, are wanted".to_owned())
 }
 
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let database = open_to_read(&arguments.database.database)?;
     let snapshot = database.snapshot()?;
     if let Some(input) = &arguments.asked.input {
@@ -144,7 +143,7 @@ fn run_batch(
     snapshot: &Snapshot,
     input: &PathBuf,
     output: &mut Output,
-) -> Run {
+) -> CommandResult {
     let rule = Fingerprinting::new(database.scheme(), arguments.scheme)?;
     let mut records = Records::open([input], arguments.reading.options())?;
     let mut any_match = false;

@@ -3,8 +3,10 @@
 use serde_json::{Value, json};
 use simdb::Statistics;
 
+use super::answer::{Answer, CommandResult};
+use super::arguments::DatabaseArgument;
+use super::open::open_to_read;
 use super::output::Output;
-use super::{Answer, DatabaseArgument, Run, open_to_read};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -12,10 +14,10 @@ pub(super) struct Arguments {
     pub(super) database: DatabaseArgument,
 }
 
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let database = open_to_read(&arguments.database.database)?;
     let stats = database.snapshot()?.stats()?;
-    let object = object(&stats);
+    let object = stats_object(&stats);
     if output.is_json() {
         output.print(|| object, String::new);
         return Ok(Answer::Yes);
@@ -28,7 +30,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
 }
 
 /// The statistics, by the names they have in the library.
-pub(super) fn object(stats: &Statistics) -> Value {
+pub(super) fn stats_object(stats: &Statistics) -> Value {
     json!({
         "documents": stats.documents,
         "too_short": stats.too_short,

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 use simdb::{Fingerprint, Matches, Query, Snapshot};
 
-use super::super::Failure;
 use super::{Bench, add_times, key, rounded};
+use crate::cli::answer::Failure;
 
 /// Asking, and before it the comparison of answers, end after this time.
 const LONGEST: Duration = Duration::from_secs(20);

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 use simdb::{Database, Document, Policy};
 
-use super::super::Failure;
-use super::super::output::complain;
 use super::{Bench, add_times, key, rounded};
+use crate::cli::answer::Failure;
+use crate::cli::output::complain;
 
 /// Every document whose number leaves this remainder by ten is deleted.
 const DELETED: u64 = 3;

@@ -11,8 +11,9 @@ use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 use simdb::{CreateOptions, Database, OpenOptions, Scheme};
 
+use super::answer::{Answer, CommandResult, Failure};
+use super::arguments::max_distance_parser;
 use super::output::Output;
-use super::{Answer, Failure, Run};
 use collection::{Collection, Spread};
 
 #[derive(clap::Args)]
@@ -30,11 +31,11 @@ pub(super) struct Arguments {
     near_duplicates: f64,
 
     /// The distance the database is made for
-    #[arg(long, value_name = "K", default_value_t = 3, value_parser = super::max_distance_parser())]
+    #[arg(long, value_name = "K", default_value_t = 3, value_parser = max_distance_parser())]
     max_distance: u32,
 
     /// The distances that are asked for, one after the other [default: that of the database]
-    #[arg(long, value_name = "K", value_delimiter = ',', value_parser = super::max_distance_parser())]
+    #[arg(long, value_name = "K", value_delimiter = ',', value_parser = max_distance_parser())]
     query_distance: Vec<u32>,
 
     /// The tables, by name [default: those chosen for as many documents]
@@ -129,7 +130,7 @@ struct Bench<'a> {
     replaced: u64,
 }
 
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Run {
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let folder = tempfile::Builder::new().prefix("simdb-bench-").tempdir_in(&arguments.directory)?;
     let path = folder.path().join("bench.simdb");
     let options = arguments.create_options();

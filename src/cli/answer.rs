@@ -1,0 +1,42 @@
+//! What a command answers, or why it could not, and how both end the program.
+
+use std::process::ExitCode;
+
+/// What a command answers, as its exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Yes,
+    No,
+    /// Also the answer of every error.
+    CouldNotTell,
+}
+
+impl Answer {
+    pub(super) fn yes_if(yes: bool) -> Self {
+        if yes { Self::Yes } else { Self::No }
+    }
+}
+
+impl From<Answer> for ExitCode {
+    fn from(answer: Answer) -> Self {
+        Self::from(match answer {
+            Answer::Yes => 0,
+            Answer::No => 1,
+            Answer::CouldNotTell => 2,
+        })
+    }
+}
+
+pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type CommandResult = Result<Answer, Failure>;
+
+/// An error and its causes on one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

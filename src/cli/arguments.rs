@@ -1,0 +1,108 @@
+//! The arguments that several commands share, and how they are read.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use simdb::ingest::{InputFormat, ReadOptions};
+use simdb::{Error, Prefer, Scheme};
+
+/// The path of the database, the first argument of most commands.
+#[derive(Args)]
+pub(super) struct DatabaseArgument {
+    /// The database file
+    #[arg(value_name = "DB")]
+    pub(super) database: PathBuf,
+}
+
+/// How inputs are read.
+#[derive(Args)]
+pub(super) struct Reading {
+    /// How the inputs are cut into documents
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    input_format: Format,
+
+    /// The JSON field that names a document, instead of `key`, `id` or `url`
+    #[arg(long, value_name = "FIELD")]
+    key_field: Option<String>,
+
+    /// A JSON field that holds HTML, beside `html`
+    #[arg(long, value_name = "FIELD")]
+    html_field: Option<String>,
+
+    /// The longest record; longer ones are rejected (bytes)
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
+    max_record: usize,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+pub(super) enum Format {
+    /// By the name of the input, or by how it begins
+    #[default]
+    Auto,
+    /// A JSON object per line
+    Jsonl,
+    /// A key, a tab and a text per line
+    Tsv,
+    /// A file is a document, its path the key
+    Text,
+    /// A key, a tab and 16 hexadecimal digits per line
+    Fingerprints,
+}
+
+impl Reading {
+    pub(super) fn options(&self) -> ReadOptions {
+        let format = match self.input_format {
+            Format::Auto => InputFormat::Auto,
+            Format::Jsonl => InputFormat::Jsonl,
+            Format::Tsv => InputFormat::Tsv,
+            Format::Text => InputFormat::Text,
+            Format::Fingerprints => InputFormat::Fingerprints,
+        };
+        let mut options = ReadOptions::new().format(format).max_record_bytes(self.max_record);
+        if let Some(field) = &self.key_field {
+            options = options.key_field(field);
+        }
+        if let Some(field) = &self.html_field {
+            options = options.html_field(field);
+        }
+        options
+    }
+}
+
+/// What matters in the choice of a plan.
+#[derive(Clone, Copy, Default, ValueEnum)]
+pub(super) enum Preference {
+    /// The fewest tables
+    Space,
+    /// Twice the space has to be worth half the time
+    #[default]
+    Balance,
+    /// The least time
+    Speed,
+}
+
+impl From<Preference> for Prefer {
+    fn from(preference: Preference) -> Self {
+        match preference {
+            Preference::Space => Self::Space,
+            Preference::Balance => Self::Balance,
+            Preference::Speed => Self::Speed,
+        }
+    }
+}
+
+/// A max distance on the command line.
+pub(super) fn max_distance_parser() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(0..=64)
+}
+
+/// The text schemes and `external`, by name.
+pub(super) fn parse_scheme(name: &str) -> Result<Scheme, Error> {
+    name.parse()
+}
+
+/// The bytes of a key argument: on Unix whatever was given, elsewhere its text.
+pub(super) fn key_bytes(argument: &OsStr) -> Vec<u8> {
+    argument.as_encoded_bytes().to_vec()
+}

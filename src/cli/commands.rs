@@ -1,0 +1,150 @@
+//! The commands: what each is called, and which file runs it.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Parser, Subcommand};
+use simdb::Error;
+
+use super::answer::{CommandResult, Failure};
+use super::output::Output;
+use super::{
+    bench, check, copy, create, delete, distance, dump, explain, fingerprint, get, ingest, plan, query, stats,
+};
+
+/// An embedded index of near-duplicate documents.
+#[derive(Parser)]
+#[command(name = "simdb", version, about, long_about = None, max_term_width = 100)]
+#[command(after_help = "Exit codes: 0 yes, done; 1 no match, no such key, damage found; 2 could not tell.")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+
+    /// Print JSON, one object per line
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Create a database
+    Create(create::Arguments),
+    /// Read documents, store them, and print every near-duplicate
+    Ingest(ingest::Arguments),
+    /// Print the stored documents that are near a text, a fingerprint or another document
+    Query(query::Arguments),
+    /// Tell how a query is answered: its probes, the candidates expected and met, the time
+    Explain(query::Arguments),
+    /// Print a stored document
+    Get(get::Arguments),
+    /// Delete documents by their keys
+    Delete(delete::Arguments),
+    /// Print what a database holds and how large it is
+    Stats(stats::Arguments),
+    /// Check every invariant of a database
+    Check(check::Arguments),
+    /// Put a dense copy in the place of a database
+    Compact(copy::Compact),
+    /// Make a dense copy of a database
+    Backup(copy::Backup),
+    /// Print a whole database as JSON Lines
+    Dump(dump::Dump),
+    /// Build a database from what `dump` has printed
+    Load(dump::Load),
+    /// Print the fingerprints of texts
+    Fingerprint(fingerprint::Arguments),
+    /// Print in how many bits two fingerprints differ
+    Distance(distance::Arguments),
+    /// Print the plans for a number of documents, what they take and cost, and which is taken
+    Plan(plan::Arguments),
+    /// Measure inserts, queries and deletes of generated documents on this machine
+    Bench(bench::Arguments),
+}
+
+pub(crate) fn run(cli: &Cli) -> CommandResult {
+    let mut output = Output::new(cli.json);
+    let answer = match &cli.command {
+        Command::Create(arguments) => create::run(arguments, &mut output),
+        Command::Ingest(arguments) => ingest::run(arguments, &mut output),
+        Command::Query(arguments) => query::run(arguments, &mut output),
+        Command::Explain(arguments) => explain::run(arguments, &mut output),
+        Command::Get(arguments) => get::run(arguments, &mut output),
+        Command::Delete(arguments) => delete::run(arguments, &mut output),
+        Command::Stats(arguments) => stats::run(arguments, &mut output),
+        Command::Check(arguments) => check::run(arguments, &mut output),
+        Command::Compact(arguments) => copy::compact(arguments, &mut output),
+        Command::Backup(arguments) => copy::backup(arguments, &mut output),
+        Command::Dump(arguments) => dump::dump(arguments, &mut output),
+        Command::Load(arguments) => dump::load(arguments, &mut output),
+        Command::Fingerprint(arguments) => fingerprint::run(arguments, &mut output),
+        Command::Distance(arguments) => Ok(distance::run(arguments, &mut output)),
+        Command::Plan(arguments) => plan::run(arguments, &mut output),
+        Command::Bench(arguments) => bench::run(arguments, &mut output),
+    };
+    // What was printed before a failure is true all the same.
+    let flushed = output.flush();
+    let answer = answer.map_err(|error| cli.command.name_database(error))?;
+    flushed?;
+    Ok(answer)
+}
+
+impl Command {
+    fn database(&self) -> Option<&Path> {
+        match self {
+            Self::Create(create::Arguments { database, .. })
+            | Self::Ingest(ingest::Arguments { database, .. })
+            | Self::Query(query::Arguments { database, .. })
+            | Self::Explain(query::Arguments { database, .. })
+            | Self::Get(get::Arguments { database, .. })
+            | Self::Delete(delete::Arguments { database, .. })
+            | Self::Stats(stats::Arguments { database })
+            | Self::Check(check::Arguments { database })
+            | Self::Compact(copy::Compact { database, .. })
+            | Self::Backup(copy::Backup { database, .. })
+            | Self::Dump(dump::Dump { database })
+            | Self::Load(dump::Load { database, .. }) => Some(&database.database),
+            Self::Fingerprint(_) | Self::Distance(_) | Self::Plan(_) | Self::Bench(_) => None,
+        }
+    }
+
+    /// Says which database an error is about, where the error itself does not.
+    fn name_database(&self, error: Failure) -> Failure {
+        let error = match error.downcast::<Error>() {
+            Ok(error) => error,
+            Err(error) => return error,
+        };
+        let names_its_file = matches!(
+            *error,
+            Error::Io { .. }
+                | Error::NotFound { .. }
+                | Error::AlreadyExists { .. }
+                | Error::Busy { .. }
+                | Error::NotSimdb { .. }
+                | Error::NeedsRecovery { .. }
+                | Error::NoRoom { .. }
+                | Error::Input { .. }
+        );
+        match self.database() {
+            Some(path) if !names_its_file => Box::new(About { path: path.to_owned(), error: *error }),
+            _ => error,
+        }
+    }
+}
+
+/// An error with the database it is about.
+#[derive(Debug)]
+struct About {
+    path: PathBuf,
+    error: Error,
+}
+
+impl std::fmt::Display for About {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.error)
+    }
+}
+
+impl std::error::Error for About {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
+}
