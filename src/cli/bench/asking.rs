@@ -4,10 +4,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::{Map, Value};
 use simdb::{Fingerprint, Matches, Query, Snapshot};
 
-use super::{Bench, add_times, key, rounded};
+use super::row::{Row, add_times, rounded};
+use super::state::{Bench, key};
 use crate::cli::answer::Failure;
 
 /// Asking, and before it the comparison of answers, end after this time.
@@ -18,8 +18,6 @@ const SCANNED: usize = 16;
 
 /// How many queries are asked of a snapshot while another thread writes.
 const QUERIES_OF_A_SNAPSHOT: usize = 1_000;
-
-type Row = Map<String, Value>;
 
 impl Bench<'_> {
     pub(super) fn query(&self, distance: u32, threads: u64, row: &mut Row) -> Result<(), Failure> {

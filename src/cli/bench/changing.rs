@@ -3,18 +3,15 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use serde_json::{Map, Value};
 use simdb::{Database, Document, Policy};
 
-use super::{Bench, add_times, key, rounded};
+use super::row::{Row, add_times, rounded};
+use super::state::{Bench, DELETED, key};
 use crate::cli::answer::Failure;
 use crate::cli::output::complain;
 
-/// Every document whose number leaves this remainder by ten is deleted.
-const DELETED: u64 = 3;
-
 impl Bench<'_> {
-    pub(super) fn build(&mut self, row: &mut Map<String, Value>) -> Result<(), Failure> {
+    pub(super) fn build(&mut self, row: &mut Row) -> Result<(), Failure> {
         self.database = None;
         std::fs::remove_file(&self.path)?;
         let arguments = self.arguments;
@@ -28,16 +25,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn document(&self, number: u64) -> Document {
-        Document::new(key(number), self.collection.fingerprint(number)).with_seen(1_700_000_000)
-    }
-
-    pub(super) fn insert(
-        &mut self,
-        documents: u64,
-        batch: u64,
-        row: &mut Map<String, Value>,
-    ) -> Result<(), Failure> {
+    pub(super) fn insert(&mut self, documents: u64, batch: u64, row: &mut Row) -> Result<(), Failure> {
         let end = self.inserted + documents;
         self.put(self.inserted..end, batch, row)?;
         self.inserted = end;
@@ -45,7 +33,7 @@ impl Bench<'_> {
     }
 
     /// As [`insert`](Self::insert), each document compared with all before.
-    pub(super) fn link(&mut self, row: &mut Map<String, Value>) -> Result<(), Failure> {
+    pub(super) fn link(&mut self, row: &mut Row) -> Result<(), Failure> {
         let (first, end) = (self.inserted, self.inserted + self.arguments.documents);
         let mut near_duplicates = 0;
         self.measure_commits(first..end, self.arguments.batch, row, |numbers| {
@@ -78,7 +66,7 @@ impl Bench<'_> {
         })
     }
 
-    pub(super) fn replace(&mut self, row: &mut Map<String, Value>) -> Result<(), Failure> {
+    pub(super) fn replace(&mut self, row: &mut Row) -> Result<(), Failure> {
         self.replaced += 1;
         self.collection = self.arguments.collection(self.replaced);
         self.put(0..self.inserted, self.arguments.batch, row)?;
@@ -87,7 +75,7 @@ impl Bench<'_> {
     }
 
     /// Inserts documents, so many a commit; those that are there already are replaced.
-    fn put(&self, numbers: Range<u64>, batch: u64, row: &mut Map<String, Value>) -> Result<(), Failure> {
+    fn put(&self, numbers: Range<u64>, batch: u64, row: &mut Row) -> Result<(), Failure> {
         self.measure_commits(numbers, batch, row, |numbers| self.put_together(numbers))
     }
 
@@ -96,7 +84,7 @@ impl Bench<'_> {
         &self,
         numbers: Range<u64>,
         batch: u64,
-        row: &mut Map<String, Value>,
+        row: &mut Row,
         mut commit: impl FnMut(Range<u64>) -> Result<Duration, Failure>,
     ) -> Result<(), Failure> {
         let documents = numbers.end - numbers.start;
@@ -137,22 +125,7 @@ impl Bench<'_> {
         Ok(committing.elapsed())
     }
 
-    pub(super) fn assert_stored(&self) -> Result<(), Failure> {
-        let stored = self.database()?.snapshot()?.stats()?.documents;
-        if stored == self.live() { Ok(()) } else { Err(format!("{stored} documents are stored").into()) }
-    }
-
-    fn live(&self) -> u64 {
-        let gone = |below: u64| below / 10 + u64::from(below % 10 > DELETED);
-        self.inserted - if self.deleted { gone(self.arguments.documents.min(self.inserted)) } else { 0 }
-    }
-
-    pub(super) fn is_live(&self, number: u64) -> bool {
-        number < self.inserted
-            && !(self.deleted && number % 10 == DELETED && number < self.arguments.documents)
-    }
-
-    pub(super) fn delete(&mut self, row: &mut Map<String, Value>) -> Result<(), Failure> {
+    pub(super) fn delete(&mut self, row: &mut Row) -> Result<(), Failure> {
         let end = self.arguments.documents.min(self.inserted);
         let numbers: Vec<u64> = (0..end).filter(|number| number % 10 == DELETED).collect();
         let mut commits = Vec::new();

@@ -1,0 +1,146 @@
+//! The arguments of `simdb bench`, and what follows from them.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use simdb::{CreateOptions, Scheme};
+
+use super::collection::{Collection, Spread};
+use crate::cli::arguments::max_distance_parser;
+
+#[derive(clap::Args)]
+pub(in crate::cli) struct Arguments {
+    /// How many documents to insert
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub(super) documents: u64,
+
+    /// How the fingerprints are spread
+    #[arg(long, value_enum, default_value_t)]
+    data: Data,
+
+    /// The share of documents that are near-duplicates of an earlier one
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
+    near_duplicates: f64,
+
+    /// The distance the database is made for
+    #[arg(long, value_name = "K", default_value_t = 3, value_parser = max_distance_parser())]
+    pub(super) max_distance: u32,
+
+    /// The distances that are asked for, one after the other [default: that of the database]
+    #[arg(long, value_name = "K", value_delimiter = ',', value_parser = max_distance_parser())]
+    query_distance: Vec<u32>,
+
+    /// The tables, by name [default: those chosen for as many documents]
+    #[arg(long, value_name = "NAME")]
+    plan: Option<String>,
+
+    /// How many documents a commit has
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) batch: u64,
+
+    /// How many queries are timed; fewer where they take more than 20 seconds
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(super) queries: u64,
+
+    /// How many threads ask in the phases query, list and any; each of these numbers in turn
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1], value_parser = clap::value_parser!(u64).range(1..))]
+    threads: Vec<u64>,
+
+    /// What to measure, in this order
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PHASES",
+          default_values_t = [Phase::Insert, Phase::Commit, Phase::Query, Phase::Batch, Phase::Delete, Phase::Compact, Phase::Query, Phase::Reopen])]
+    pub(super) phases: Vec<Phase>,
+
+    /// The memory for what is read of the file (bytes)
+    #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
+    pub(super) cache: usize,
+
+    /// Where the database is made, and removed again
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(super) directory: PathBuf,
+
+    /// Other seeds give other documents
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    seed: u64,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum Data {
+    /// Every fingerprint is as likely as any other
+    #[default]
+    Uniform,
+    /// Some prefixes are more frequent than others, as with real pages
+    Skewed,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Phase {
+    /// Build the database from all documents at once; before any other phase
+    Build,
+    /// Insert all documents, in durable commits
+    Insert,
+    /// Insert all documents, or as many again, in durable commits, each compared with all before
+    Link,
+    /// Insert a thousand more, each in a commit of its own
+    Commit,
+    /// Ask one query after the other for the number of its matches
+    Query,
+    /// Ask for the ten nearest documents
+    List,
+    /// Ask whether there is any match
+    Any,
+    /// Ask all queries at once, for the number of their matches, on all cores
+    Batch,
+    /// Ask as `query` does while another thread inserts documents in durable commits
+    Beside,
+    /// Ask as `query` does just after opening, when nothing of the file is in memory (Linux only)
+    Cold,
+    /// Delete a tenth of the documents, in durable commits
+    Delete,
+    /// Put another document in the place of each, with another fingerprint, in durable commits
+    Replace,
+    /// Pause until no merge is due
+    Settle,
+    /// Put a dense copy in the place of the database
+    Compact,
+    /// Close the database and open it again
+    Reopen,
+}
+
+impl Arguments {
+    pub(super) fn create_options(&self) -> CreateOptions {
+        let options = CreateOptions::new()
+            .scheme(Scheme::External)
+            .max_distance(self.max_distance)
+            .expected_documents(self.documents)
+            .cache_bytes(self.cache);
+        match &self.plan {
+            Some(plan) => options.plan(plan),
+            None => options,
+        }
+    }
+
+    /// The distances at which a phase asks, and with how many threads; once where it does not ask.
+    pub(super) fn questions(&self, phase: Phase) -> Vec<(u32, u64)> {
+        use Phase::{Any, Batch, Beside, Cold, List, Query};
+        let asks = matches!(phase, Query | List | Any | Batch | Beside | Cold);
+        let distances = match &self.query_distance[..] {
+            given @ [_, ..] if asks => given,
+            _ => &[self.max_distance],
+        };
+        let threads = if matches!(phase, Query | List | Any) { &self.threads[..] } else { &[1] };
+        distances
+            .iter()
+            .flat_map(|&distance| threads.iter().map(move |&threads| (distance, threads)))
+            .collect()
+    }
+
+    /// The documents after so many replacements.
+    pub(super) fn collection(&self, replaced: u64) -> Collection {
+        let spread = match self.data {
+            Data::Uniform => Spread::Uniform,
+            Data::Skewed => Spread::Skewed,
+        };
+        Collection::new(spread, self.near_duplicates, self.seed.wrapping_add(replaced << 32))
+    }
+}

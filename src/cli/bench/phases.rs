@@ -1,0 +1,98 @@
+//! The phases in turn, each with its row.
+
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum as _;
+use simdb::Database;
+
+use super::arguments::{Arguments, Phase};
+use super::row::{Row, print, rounded};
+use super::state::Bench;
+use crate::cli::answer::{Answer, CommandResult, Failure};
+use crate::cli::output::Output;
+
+pub(in crate::cli) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
+    let folder = tempfile::Builder::new().prefix("simdb-bench-").tempdir_in(&arguments.directory)?;
+    let path = folder.path().join("bench.simdb");
+    let options = arguments.create_options();
+    let mut bench = Bench {
+        arguments,
+        collection: arguments.collection(0),
+        database: Some(Database::create(&path, &options)?),
+        path,
+        inserted: 0,
+        deleted: false,
+        replaced: 0,
+    };
+    for &phase in &arguments.phases {
+        let name = phase.to_possible_value().map_or_else(String::new, |it| it.get_name().to_owned());
+        for (distance, threads) in arguments.questions(phase) {
+            let mut row = Row::new();
+            row.insert("phase".to_owned(), name.as_str().into());
+            let begun = Instant::now();
+            bench.measure(phase, distance, threads, &mut row)?;
+            row.insert("seconds_in_all".to_owned(), rounded(begun.elapsed().as_secs_f64()));
+            bench.add_sizes(&mut row)?;
+            print(output, &row);
+            output.flush()?;
+        }
+    }
+    Ok(Answer::Yes)
+}
+
+impl Bench<'_> {
+    fn measure(&mut self, phase: Phase, distance: u32, threads: u64, row: &mut Row) -> Result<(), Failure> {
+        match phase {
+            Phase::Build => self.build(row)?,
+            Phase::Insert => self.insert(self.arguments.documents, self.arguments.batch, row)?,
+            Phase::Link => self.link(row)?,
+            Phase::Commit => self.insert(1000, 1, row)?,
+            Phase::Replace => self.replace(row)?,
+            Phase::Query => self.query(distance, threads, row)?,
+            Phase::List => self.list(distance, threads, row)?,
+            Phase::Any => self.any(distance, threads, row)?,
+            Phase::Batch => self.batch(distance, row)?,
+            Phase::Beside => self.beside(distance, row)?,
+            Phase::Cold => self.cold(distance, row)?,
+            Phase::Delete => self.delete(row)?,
+            Phase::Settle => {
+                self.database()?.settle()?;
+                // Merges that wait for a pause begin after a second without commits.
+                std::thread::sleep(Duration::from_secs(2));
+                self.database()?.settle()?;
+            }
+            Phase::Compact => {
+                let begun = Instant::now();
+                self.database()?.compact(|_, _| {})?;
+                row.insert("seconds".to_owned(), rounded(begun.elapsed().as_secs_f64()));
+            }
+            Phase::Reopen => {
+                let begun = Instant::now();
+                self.database = None;
+                row.insert("close_seconds".to_owned(), rounded(begun.elapsed().as_secs_f64()));
+                let begun = Instant::now();
+                self.open()?;
+                row.insert("open_seconds".to_owned(), rounded(begun.elapsed().as_secs_f64()));
+            }
+        }
+        Ok(())
+    }
+
+    fn add_sizes(&self, row: &mut Row) -> Result<(), Failure> {
+        let stats = self.database()?.snapshot()?.stats()?;
+        row.insert("file_bytes".to_owned(), stats.file_bytes.into());
+        row.insert("allocated_bytes".to_owned(), stats.allocated_bytes.into());
+        row.insert("directory_bytes".to_owned(), stats.directory_bytes.into());
+        if let Some(memory) = memory_bytes() {
+            row.insert("memory_bytes".to_owned(), memory.into());
+        }
+        Ok(())
+    }
+}
+
+/// How much memory the process has in use, where the system tells.
+fn memory_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
