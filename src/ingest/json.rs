@@ -7,7 +7,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::record::{Content, Parsed, Parts, Reason, utf8};
+use super::content::{Content, Parsed, Parts, utf8};
+use super::rejected::Reason;
 use super::source::ReadOptions;
 
 /// Reads a JSON object.

@@ -21,9 +21,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod content;
+mod fingerprinting;
 mod json;
 mod record;
+mod rejected;
 mod source;
+mod tsv;
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -34,7 +38,9 @@ use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
 
-pub use record::{Fingerprinting, Reason, Record, Rejected};
+pub use fingerprinting::Fingerprinting;
+pub use record::Record;
+pub use rejected::{Reason, Rejected};
 pub use source::{InputFormat, Progress, ReadOptions};
 
 use crate::database::{Change, Database, Policy, Verdict, WriteTxn};

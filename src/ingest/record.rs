@@ -1,15 +1,16 @@
 //! Raw records to records, and records to documents: the formats but JSON, and the rules of what is taken.
 
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::content::{Content, Parsed, Parts};
+use super::fingerprinting::Fingerprinting;
 use super::json::parse_json;
+use super::rejected::{Reason, Rejected};
 use super::source::{InputFormat, Raw, RawContent, ReadOptions};
+use super::tsv::{parse_fingerprint, parse_tsv};
 use crate::document::Document;
-use crate::error::Error;
 use crate::fingerprint::Fingerprint;
-use crate::text::{Fingerprinter, Scheme};
 
 /// A document to be, as an input gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,133 +20,6 @@ pub struct Record {
     key: Option<Vec<u8>>,
     content: Content,
     parts: Parts,
-}
-
-/// What a fingerprint is made from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Content {
-    Fingerprint(Fingerprint),
-    Text(String),
-    Html(String),
-    /// Known to be too short to judge, as another database has it.
-    TooShort,
-}
-
-/// What a record says of its document beside key and content.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Parts {
-    pub(super) seen: Option<i64>,
-    pub(super) rank: Vec<i64>,
-    pub(super) scope: String,
-    pub(super) payload: Vec<u8>,
-}
-
-/// A record that cannot be taken, with where it stands and why.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Rejected {
-    /// The input: a path, or `-` for standard input.
-    pub source_name: String,
-    /// The line, from 1, where the input has lines.
-    pub line: Option<u64>,
-    /// What is wrong.
-    pub reason: Reason,
-}
-
-impl fmt::Display for Rejected {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            Some(line) => write!(f, "{}, line {line}: {}", self.source_name, self.reason),
-            None => write!(f, "{}: {}", self.source_name, self.reason),
-        }
-    }
-}
-
-impl From<Rejected> for Error {
-    fn from(rejected: Rejected) -> Self {
-        Self::Input {
-            source_name: rejected.source_name,
-            line: rejected.line,
-            reason: rejected.reason.to_string(),
-        }
-    }
-}
-
-/// Why a record cannot be taken.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Reason {
-    /// It is longer than allowed.
-    TooLong {
-        /// Its length.
-        bytes: u64,
-        /// What is allowed.
-        max_bytes: usize,
-    },
-    /// It is not UTF-8.
-    NotUtf8 {
-        /// How many of its bytes are, before the first that is not.
-        valid_bytes: usize,
-    },
-    /// It is not a JSON object, or a field has the wrong type.
-    Json {
-        /// What the parser says.
-        problem: String,
-        /// The byte it stopped at, from 1; 0 where it did not begin.
-        column: usize,
-    },
-    /// It names no document.
-    NoKey,
-    /// It has neither a fingerprint nor a text.
-    NoContent,
-    /// A line has no tab between key and content.
-    NoTab,
-    /// The value of a field cannot be used.
-    Field {
-        /// The field.
-        name: &'static str,
-        /// What it should be.
-        expected: &'static str,
-    },
-    /// A part of the document is out of its bounds, or its fingerprint is none.
-    Document(Error),
-    /// It brings a text, and the database takes ready fingerprints only.
-    TextInExternal,
-    /// It brings a ready fingerprint, and the database makes its own.
-    FingerprintInScheme {
-        /// The scheme of the database.
-        scheme: Scheme,
-    },
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLong { bytes, max_bytes } => {
-                write!(f, "the record has {bytes} bytes; at most {max_bytes} are allowed")
-            }
-            Self::NotUtf8 { valid_bytes } => {
-                write!(f, "the record is not UTF-8 (byte {})", valid_bytes + 1)
-            }
-            Self::Json { problem, column: 0 } => write!(f, "not a JSON record: {problem}"),
-            Self::Json { problem, column } => write!(f, "not a JSON record: {problem} (column {column})"),
-            Self::NoKey => f.write_str(
-                "the record has no key: field `key`, `id` or `url`, or the one that was named, is wanted",
-            ),
-            Self::NoContent => {
-                f.write_str("the record has no content: field `fingerprint`, `text` or `html` is wanted")
-            }
-            Self::NoTab => f.write_str("the line has no tab between key and content"),
-            Self::Field { name, expected } => write!(f, "field `{name}`: {expected} is wanted"),
-            Self::Document(error) => error.fmt(f),
-            Self::TextInExternal => Error::ExternalScheme.fmt(f),
-            Self::FingerprintInScheme { scheme } => write!(
-                f,
-                "the record brings a fingerprint, but the database makes its own (scheme {scheme}); if the fingerprint \
-                 was made by that scheme, say so with `--scheme {scheme}`"
-            ),
-        }
-    }
 }
 
 impl Record {
@@ -236,38 +110,6 @@ impl Record {
     }
 }
 
-/// Which contents a database takes: texts if its scheme makes fingerprints, ready fingerprints if it does not or
-/// if the caller vouches for them.
-#[derive(Clone, Copy, Debug)]
-pub struct Fingerprinting {
-    scheme: Scheme,
-    fingerprinter: Option<Fingerprinter>,
-    takes_ready: bool,
-}
-
-impl Fingerprinting {
-    /// The rule for a database of the scheme `stored`. If the caller has `named` that scheme, ready fingerprints
-    /// are taken to be of it.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::SchemeMismatch`] if another scheme was named.
-    pub fn new(stored: Scheme, named: Option<Scheme>) -> Result<Self, Error> {
-        if let Some(given) = named.filter(|&named| named != stored) {
-            return Err(Error::SchemeMismatch { stored: stored.name(), given: given.name() });
-        }
-        let fingerprinter = Fingerprinter::new(stored).ok();
-        Ok(Self { scheme: stored, fingerprinter, takes_ready: fingerprinter.is_none() || named.is_some() })
-    }
-}
-
-/// Key, content and the rest.
-pub(super) type Parsed = (Option<Vec<u8>>, Content, Parts);
-
-pub(super) fn utf8(bytes: &[u8]) -> Result<&str, Reason> {
-    std::str::from_utf8(bytes).map_err(|error| Reason::NotUtf8 { valid_bytes: error.valid_up_to() })
-}
-
 fn parse_text(path: &Path, bytes: Vec<u8>) -> Result<Parsed, Reason> {
     let text = String::from_utf8(bytes)
         .map_err(|error| Reason::NotUtf8 { valid_bytes: error.utf8_error().valid_up_to() })?;
@@ -279,46 +121,11 @@ fn parse_text(path: &Path, bytes: Vec<u8>) -> Result<Parsed, Reason> {
     Ok((Some(path.as_os_str().as_encoded_bytes().to_vec()), content, Parts::default()))
 }
 
-fn parse_tsv(line: &[u8]) -> Result<Parsed, Reason> {
-    let (key, text) = split_at_tab(line)?;
-    let text = unescape(text);
-    Ok((Some(unescape(key)), Content::Text(utf8(&text)?.to_owned()), Parts::default()))
-}
-
-fn parse_fingerprint(line: &[u8]) -> Result<Parsed, Reason> {
-    let (key, digits) = split_at_tab(line)?;
-    let fingerprint = String::from_utf8_lossy(digits.trim_ascii()).parse().map_err(Reason::Document)?;
-    Ok((Some(unescape(key)), Content::Fingerprint(fingerprint), Parts::default()))
-}
-
-fn split_at_tab(line: &[u8]) -> Result<(&[u8], &[u8]), Reason> {
-    let tab = memchr::memchr(b'\t', line).ok_or(Reason::NoTab)?;
-    Ok((&line[..tab], &line[tab + 1..]))
-}
-
-/// Resolves the four escapes; a backslash before anything else stands for itself.
-fn unescape(bytes: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(bytes.len());
-    let mut rest = bytes;
-    while let Some(at) = memchr::memchr(b'\\', rest) {
-        plain.extend_from_slice(&rest[..at]);
-        let (byte, used) = match rest.get(at + 1) {
-            Some(b't') => (b'\t', 2),
-            Some(b'n') => (b'\n', 2),
-            Some(b'r') => (b'\r', 2),
-            Some(b'\\') => (b'\\', 2),
-            _ => (b'\\', 1),
-        };
-        plain.push(byte);
-        rest = &rest[at + used..];
-    }
-    plain.extend_from_slice(rest);
-    plain
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
+    use crate::text::Scheme;
 
     fn parse_as(format: InputFormat, line: &[u8], options: &ReadOptions) -> Result<Record, Rejected> {
         let content = RawContent::Bytes(line.to_vec());

@@ -1,0 +1,41 @@
+//! A tab-separated line to what it says of a document.
+
+use super::content::{Content, Parsed, Parts, utf8};
+use super::rejected::Reason;
+
+pub(super) fn parse_tsv(line: &[u8]) -> Result<Parsed, Reason> {
+    let (key, text) = split_at_tab(line)?;
+    let text = unescape(text);
+    Ok((Some(unescape(key)), Content::Text(utf8(&text)?.to_owned()), Parts::default()))
+}
+
+pub(super) fn parse_fingerprint(line: &[u8]) -> Result<Parsed, Reason> {
+    let (key, digits) = split_at_tab(line)?;
+    let fingerprint = String::from_utf8_lossy(digits.trim_ascii()).parse().map_err(Reason::Document)?;
+    Ok((Some(unescape(key)), Content::Fingerprint(fingerprint), Parts::default()))
+}
+
+fn split_at_tab(line: &[u8]) -> Result<(&[u8], &[u8]), Reason> {
+    let tab = memchr::memchr(b'\t', line).ok_or(Reason::NoTab)?;
+    Ok((&line[..tab], &line[tab + 1..]))
+}
+
+/// Resolves the four escapes; a backslash before anything else stands for itself.
+fn unescape(bytes: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some(at) = memchr::memchr(b'\\', rest) {
+        plain.extend_from_slice(&rest[..at]);
+        let (byte, used) = match rest.get(at + 1) {
+            Some(b't') => (b'\t', 2),
+            Some(b'n') => (b'\n', 2),
+            Some(b'r') => (b'\r', 2),
+            Some(b'\\') => (b'\\', 2),
+            _ => (b'\\', 1),
+        };
+        plain.push(byte);
+        rest = &rest[at + used..];
+    }
+    plain.extend_from_slice(rest);
+    plain
+}
