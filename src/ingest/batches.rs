@@ -1,0 +1,169 @@
+//! Documents into batches, batches into commits; what happened is told once it is durable.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use super::events::{Event, Totals};
+use super::records::Chunk;
+use super::rejected::Rejected;
+use crate::database::{Database, Policy, Verdict, WriteTxn};
+use crate::document::Document;
+use crate::error::Result;
+
+/// How documents are batched.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) policy: Policy,
+    /// The number of records that are committed together.
+    pub(super) batch: usize,
+    /// Whether a bad record ends the ingestion.
+    pub(super) strict: bool,
+}
+
+/// The batch at hand, and what is to be told once it is committed.
+pub(super) struct Batches<'i, F> {
+    database: &'i Database,
+    settings: &'i Settings,
+    observe: F,
+    txn: Option<WriteTxn>,
+    pending: Vec<Pending>,
+    /// About how much memory `pending` takes: payloads can make a batch of verdicts large.
+    pending_bytes: usize,
+    in_batch: usize,
+    pub(super) totals: Totals,
+    began: Instant,
+}
+
+/// A batch ends where what is to be told of it takes so much memory.
+const MOST_PENDING_BYTES: usize = 64 << 20;
+
+enum Pending {
+    Duplicate(Box<(Document, Verdict)>),
+    Rejected(Rejected),
+}
+
+impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
+    pub(super) fn new(database: &'i Database, settings: &'i Settings, observe: F) -> Self {
+        Self {
+            database,
+            settings,
+            observe,
+            txn: None,
+            pending: Vec::new(),
+            pending_bytes: 0,
+            in_batch: 0,
+            totals: Totals::default(),
+            began: Instant::now(),
+        }
+    }
+
+    pub(super) fn take_all(&mut self, chunks: &mpsc::Receiver<Result<Chunk>>) -> Result<()> {
+        loop {
+            let chunk = match chunks.recv_timeout(Duration::from_secs(1)) {
+                Ok(chunk) => chunk?,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.commit()?;
+                    continue;
+                }
+                // It always sends an empty chunk or an error last: this is a defect of ours, not of the input.
+                Err(RecvTimeoutError::Disconnected) => panic!("the thread that reads the input has panicked"),
+            };
+            if chunk.is_empty() {
+                return Ok(());
+            }
+            self.take_chunk(chunk)?;
+        }
+    }
+
+    fn take_chunk(&mut self, chunk: Chunk) -> Result<()> {
+        let mut documents = Vec::new();
+        for document in chunk {
+            match document {
+                Ok(document) => documents.push(document),
+                Err(rejected) => {
+                    self.insert(std::mem::take(&mut documents))?;
+                    self.reject(rejected)?;
+                }
+            }
+        }
+        self.insert(documents)
+    }
+
+    fn reject(&mut self, rejected: Rejected) -> Result<()> {
+        if self.settings.strict {
+            return Err(rejected.into());
+        }
+        self.totals.rejected += 1;
+        self.pending.push(Pending::Rejected(rejected));
+        self.in_batch += 1;
+        if self.is_full() { self.commit() } else { Ok(()) }
+    }
+
+    /// Inserts documents, and commits whenever a batch is full.
+    fn insert(&mut self, documents: Vec<Document>) -> Result<()> {
+        let mut documents = VecDeque::from(documents);
+        while !documents.is_empty() {
+            let mut txn = match self.txn.take() {
+                Some(txn) => txn,
+                None => self.database.begin_write()?,
+            };
+            let together = documents.len().min(self.settings.batch - self.in_batch);
+            let mut verdicts = Vec::with_capacity(together);
+            let mut bytes = self.pending_bytes;
+            let part = &documents.make_contiguous()[..together];
+            txn.insert_each_if_new(part, &self.settings.policy, |verdict| {
+                if verdict.is_duplicate() {
+                    let listed = verdict.matches().iter().map(|found| &found.document);
+                    let listed = listed.chain(verdict.deleted()).chain([&part[verdicts.len()]]);
+                    bytes += listed.map(bytes_of).sum::<usize>();
+                }
+                verdicts.push(verdict);
+                if bytes > MOST_PENDING_BYTES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+            self.txn = Some(txn);
+            self.pending_bytes = bytes;
+            for (document, verdict) in documents.drain(..verdicts.len()).zip(verdicts) {
+                self.in_batch += 1;
+                self.totals.add(&document, &verdict);
+                if verdict.is_duplicate() {
+                    self.pending.push(Pending::Duplicate(Box::new((document, verdict))));
+                }
+            }
+            if self.is_full() {
+                self.commit()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        self.in_batch >= self.settings.batch || self.pending_bytes > MOST_PENDING_BYTES
+    }
+
+    /// Commits the batch and tells what was in it.
+    pub(super) fn commit(&mut self) -> Result<()> {
+        if let Some(txn) = self.txn.take() {
+            txn.commit()?;
+        }
+        self.totals.elapsed = self.began.elapsed();
+        for pending in self.pending.drain(..) {
+            (self.observe)(match &pending {
+                Pending::Duplicate(both) => Event::Duplicate { document: &both.0, verdict: &both.1 },
+                Pending::Rejected(rejected) => Event::Rejected(rejected),
+            });
+        }
+        self.pending_bytes = 0;
+        if self.in_batch > 0 {
+            self.in_batch = 0;
+            (self.observe)(Event::Committed { totals: &self.totals });
+        }
+        Ok(())
+    }
+}
+
+/// About how much memory a document takes.
+fn bytes_of(document: &Document) -> usize {
+    size_of::<Document>() + document.key().len() + document.scope().len() + document.payload().len()
+}
