@@ -8,8 +8,8 @@ use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
 use super::content::{Content, Parsed, Parts, utf8};
+use super::input::ReadOptions;
 use super::rejected::Reason;
-use super::source::ReadOptions;
 
 /// Reads a JSON object.
 pub(super) fn parse_json(line: &[u8], options: &ReadOptions) -> Result<Parsed, Reason> {

@@ -8,9 +8,9 @@ use std::thread;
 use rayon::prelude::*;
 
 use super::fingerprinting::Fingerprinting;
+use super::input::{InputFormat, Inputs, Progress, Raw, ReadOptions};
 use super::record::Record;
 use super::rejected::Rejected;
-use super::source::{InputFormat, Inputs, Progress, Raw, ReadOptions};
 use crate::document::Document;
 use crate::error::Result;
 use crate::text::Scheme;
