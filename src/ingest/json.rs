@@ -8,7 +8,7 @@ use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
 use super::content::{Content, Parsed, Parts, utf8};
-use super::input::ReadOptions;
+use super::options::ReadOptions;
 use super::rejected::Reason;
 
 /// Reads a JSON object.

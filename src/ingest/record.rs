@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::content::{Content, Parsed, Parts};
 use super::fingerprinting::Fingerprinting;
-use super::input::{InputFormat, Raw, RawContent, ReadOptions};
 use super::json::parse_json;
+use super::options::{InputFormat, ReadOptions};
+use super::raw::{Raw, RawContent};
 use super::rejected::{Reason, Rejected};
 use super::tsv::{parse_fingerprint, parse_tsv};
 use crate::document::Document;

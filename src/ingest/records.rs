@@ -8,7 +8,10 @@ use std::thread;
 use rayon::prelude::*;
 
 use super::fingerprinting::Fingerprinting;
-use super::input::{InputFormat, Inputs, Progress, Raw, ReadOptions};
+use super::inputs::Inputs;
+use super::options::{InputFormat, ReadOptions};
+use super::progress::Progress;
+use super::raw::Raw;
 use super::record::Record;
 use super::rejected::Rejected;
 use crate::document::Document;

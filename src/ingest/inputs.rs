@@ -1,0 +1,89 @@
+//! All inputs, one after the other.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::input::Lines;
+use super::opening::{STDIN, readable_bytes};
+use super::options::ReadOptions;
+use super::progress::Progress;
+use super::raw::Raw;
+use crate::error::{Error, Result};
+
+/// The inputs that are left to read.
+#[derive(Debug)]
+pub(super) struct Inputs {
+    waiting: VecDeque<PathBuf>,
+    current: Option<Lines>,
+    /// What ended the reading, to be told once the records before it have been taken.
+    failed: Option<Error>,
+    options: ReadOptions,
+    progress: Progress,
+}
+
+impl Inputs {
+    /// Checks that every input can be read, before any is.
+    pub(super) fn open(paths: Vec<PathBuf>, options: ReadOptions) -> Result<Self> {
+        if paths.iter().filter(|path| path.as_path() == Path::new(STDIN)).count() > 1 {
+            return Err(Error::Input {
+                source_name: STDIN.to_owned(),
+                line: None,
+                reason: "standard input can be read only once".to_owned(),
+            });
+        }
+        let mut total = Some(0);
+        for path in &paths {
+            let bytes = if path == Path::new(STDIN) { None } else { readable_bytes(path)? };
+            total = total.zip(bytes).map(|(total, bytes)| total + bytes);
+        }
+        let progress = Progress { read: Arc::default(), total };
+        Ok(Self { waiting: paths.into(), current: None, failed: None, options, progress })
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        self.progress.clone()
+    }
+
+    pub(super) fn options(&self) -> &ReadOptions {
+        &self.options
+    }
+
+    /// The next records: as many as are at hand without waiting for more input, at least one, at most `limit` and
+    /// about 4 MiB. None at the end.
+    pub(super) fn next_chunk(&mut self, limit: usize) -> Result<Vec<Raw>> {
+        const CHUNK_BYTES: usize = 4 << 20;
+        let mut chunk = Vec::new();
+        let mut bytes = 0;
+        while chunk.len() < limit && bytes < CHUNK_BYTES {
+            let raw = match self.failed.take().map_or_else(|| self.next_raw(), Err) {
+                Ok(Some(raw)) => raw,
+                Ok(None) => break,
+                Err(error) if chunk.is_empty() => return Err(error),
+                Err(error) => {
+                    self.failed = Some(error);
+                    break;
+                }
+            };
+            bytes += raw.bytes();
+            chunk.push(raw);
+            if self.current.as_ref().is_some_and(Lines::would_wait) {
+                break;
+            }
+        }
+        Ok(chunk)
+    }
+
+    fn next_raw(&mut self) -> Result<Option<Raw>> {
+        loop {
+            if let Some(lines) = &mut self.current {
+                if let Some(raw) = lines.next_raw()? {
+                    return Ok(Some(raw));
+                }
+                self.current = None;
+            }
+            let Some(path) = self.waiting.pop_front() else { return Ok(None) };
+            self.current = Some(Lines::open(&path, &self.options, &self.progress)?);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Opening an input: whether it can be read, gzip, the byte order mark and the format by content.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Cursor, Read};
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+
+use super::options::{InputFormat, ReadOptions};
+use super::progress::{Counted, Progress};
+use crate::error::{Error, Result};
+
+/// The name of standard input.
+pub(super) const STDIN: &str = "-";
+
+/// The size of a regular file that can be opened, `None` for a pipe and the like; or why it cannot be read.
+pub(super) fn readable_bytes(path: &Path) -> Result<Option<u64>> {
+    let failed = |source| cannot_read(path, None, &source);
+    let metadata = fs::metadata(path).map_err(failed)?;
+    if metadata.is_dir() {
+        return Err(Error::Input {
+            source_name: path.display().to_string(),
+            line: None,
+            reason: "is a directory; name the files in it, for example with `DIRECTORY/*`".to_owned(),
+        });
+    }
+    if !metadata.is_file() {
+        // Opening a pipe and closing it again would end whoever writes to it.
+        return Ok(None);
+    }
+    File::open(path).map_err(failed)?;
+    Ok(Some(metadata.len()))
+}
+
+pub(super) fn cannot_read(path: &Path, line: Option<u64>, source: &io::Error) -> Error {
+    let reason = match (source.kind(), line) {
+        (io::ErrorKind::NotFound, None) => "no such file".to_owned(),
+        (_, None) => format!("cannot be read: {source}"),
+        (_, Some(_)) => format!("cannot be read further: {source}"),
+    };
+    Error::Input { source_name: path.display().to_string(), line, reason }
+}
+
+/// Opens an input, unpacks it and finds out its format.
+pub(super) fn open(
+    path: &Path,
+    options: &ReadOptions,
+    progress: &Progress,
+) -> Result<(Box<dyn Read + Send>, InputFormat)> {
+    let opened = || -> io::Result<(Box<dyn Read + Send>, Vec<u8>)> {
+        let file: Box<dyn Read + Send> =
+            if path == Path::new(STDIN) { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };
+        let mut reader = decompressed(Counted { inner: file, read: progress.read.clone() })?;
+        let beginning = read_beginning(&mut reader, |bytes| bytes.contains(&b'\n'))?;
+        Ok((reader, beginning))
+    };
+    let (rest, beginning) = opened().map_err(|source| cannot_read(path, None, &source))?;
+    let format = match options.format {
+        InputFormat::Auto => detect(path, &beginning)?,
+        named => named,
+    };
+    let reader: Box<dyn Read + Send> = Box::new(Cursor::new(without_byte_order_mark(beginning)).chain(rest));
+    Ok((reader, format))
+}
+
+/// What the input holds, unpacked if it begins as gzip does.
+fn decompressed(mut reader: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+    let beginning = read_beginning(&mut reader, |bytes| bytes.len() >= 2)?;
+    let is_gzip = beginning.starts_with(&[0x1f, 0x8b]);
+    let whole = Cursor::new(beginning).chain(reader);
+    Ok(if is_gzip {
+        Box::new(MultiGzDecoder::new(BufReader::with_capacity(64 << 10, whole)))
+    } else {
+        Box::new(whole)
+    })
+}
+
+/// Reads until `enough`, the end, or 64 KiB.
+fn read_beginning(reader: &mut impl Read, enough: impl Fn(&[u8]) -> bool) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 4096];
+    while bytes.len() < 64 << 10 && !enough(&bytes) {
+        match reader.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(read) => bytes.extend_from_slice(&buffer[..read]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(bytes)
+}
+
+fn without_byte_order_mark(mut bytes: Vec<u8>) -> Vec<u8> {
+    if bytes.starts_with(b"\xef\xbb\xbf") {
+        bytes.drain(..3);
+    }
+    bytes
+}
+
+/// The format of an input that was not told.
+fn detect(path: &Path, beginning: &[u8]) -> Result<InputFormat> {
+    let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    if beginning.starts_with(b"WARC/") || name.ends_with(".warc") || name.ends_with(".arc") {
+        return Err(Error::Input {
+            source_name: path.display().to_string(),
+            line: None,
+            reason:
+                "is a web archive (WARC or ARC), which this release does not read; turn it into JSON Lines"
+                    .to_owned(),
+        });
+    }
+    let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
+    let beginning = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning).trim_ascii_start();
+    let first_line = beginning.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    Ok(if ends(&[".txt", ".md", ".html", ".htm", ".xhtml"]) {
+        InputFormat::Text
+    } else if ends(&[".jsonl", ".ndjson", ".json"]) || beginning.first() == Some(&b'{') {
+        InputFormat::Jsonl
+    } else if ends(&[".tsv"]) || (path == Path::new(STDIN) && first_line.contains(&b'\t')) {
+        InputFormat::Tsv
+    } else {
+        InputFormat::Text
+    })
+}

@@ -1,0 +1,71 @@
+//! How inputs are read, as the caller says.
+
+/// How an input is cut into records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InputFormat {
+    /// By the name of the input, or else by how it begins: `.txt`, `.md`, `.html`, `.htm` and `.xhtml` are
+    /// [`Text`](Self::Text); `.jsonl`, `.ndjson`, `.json` or a first character `{` is [`Jsonl`](Self::Jsonl); `.tsv`,
+    /// or standard input whose first line has a tab, is [`Tsv`](Self::Tsv); everything else is [`Text`](Self::Text).
+    #[default]
+    Auto,
+    /// A JSON object per line.
+    Jsonl,
+    /// A key, a tab and a text per line, without header; `\t`, `\n`, `\r` and `\\` stand for tab, line feed,
+    /// carriage return and backslash.
+    Tsv,
+    /// A file is a document, and its path the key. HTML by the names `.html`, `.htm` and `.xhtml`.
+    Text,
+    /// A key, a tab and 16 hexadecimal digits per line.
+    Fingerprints,
+}
+
+/// How inputs are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadOptions {
+    pub(super) format: InputFormat,
+    pub(super) max_record_bytes: usize,
+    pub(super) key_field: Option<String>,
+    pub(super) html_field: Option<String>,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self { format: InputFormat::Auto, max_record_bytes: 64 << 20, key_field: None, html_field: None }
+    }
+}
+
+impl ReadOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The format of all inputs. Default: [`InputFormat::Auto`].
+    #[must_use]
+    pub fn format(mut self, format: InputFormat) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// The longest record, in bytes; a longer one is rejected without being held in memory. Default: 64 MiB.
+    #[must_use]
+    pub fn max_record_bytes(mut self, bytes: usize) -> Self {
+        self.max_record_bytes = bytes;
+        self
+    }
+
+    /// The JSON field that names a document, instead of `key`, `id` and `url`. Default: none.
+    #[must_use]
+    pub fn key_field(mut self, name: impl Into<String>) -> Self {
+        self.key_field = Some(name.into());
+        self
+    }
+
+    /// A JSON field that is read as HTML, whatever its name says. Default: none but `html`.
+    #[must_use]
+    pub fn html_field(mut self, name: impl Into<String>) -> Self {
+        self.html_field = Some(name.into());
+        self
+    }
+}
