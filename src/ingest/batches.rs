@@ -1,6 +1,5 @@
 //! Documents into batches, batches into commits; what happened is told once it is durable.
 
-use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -103,28 +102,11 @@ impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
 
     /// Inserts documents, and commits whenever a batch is full.
     fn insert(&mut self, documents: Vec<Document>) -> Result<()> {
-        let mut documents = VecDeque::from(documents);
-        while !documents.is_empty() {
-            let mut txn = match self.txn.take() {
-                Some(txn) => txn,
-                None => self.database.begin_write()?,
-            };
+        let mut documents = documents.into_iter();
+        while !documents.as_slice().is_empty() {
             let together = documents.len().min(self.settings.batch - self.in_batch);
-            let mut verdicts = Vec::with_capacity(together);
-            let mut bytes = self.pending_bytes;
-            let part = &documents.make_contiguous()[..together];
-            txn.insert_each_if_new(part, &self.settings.policy, |verdict| {
-                if verdict.is_duplicate() {
-                    let listed = verdict.matches().iter().map(|found| &found.document);
-                    let listed = listed.chain(verdict.deleted()).chain([&part[verdicts.len()]]);
-                    bytes += listed.map(bytes_of).sum::<usize>();
-                }
-                verdicts.push(verdict);
-                if bytes > MOST_PENDING_BYTES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            })?;
-            self.txn = Some(txn);
-            self.pending_bytes = bytes;
-            for (document, verdict) in documents.drain(..verdicts.len()).zip(verdicts) {
+            let verdicts = self.insert_together(&documents.as_slice()[..together])?;
+            for (verdict, document) in verdicts.into_iter().zip(documents.by_ref()) {
                 self.in_batch += 1;
                 self.totals.add(&document, &verdict);
                 if verdict.is_duplicate() {
@@ -136,6 +118,28 @@ impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
             }
         }
         Ok(())
+    }
+
+    /// Inserts documents until what is to be told of them takes too much memory; returns the verdicts on those inserted.
+    fn insert_together(&mut self, documents: &[Document]) -> Result<Vec<Verdict>> {
+        let mut txn = match self.txn.take() {
+            Some(txn) => txn,
+            None => self.database.begin_write()?,
+        };
+        let mut verdicts = Vec::with_capacity(documents.len());
+        let mut bytes = self.pending_bytes;
+        txn.insert_each_if_new(documents, &self.settings.policy, |verdict| {
+            if verdict.is_duplicate() {
+                let listed = verdict.matches().iter().map(|found| &found.document);
+                let listed = listed.chain(verdict.deleted()).chain([&documents[verdicts.len()]]);
+                bytes += listed.map(bytes_of).sum::<usize>();
+            }
+            verdicts.push(verdict);
+            if bytes > MOST_PENDING_BYTES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        self.txn = Some(txn);
+        self.pending_bytes = bytes;
+        Ok(verdicts)
     }
 
     fn is_full(&self) -> bool {

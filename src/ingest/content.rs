@@ -3,6 +3,14 @@
 use super::rejected::Reason;
 use crate::fingerprint::Fingerprint;
 
+/// What a record holds: the result of every parser.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Parsed {
+    pub(super) key: Option<Vec<u8>>,
+    pub(super) content: Content,
+    pub(super) parts: Parts,
+}
+
 /// What a fingerprint is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Content {
@@ -21,9 +29,6 @@ pub(super) struct Parts {
     pub(super) scope: String,
     pub(super) payload: Vec<u8>,
 }
-
-/// Key, content and the rest.
-pub(super) type Parsed = (Option<Vec<u8>>, Content, Parts);
 
 pub(super) fn utf8(bytes: &[u8]) -> Result<&str, Reason> {
     std::str::from_utf8(bytes).map_err(|error| Reason::NotUtf8 { valid_bytes: error.valid_up_to() })

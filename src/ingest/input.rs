@@ -5,14 +5,14 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::opening::{STDIN, cannot_read, open};
+use super::opening::{cannot_read, is_stdin, open};
 use super::options::{InputFormat, ReadOptions};
 use super::progress::Progress;
 use super::raw::{Raw, RawContent};
 use crate::error::Result;
 
 /// One input, cut into records.
-pub(super) struct Lines {
+pub(super) struct Input {
     path: Arc<Path>,
     reader: BufReader<Box<dyn Read + Send>>,
     format: InputFormat,
@@ -21,7 +21,7 @@ pub(super) struct Lines {
     ended: bool,
 }
 
-impl Lines {
+impl Input {
     pub(super) fn open(path: &Path, options: &ReadOptions, progress: &Progress) -> Result<Self> {
         let (reader, format) = open(path, options, progress)?;
         Ok(Self {
@@ -35,19 +35,17 @@ impl Lines {
     }
 
     pub(super) fn next_raw(&mut self) -> Result<Option<Raw>> {
-        let read = if self.ended {
-            None
-        } else if self.format == InputFormat::Text {
-            self.ended = true;
-            let content = self.read_all().map_err(|source| cannot_read(&self.path, None, &source))?;
-            // An empty file is a document without words; nothing on standard input is no document.
-            let is_nothing = matches!(&content, RawContent::Bytes(bytes) if bytes.is_empty());
-            (!is_nothing || *self.path != *Path::new(STDIN)).then_some(content)
+        if self.ended {
+            return Ok(None);
+        }
+        let (line, content) = if self.format == InputFormat::Text {
+            (None, self.read_all().map_err(|source| cannot_read(&self.path, None, &source))?)
         } else {
-            self.read_line().map_err(|source| cannot_read(&self.path, Some(self.lines + 1), &source))?
+            let content =
+                self.read_line().map_err(|source| cannot_read(&self.path, Some(self.lines + 1), &source))?;
+            (Some(self.lines), content)
         };
-        let line = (self.format != InputFormat::Text).then_some(self.lines);
-        Ok(read.map(|content| Raw { path: self.path.clone(), line, format: self.format, content }))
+        Ok(content.map(|content| Raw { path: self.path.clone(), line, format: self.format, content }))
     }
 
     /// Whether the next record is not at hand, so that reading it may wait.
@@ -55,15 +53,19 @@ impl Lines {
         !self.ended && self.reader.buffer().is_empty()
     }
 
-    fn read_all(&mut self) -> io::Result<RawContent> {
+    /// All that the input holds, as one record.
+    fn read_all(&mut self) -> io::Result<Option<RawContent>> {
+        self.ended = true;
         let mut bytes = Vec::new();
         let limit = self.max_record_bytes as u64;
         self.reader.by_ref().take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 <= limit {
-            return Ok(RawContent::Bytes(bytes));
+        if bytes.len() as u64 > limit {
+            let rest = io::copy(&mut self.reader, &mut io::sink())?;
+            return Ok(Some(RawContent::TooLong(bytes.len() as u64 + rest)));
         }
-        let rest = io::copy(&mut self.reader, &mut io::sink())?;
-        Ok(RawContent::TooLong(bytes.len() as u64 + rest))
+        // An empty file is a document without words; nothing on standard input is no document.
+        let is_nothing = bytes.is_empty() && is_stdin(&self.path);
+        Ok((!is_nothing).then_some(RawContent::Bytes(bytes)))
     }
 
     /// The next line that is not empty, without its end, or `None` at the end of the input.
@@ -117,8 +119,8 @@ impl Lines {
     }
 }
 
-impl fmt::Debug for Lines {
+impl fmt::Debug for Input {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lines").field("path", &self.path).field("lines", &self.lines).finish_non_exhaustive()
+        f.debug_struct("Input").field("path", &self.path).field("lines", &self.lines).finish_non_exhaustive()
     }
 }

@@ -1,11 +1,10 @@
 //! All inputs, one after the other.
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
-use super::input::Lines;
-use super::opening::{STDIN, readable_bytes};
+use super::input::Input;
+use super::opening::{STDIN, is_stdin, readable_bytes};
 use super::options::ReadOptions;
 use super::progress::Progress;
 use super::raw::Raw;
@@ -15,7 +14,7 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub(super) struct Inputs {
     waiting: VecDeque<PathBuf>,
-    current: Option<Lines>,
+    current: Option<Input>,
     /// What ended the reading, to be told once the records before it have been taken.
     failed: Option<Error>,
     options: ReadOptions,
@@ -25,7 +24,7 @@ pub(super) struct Inputs {
 impl Inputs {
     /// Checks that every input can be read, before any is.
     pub(super) fn open(paths: Vec<PathBuf>, options: ReadOptions) -> Result<Self> {
-        if paths.iter().filter(|path| path.as_path() == Path::new(STDIN)).count() > 1 {
+        if paths.iter().filter(|path| is_stdin(path)).count() > 1 {
             return Err(Error::Input {
                 source_name: STDIN.to_owned(),
                 line: None,
@@ -34,10 +33,10 @@ impl Inputs {
         }
         let mut total = Some(0);
         for path in &paths {
-            let bytes = if path == Path::new(STDIN) { None } else { readable_bytes(path)? };
+            let bytes = if is_stdin(path) { None } else { readable_bytes(path)? };
             total = total.zip(bytes).map(|(total, bytes)| total + bytes);
         }
-        let progress = Progress { read: Arc::default(), total };
+        let progress = Progress::new(total);
         Ok(Self { waiting: paths.into(), current: None, failed: None, options, progress })
     }
 
@@ -67,7 +66,7 @@ impl Inputs {
             };
             bytes += raw.bytes();
             chunk.push(raw);
-            if self.current.as_ref().is_some_and(Lines::would_wait) {
+            if self.current.as_ref().is_some_and(Input::would_wait) {
                 break;
             }
         }
@@ -76,14 +75,14 @@ impl Inputs {
 
     fn next_raw(&mut self) -> Result<Option<Raw>> {
         loop {
-            if let Some(lines) = &mut self.current {
-                if let Some(raw) = lines.next_raw()? {
+            if let Some(input) = &mut self.current {
+                if let Some(raw) = input.next_raw()? {
                     return Ok(Some(raw));
                 }
                 self.current = None;
             }
             let Some(path) = self.waiting.pop_front() else { return Ok(None) };
-            self.current = Some(Lines::open(&path, &self.options, &self.progress)?);
+            self.current = Some(Input::open(&path, &self.options, &self.progress)?);
         }
     }
 }

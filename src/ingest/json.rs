@@ -22,7 +22,7 @@ pub(super) fn parse_json(line: &[u8], options: &ReadOptions) -> Result<Parsed, R
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let fields = FieldsOf(options).deserialize(&mut deserializer).map_err(json)?;
     deserializer.end().map_err(json)?;
-    Ok((fields.key()?, fields.content()?, fields.parts()?))
+    Ok(Parsed { key: fields.key()?, content: fields.content()?, parts: fields.parts()? })
 }
 
 /// The fields of a JSON record that may be looked at; null counts as absent. What is not needed is not judged: a
@@ -48,8 +48,14 @@ struct Fields {
 }
 
 impl Fields {
-    fn slot(&mut self, name: &str) -> Option<&mut Option<Value>> {
+    /// Where the value of a field goes, if it is one that may be looked at.
+    fn named(&mut self, name: &str, options: &ReadOptions) -> Option<&mut Option<Value>> {
+        let is = |option: &Option<String>| option.as_deref() == Some(name);
         Some(match name {
+            // What the caller named comes first: `--html-field text` makes a page of what would be a text.
+            _ if is(&options.html_field) => &mut self.named_html,
+            _ if is(&options.key_field) => &mut self.named_key,
+            "key" | "key_base64" | "id" | "url" if options.key_field.is_some() => return None,
             "key" => &mut self.key,
             "key_base64" => &mut self.key_base64,
             "id" => &mut self.id,
@@ -158,20 +164,8 @@ impl<'de> Visitor<'de> for FieldsOf<'_> {
         let Self(options) = self;
         let mut fields = Fields::default();
         while let Some(name) = map.next_key::<String>()? {
-            // What the caller named comes first: `--html-field text` makes a page of what would be a text.
-            let slot = if options.html_field.as_ref() == Some(&name) {
-                Some(&mut fields.named_html)
-            } else if options.key_field.as_ref() == Some(&name) {
-                Some(&mut fields.named_key)
-            } else if options.key_field.is_some()
-                && matches!(name.as_str(), "key" | "key_base64" | "id" | "url")
-            {
-                None
-            } else {
-                fields.slot(&name)
-            };
-            match slot {
-                Some(slot) => *slot = map.next_value::<Option<Value>>()?,
+            match fields.named(&name, options) {
+                Some(field) => *field = map.next_value::<Option<Value>>()?,
                 None => _ = map.next_value::<IgnoredAny>()?,
             }
         }
@@ -201,4 +195,99 @@ fn rank(value: &Value) -> Result<Vec<i64>, Reason> {
         number => number.as_i64().map(|number| vec![number]),
     };
     numbers.ok_or(Reason::Field { name: "rank", expected: "a whole number or a list of them" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fingerprint::Fingerprint;
+
+    fn json(line: &str) -> Result<Parsed, Reason> {
+        parse_json(line.as_bytes(), &ReadOptions::new())
+    }
+
+    #[test]
+    fn the_first_field_that_is_not_empty_names_the_document() -> Result<(), Reason> {
+        assert_eq!(json(r#"{"url":"u","id":"i","key":"k","text":"t"}"#)?.key.as_deref(), Some(&b"k"[..]));
+        assert_eq!(json(r#"{"url":"u","id":17,"key":"","text":"t"}"#)?.key.as_deref(), Some(&b"17"[..]));
+        assert_eq!(json(r#"{"url":"u","id":null,"text":"t"}"#)?.key.as_deref(), Some(&b"u"[..]));
+        assert_eq!(json(r#"{"key_base64":"/w==","text":"t"}"#)?.key.as_deref(), Some(&b"\xff"[..]));
+        assert_eq!(json(r#"{"text":"t"}"#)?.key.as_deref(), None);
+        assert_eq!(
+            json(r#"{"key_base64":"","id":18446744073709551615,"text":"t"}"#)?.key.as_deref(),
+            Some(&b"18446744073709551615"[..])
+        );
+        assert_eq!(
+            json(r#"{"key":"k","id":{"oid":1},"url":[],"text":"t"}"#)?.key.as_deref(),
+            Some(&b"k"[..])
+        );
+        let options = ReadOptions::new().key_field("name");
+        let named = parse_json(br#"{"name":"n","key":"k","text":"t"}"#, &options)?;
+        assert_eq!(named.key.as_deref(), Some(&b"n"[..]));
+        Ok(())
+    }
+
+    #[test]
+    fn a_fingerprint_comes_before_a_text_and_a_text_before_html() -> Result<(), Reason> {
+        let both = json(r#"{"id":1,"fingerprint":"00000000000000ff","text":"t"}"#)?;
+        assert_eq!(both.content, Content::Fingerprint(Fingerprint::from_bits(255)));
+        assert_eq!(json(r#"{"id":1,"text":"t","html":"h"}"#)?.content, Content::Text("t".into()));
+        assert_eq!(json(r#"{"id":1,"text":"","html":"h"}"#)?.content, Content::Html("h".into()));
+        assert_eq!(json(r#"{"id":1,"text":""}"#)?.content, Content::Text(String::new()));
+        assert_eq!(json(r#"{"id":1,"fingerprint":null,"too_short":true}"#)?.content, Content::TooShort);
+        assert!(
+            json(r#"{"id":1,"fingerprint":"00000000000000ff","text":7}"#).is_ok(),
+            "the text is not needed"
+        );
+        let options = ReadOptions::new().html_field("page");
+        let page = parse_json(br#"{"id":1,"html":"<p>","page":null}"#, &options)?;
+        assert_eq!(page.content, Content::Html("<p>".into()));
+        let options = ReadOptions::new().html_field("text");
+        let page = parse_json(br#"{"id":1,"text":"<p>"}"#, &options)?;
+        assert_eq!(page.content, Content::Html("<p>".into()));
+        Ok(())
+    }
+
+    #[test]
+    fn times_ranks_and_payloads_are_read_in_every_form() -> Result<(), Reason> {
+        let parts =
+            |fields: &str| json(&format!(r#"{{"id":1,"text":"t",{fields}}}"#)).map(|parsed| parsed.parts);
+        assert_eq!(parts(r#""seen":-5"#)?.seen, Some(-5));
+        assert_eq!(parts(r#""seen":1700000000.75"#)?.seen, Some(1_700_000_000));
+        assert!(parts(r#""seen":1e300"#).is_err());
+        assert_eq!(parts(r#""time":"1970-01-01T01:00:01+01:00""#)?.seen, Some(1));
+        assert_eq!(parts(r#""seen":9,"time":"soon""#)?.seen, Some(9));
+        assert_eq!(parts(r#""rank":5"#)?.rank, [5]);
+        assert_eq!(parts(r#""rank":[5,-6]"#)?.rank, [5, -6]);
+        assert_eq!(parts(r#""payload":"é""#)?.payload, "é".as_bytes());
+        assert_eq!(parts(r#""payload_base64":"AAE=""#)?.payload, [0, 1]);
+        assert_eq!(parts(r#""scope":"en""#)?.scope, "en");
+        assert!(parts(r#""seen":"yesterday""#).is_err());
+        assert!(parts(r#""rank":"high""#).is_err());
+        assert!(parts(r#""payload_base64":"%""#).is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let message = |line: &[u8]| match parse_json(line, &ReadOptions::new()) {
+            Ok(_) => "accepted".to_owned(),
+            Err(reason) => reason.to_string(),
+        };
+        assert_eq!(message(b"{\"id\":1,\"text\":5}"), "field `text`: a text is wanted");
+        assert_eq!(message(b"{\"id\":1,\"text\":\"\xff\"}"), "the record is not UTF-8 (byte 17)");
+        assert!(message(b"[1]").contains("expected an object"), "{}", message(b"[1]"));
+        assert!(message(b"{\"id\":[1],\"text\":\"t\"}").contains("field `id`: a text or a whole number"));
+        assert!(
+            message(b"{\"id\":123456789012345678901,\"text\":\"t\"}")
+                .contains("field `id`: a text or a whole number")
+        );
+        assert!(
+            message(b"{\"id\":1,\"text\":")
+                .contains("not a JSON record: EOF while parsing a value (column 15)")
+        );
+        assert!(message(b"{\"id\":1}").contains("no content"));
+        assert!(message(b"{\"id\":1,\"text\":\"t\"} x").contains("trailing characters"));
+        assert!(message(b"{\"id\":1,\"fingerprint\":\"12\"}").contains("16 hexadecimal digits"));
+    }
 }

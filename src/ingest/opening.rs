@@ -7,11 +7,15 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 
 use super::options::{InputFormat, ReadOptions};
-use super::progress::{Counted, Progress};
+use super::progress::Progress;
 use crate::error::{Error, Result};
 
 /// The name of standard input.
 pub(super) const STDIN: &str = "-";
+
+pub(super) fn is_stdin(path: &Path) -> bool {
+    path == Path::new(STDIN)
+}
 
 /// The size of a regular file that can be opened, `None` for a pipe and the like; or why it cannot be read.
 pub(super) fn readable_bytes(path: &Path) -> Result<Option<u64>> {
@@ -47,14 +51,14 @@ pub(super) fn open(
     options: &ReadOptions,
     progress: &Progress,
 ) -> Result<(Box<dyn Read + Send>, InputFormat)> {
-    let opened = || -> io::Result<(Box<dyn Read + Send>, Vec<u8>)> {
+    let begun = || -> io::Result<(Box<dyn Read + Send>, Vec<u8>)> {
         let file: Box<dyn Read + Send> =
-            if path == Path::new(STDIN) { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };
-        let mut reader = decompressed(Counted { inner: file, read: progress.read.clone() })?;
+            if is_stdin(path) { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };
+        let mut reader = decompressed(progress.count(file))?;
         let beginning = read_beginning(&mut reader, |bytes| bytes.contains(&b'\n'))?;
         Ok((reader, beginning))
     };
-    let (rest, beginning) = opened().map_err(|source| cannot_read(path, None, &source))?;
+    let (rest, beginning) = begun().map_err(|source| cannot_read(path, None, &source))?;
     let format = match options.format {
         InputFormat::Auto => detect(path, &beginning)?,
         named => named,
@@ -117,7 +121,7 @@ fn detect(path: &Path, beginning: &[u8]) -> Result<InputFormat> {
         InputFormat::Text
     } else if ends(&[".jsonl", ".ndjson", ".json"]) || beginning.first() == Some(&b'{') {
         InputFormat::Jsonl
-    } else if ends(&[".tsv"]) || (path == Path::new(STDIN) && first_line.contains(&b'\t')) {
+    } else if ends(&[".tsv"]) || (is_stdin(path) && first_line.contains(&b'\t')) {
         InputFormat::Tsv
     } else {
         InputFormat::Text

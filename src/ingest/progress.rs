@@ -7,11 +7,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// How far reading has come. Clones share the count.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
-    pub(super) read: Arc<AtomicU64>,
-    pub(super) total: Option<u64>,
+    read: Arc<AtomicU64>,
+    total: Option<u64>,
 }
 
 impl Progress {
+    /// Nothing is read yet of `total` bytes.
+    pub(super) fn new(total: Option<u64>) -> Self {
+        Self { read: Arc::default(), total }
+    }
+
+    /// Counts what is read from `inner`.
+    pub(super) fn count<R: Read>(&self, inner: R) -> Counted<R> {
+        Counted { inner, read: self.read.clone() }
+    }
+
     /// How many bytes were read, compressed ones counted as they are.
     pub fn bytes_read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
@@ -25,8 +35,8 @@ impl Progress {
 
 /// Counts what is read through it.
 pub(super) struct Counted<R> {
-    pub(super) inner: R,
-    pub(super) read: Arc<AtomicU64>,
+    inner: R,
+    read: Arc<AtomicU64>,
 }
 
 impl<R: Read> Read for Counted<R> {
