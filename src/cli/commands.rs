@@ -76,7 +76,7 @@ pub(crate) fn run(cli: &Cli) -> CommandResult {
         Command::Dump(arguments) => dump::dump(arguments, &mut output),
         Command::Load(arguments) => dump::load(arguments, &mut output),
         Command::Fingerprint(arguments) => fingerprint::run(arguments, &mut output),
-        Command::Distance(arguments) => Ok(distance::run(arguments, &mut output)),
+        Command::Distance(arguments) => distance::run(arguments, &mut output),
         Command::Plan(arguments) => plan::run(arguments, &mut output),
         Command::Bench(arguments) => bench::run(arguments, &mut output),
     };

@@ -3,7 +3,7 @@
 use serde_json::json;
 use simdb::Fingerprint;
 
-use super::answer::Answer;
+use super::answer::{Answer, CommandResult};
 use super::output::Output;
 
 #[derive(clap::Args)]
@@ -17,8 +17,8 @@ pub(super) struct Arguments {
     b: Fingerprint,
 }
 
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Answer {
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let distance = arguments.a.distance(arguments.b);
     output.print(|| json!({"distance": distance}), || distance.to_string());
-    Answer::Yes
+    Ok(Answer::Yes)
 }

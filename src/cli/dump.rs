@@ -100,16 +100,7 @@ pub(super) fn dump(arguments: &Dump, output: &mut Output) -> CommandResult {
 /// Builds a database from what `dump` has printed. The order of the documents is kept.
 pub(super) fn load(arguments: &Load, output: &mut Output) -> CommandResult {
     let mut lines = Lines::open(&arguments.input)?;
-    let header =
-        lines.next().ok_or_else(|| lines.failed("it is empty, and a dump begins with a header"))??;
-    let header: Header = serde_json::from_str(&header)
-        .map_err(|error| lines.failed(&format!("it does not begin with the header of a dump: {error}")))?;
-    if header.simdb_dump != DUMP_VERSION {
-        let found = header.simdb_dump;
-        return Err(lines
-            .failed(&format!("it is a dump of version {found}, and this release reads 1"))
-            .into());
-    }
+    let header = lines.header()?;
     let scheme: Scheme = header.scheme.parse()?;
     let options = CreateOptions::new().scheme(scheme).max_distance(header.max_distance);
     let options = match header.plan {
@@ -180,6 +171,18 @@ impl Lines {
             input = Box::new(BufReader::with_capacity(1 << 20, MultiGzDecoder::new(input)));
         }
         Ok(Self { name, input, line: 0 })
+    }
+
+    /// The first line, if it is the header of a dump that this release reads.
+    fn header(&mut self) -> Result<Header, Error> {
+        let line =
+            self.next().ok_or_else(|| self.failed("it is empty, and a dump begins with a header"))??;
+        let header: Header = serde_json::from_str(&line)
+            .map_err(|error| self.failed(&format!("it does not begin with the header of a dump: {error}")))?;
+        match header.simdb_dump {
+            DUMP_VERSION => Ok(header),
+            found => Err(self.failed(&format!("it is a dump of version {found}, and this release reads 1"))),
+        }
     }
 
     /// The next line, or `None` at the end.

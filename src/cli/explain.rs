@@ -39,10 +39,15 @@ fn lines(it: &Explanation) -> Vec<String> {
     if it.probes.is_empty() {
         lines.push("all fingerprints are compared".to_owned());
     }
-    lines.extend(it.probes.iter().map(|of| {
+    lines.extend(it.probes.iter().map(|probe| {
         format!(
             "table {}: {} leading bits, {} flips, {} ranges; {:.1} candidates expected, {} met",
-            of.table, of.prefix_bits, of.flips, of.ranges, of.candidates_expected, of.candidates
+            probe.table,
+            probe.prefix_bits,
+            probe.flips,
+            probe.ranges,
+            probe.candidates_expected,
+            probe.candidates
         )
     }));
     lines.push(format!(
@@ -59,14 +64,14 @@ fn lines(it: &Explanation) -> Vec<String> {
 }
 
 fn object(it: &Explanation) -> Value {
-    let probes = it.probes.iter().map(|of| {
+    let probes = it.probes.iter().map(|probe| {
         json!({
-            "table": of.table,
-            "prefix_bits": of.prefix_bits,
-            "flips": of.flips,
-            "ranges": of.ranges,
-            "candidates_expected": of.candidates_expected,
-            "candidates": of.candidates,
+            "table": probe.table,
+            "prefix_bits": probe.prefix_bits,
+            "flips": probe.flips,
+            "ranges": probe.ranges,
+            "candidates_expected": probe.candidates_expected,
+            "candidates": probe.candidates,
         })
     });
     json!({

@@ -65,19 +65,7 @@ enum OnDuplicate {
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let mut records = Records::open(&arguments.inputs, arguments.reading.options())?;
     let database = open_or_create(arguments, &mut records)?;
-    let on_match = match arguments.on_duplicate {
-        OnDuplicate::Link => OnMatch::Link,
-        OnDuplicate::Skip => OnMatch::Skip,
-        OnDuplicate::Replace => OnMatch::Replace,
-    };
-    let mut policy = Policy::new(on_match).limit(arguments.limit);
-    if let Some(max_distance) = arguments.max_distance {
-        policy = policy.max_distance(max_distance);
-    }
-    let mut ingest = Ingest::new(&database).policy(policy).batch(arguments.batch).strict(arguments.strict);
-    if let Some(scheme) = arguments.scheme {
-        ingest = ingest.scheme(scheme);
-    }
+    let ingest = arguments.ingest(&database);
     let bar = Bar::new(records.progress());
     let mut stored = None;
     let mut failed = None;
@@ -109,6 +97,25 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     }
     output.print(|| totals_object(&totals), || totals_line(&totals));
     Ok(Answer::Yes)
+}
+
+impl Arguments {
+    fn ingest<'d>(&self, database: &'d Database) -> Ingest<'d> {
+        let on_match = match self.on_duplicate {
+            OnDuplicate::Link => OnMatch::Link,
+            OnDuplicate::Skip => OnMatch::Skip,
+            OnDuplicate::Replace => OnMatch::Replace,
+        };
+        let mut policy = Policy::new(on_match).limit(self.limit);
+        if let Some(max_distance) = self.max_distance {
+            policy = policy.max_distance(max_distance);
+        }
+        let ingest = Ingest::new(database).policy(policy).batch(self.batch).strict(self.strict);
+        match self.scheme {
+            Some(scheme) => ingest.scheme(scheme),
+            None => ingest,
+        }
+    }
 }
 
 fn open_or_create(arguments: &Arguments, records: &mut Records) -> Result<Database, Error> {

@@ -57,8 +57,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     if !output.is_json() {
         output.print(|| Value::Null, || line_of(&HEADINGS.map(str::to_owned)));
     }
-    for (place, plan) in plans.iter().enumerate() {
-        let taken = taken == Some(place);
+    for (index, plan) in plans.iter().enumerate() {
+        let taken = taken == Some(index);
         output.print(|| object(plan, documents, taken), || line(plan, documents, taken, fits(plan)));
     }
     Ok(Answer::yes_if(taken.is_some()))

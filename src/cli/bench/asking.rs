@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use simdb::{Fingerprint, Matches, Query, Snapshot};
 
-use super::row::{Row, add_times, rounded};
+use super::row::Row;
 use super::state::{Bench, key};
 use crate::cli::answer::Failure;
 
@@ -45,7 +45,7 @@ impl Bench<'_> {
         let snapshot = self.database()?.snapshot()?;
         let queries = self.asserted_queries(&snapshot, distance)?;
         if let Some(query) = queries.first() {
-            row.insert("sources".to_owned(), snapshot.explain(query)?.1.sources.into());
+            row.add("sources", snapshot.explain(query)?.1.sources as u64);
         }
         let begun = Instant::now();
         let timed = std::thread::scope(|scope| {
@@ -58,8 +58,8 @@ impl Bench<'_> {
         let seconds = begun.elapsed().as_secs_f64();
         let answers = timed.iter().map(|it| it.1).sum();
         let times: Vec<Duration> = timed.into_iter().flat_map(|it| it.0).collect();
-        row.insert("threads".to_owned(), threads.into());
-        row.insert("queries_per_second".to_owned(), rounded(times.len() as f64 / seconds));
+        row.add("threads", threads);
+        row.add_rounded("queries_per_second", times.len() as f64 / seconds);
         add_answers(row, distance, times, answers);
         Ok(())
     }
@@ -71,10 +71,10 @@ impl Bench<'_> {
         let begun = Instant::now();
         let matches: u64 = snapshot.query_batch(&queries)?.iter().map(Matches::total).sum();
         let seconds = begun.elapsed().as_secs_f64();
-        row.insert("max_distance".to_owned(), distance.into());
-        row.insert("queries".to_owned(), queries.len().into());
-        row.insert("answers".to_owned(), matches.into());
-        row.insert("us_per_query".to_owned(), rounded(seconds * 1e6 / queries.len().max(1) as f64));
+        row.add("max_distance", distance.into());
+        row.add("queries", queries.len() as u64);
+        row.add("answers", matches);
+        row.add_rounded("us_per_query", seconds * 1e6 / queries.len().max(1) as f64);
         Ok(())
     }
 
@@ -109,7 +109,7 @@ impl Bench<'_> {
         })?;
         let seconds = begun.elapsed().as_secs_f64();
         self.inserted += inserted;
-        row.insert("inserted_per_second".to_owned(), rounded(inserted as f64 / seconds));
+        row.add_rounded("inserted_per_second", inserted as f64 / seconds);
         add_answers(row, distance, timed.0, timed.1);
         self.assert_stored()
     }
@@ -204,10 +204,10 @@ fn timed(
 }
 
 fn add_answers(row: &mut Row, distance: u32, times: Vec<Duration>, answers: u64) {
-    row.insert("max_distance".to_owned(), distance.into());
-    row.insert("queries".to_owned(), times.len().into());
-    row.insert("answers".to_owned(), answers.into());
-    add_times(row, "query", times, 1e6, "us");
+    row.add("max_distance", distance.into());
+    row.add("queries", times.len() as u64);
+    row.add("answers", answers);
+    row.add_times("query", times, 1e6, "us");
 }
 
 /// Makes the system drop what it keeps of a file in memory.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use simdb::{Database, Document, Policy};
 
-use super::row::{Row, add_times, rounded};
+use super::row::Row;
 use super::state::{Bench, DELETED, key};
 use crate::cli::answer::Failure;
 use crate::cli::output::complain;
@@ -19,8 +19,8 @@ impl Bench<'_> {
         let begun = Instant::now();
         let database = Database::build(&self.path, &arguments.create_options(), documents, arguments.cache)?;
         let seconds = begun.elapsed().as_secs_f64();
-        row.insert("seconds".to_owned(), rounded(seconds));
-        row.insert("per_second".to_owned(), rounded(arguments.documents as f64 / seconds));
+        row.add_rounded("seconds", seconds);
+        row.add_rounded("per_second", arguments.documents as f64 / seconds);
         (self.database, self.inserted, self.deleted) = (Some(database), arguments.documents, false);
         Ok(())
     }
@@ -51,7 +51,7 @@ impl Bench<'_> {
             Ok(committing.elapsed())
         })?;
         self.inserted = end;
-        row.insert("near_duplicates".to_owned(), near_duplicates.into());
+        row.add("near_duplicates", near_duplicates);
         self.assert_stored()
     }
 
@@ -104,10 +104,10 @@ impl Bench<'_> {
             }
         }
         let seconds = begun.elapsed().as_secs_f64();
-        row.insert("documents".to_owned(), documents.into());
-        row.insert("seconds".to_owned(), rounded(seconds));
-        row.insert("per_second".to_owned(), rounded(documents as f64 / seconds));
-        add_times(row, "commit", commits, 1e3, "ms");
+        row.add("documents", documents);
+        row.add_rounded("seconds", seconds);
+        row.add_rounded("per_second", documents as f64 / seconds);
+        row.add_times("commit", commits, 1e3, "ms");
         Ok(())
     }
 
@@ -143,9 +143,9 @@ impl Bench<'_> {
         }
         let seconds = begun.elapsed().as_secs_f64();
         self.deleted = true;
-        row.insert("documents".to_owned(), numbers.len().into());
-        row.insert("per_second".to_owned(), rounded(numbers.len() as f64 / seconds));
-        add_times(row, "commit", commits, 1e3, "ms");
+        row.add("documents", numbers.len() as u64);
+        row.add_rounded("per_second", numbers.len() as f64 / seconds);
+        row.add_times("commit", commits, 1e3, "ms");
         self.assert_stored()
     }
 }

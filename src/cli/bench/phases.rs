@@ -3,37 +3,25 @@
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum as _;
-use simdb::Database;
 
 use super::arguments::{Arguments, Phase};
-use super::row::{Row, print, rounded};
+use super::row::Row;
 use super::state::Bench;
 use crate::cli::answer::{Answer, CommandResult, Failure};
 use crate::cli::output::Output;
 
 pub(in crate::cli) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let folder = tempfile::Builder::new().prefix("simdb-bench-").tempdir_in(&arguments.directory)?;
-    let path = folder.path().join("bench.simdb");
-    let options = arguments.create_options();
-    let mut bench = Bench {
-        arguments,
-        collection: arguments.collection(0),
-        database: Some(Database::create(&path, &options)?),
-        path,
-        inserted: 0,
-        deleted: false,
-        replaced: 0,
-    };
+    let mut bench = Bench::create(arguments, folder.path().join("bench.simdb"))?;
     for &phase in &arguments.phases {
         let name = phase.to_possible_value().map_or_else(String::new, |it| it.get_name().to_owned());
         for (distance, threads) in arguments.questions(phase) {
-            let mut row = Row::new();
-            row.insert("phase".to_owned(), name.as_str().into());
+            let mut row = Row::new(&name);
             let begun = Instant::now();
             bench.measure(phase, distance, threads, &mut row)?;
-            row.insert("seconds_in_all".to_owned(), rounded(begun.elapsed().as_secs_f64()));
+            row.add_rounded("seconds_in_all", begun.elapsed().as_secs_f64());
             bench.add_sizes(&mut row)?;
-            print(output, &row);
+            row.print(output);
             output.flush()?;
         }
     }
@@ -64,15 +52,15 @@ impl Bench<'_> {
             Phase::Compact => {
                 let begun = Instant::now();
                 self.database()?.compact(|_, _| {})?;
-                row.insert("seconds".to_owned(), rounded(begun.elapsed().as_secs_f64()));
+                row.add_rounded("seconds", begun.elapsed().as_secs_f64());
             }
             Phase::Reopen => {
                 let begun = Instant::now();
                 self.database = None;
-                row.insert("close_seconds".to_owned(), rounded(begun.elapsed().as_secs_f64()));
+                row.add_rounded("close_seconds", begun.elapsed().as_secs_f64());
                 let begun = Instant::now();
                 self.open()?;
-                row.insert("open_seconds".to_owned(), rounded(begun.elapsed().as_secs_f64()));
+                row.add_rounded("open_seconds", begun.elapsed().as_secs_f64());
             }
         }
         Ok(())
@@ -80,11 +68,11 @@ impl Bench<'_> {
 
     fn add_sizes(&self, row: &mut Row) -> Result<(), Failure> {
         let stats = self.database()?.snapshot()?.stats()?;
-        row.insert("file_bytes".to_owned(), stats.file_bytes.into());
-        row.insert("allocated_bytes".to_owned(), stats.allocated_bytes.into());
-        row.insert("directory_bytes".to_owned(), stats.directory_bytes.into());
+        row.add("file_bytes", stats.file_bytes);
+        row.add("allocated_bytes", stats.allocated_bytes);
+        row.add("directory_bytes", stats.directory_bytes);
         if let Some(memory) = memory_bytes() {
-            row.insert("memory_bytes".to_owned(), memory.into());
+            row.add("memory_bytes", memory);
         }
         Ok(())
     }

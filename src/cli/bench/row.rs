@@ -2,34 +2,53 @@
 
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::cli::output::Output;
 
-pub(super) type Row = Map<String, Value>;
-
-/// A phase as an object, or as a line of its numbers.
-pub(super) fn print(output: &mut Output, row: &Row) {
-    let line = || {
-        let fields = row.iter().filter(|(name, _)| *name != "phase");
-        let fields = fields.map(|(name, value)| format!("{name} {value}"));
-        format!("{}: {}", row["phase"].as_str().unwrap_or(""), fields.collect::<Vec<_>>().join(", "))
-    };
-    output.print(|| Value::Object(row.clone()), line);
+/// The numbers of a phase, in the order in which they are printed.
+pub(super) struct Row {
+    phase: String,
+    fields: Map<String, Value>,
 }
 
-/// Median, 99th percentile and longest of some times.
-pub(super) fn add_times(row: &mut Row, what: &str, mut times: Vec<Duration>, per_second: f64, unit: &str) {
-    times.sort_unstable();
-    let at =
-        |share: f64| times.get(((times.len() as f64 * share) as usize).min(times.len().saturating_sub(1)));
-    for (name, share) in [("median", 0.5), ("p99", 0.99), ("longest", 1.0)] {
-        let time = at(share).copied().unwrap_or_default().as_secs_f64() * per_second;
-        row.insert(format!("{what}_{name}_{unit}"), rounded(time));
+impl Row {
+    pub(super) fn new(phase: &str) -> Self {
+        Self { phase: phase.to_owned(), fields: Map::new() }
     }
-}
 
-/// Three digits after the point are more than such a measurement is good for.
-pub(super) fn rounded(number: f64) -> Value {
-    json!((number * 1000.0).round() / 1000.0)
+    /// Adds a whole number.
+    pub(super) fn add(&mut self, name: &str, number: u64) {
+        self.fields.insert(name.to_owned(), number.into());
+    }
+
+    /// Adds a number with three digits after the point: such a measurement is good for no more.
+    pub(super) fn add_rounded(&mut self, name: &str, number: f64) {
+        self.fields.insert(name.to_owned(), ((number * 1000.0).round() / 1000.0).into());
+    }
+
+    /// Adds the median, the 99th percentile and the longest of some times, in a unit of which a second has `per_second`.
+    pub(super) fn add_times(&mut self, what: &str, mut times: Vec<Duration>, per_second: f64, unit: &str) {
+        times.sort_unstable();
+        let last = times.len().saturating_sub(1);
+        for (name, share) in [("median", 0.5), ("p99", 0.99), ("longest", 1.0)] {
+            let index = ((times.len() as f64 * share) as usize).min(last);
+            let time = times.get(index).copied().unwrap_or_default();
+            self.add_rounded(&format!("{what}_{name}_{unit}"), time.as_secs_f64() * per_second);
+        }
+    }
+
+    /// Prints the row: as an object, or as the phase and its numbers on a line.
+    pub(super) fn print(&self, output: &mut Output) {
+        let object = || {
+            let phase = ("phase".to_owned(), Value::from(self.phase.as_str()));
+            [phase].into_iter().chain(self.fields.clone()).collect()
+        };
+        let line = || {
+            let fields: Vec<String> =
+                self.fields.iter().map(|(name, value)| format!("{name} {value}")).collect();
+            format!("{}: {}", self.phase, fields.join(", "))
+        };
+        output.print(object, line);
+    }
 }

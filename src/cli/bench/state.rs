@@ -26,7 +26,20 @@ pub(super) struct Bench<'a> {
     pub(super) replaced: u64,
 }
 
-impl Bench<'_> {
+impl<'a> Bench<'a> {
+    /// Creates an empty database.
+    pub(super) fn create(arguments: &'a Arguments, path: PathBuf) -> Result<Self, Failure> {
+        Ok(Self {
+            arguments,
+            collection: arguments.collection(0),
+            database: Some(Database::create(&path, &arguments.create_options())?),
+            path,
+            inserted: 0,
+            deleted: false,
+            replaced: 0,
+        })
+    }
+
     pub(super) fn database(&self) -> Result<&Database, Failure> {
         self.database.as_ref().ok_or_else(|| "the database is closed".into())
     }
