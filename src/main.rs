@@ -1,4 +1,5 @@
-//! The command-line program: parse, run, print an error chain once, return the code.
+//! The command-line program: parses the arguments, runs the command, prints an error once, returns the exit
+//! code.
 
 mod cli;
 
@@ -10,7 +11,7 @@ fn main() -> ExitCode {
     let command = match cli::Cli::try_parse() {
         Ok(command) => command,
         Err(error) => {
-            // Help and version are answers and go to standard output; everything else is a wrong argument.
+            // Help and version are answers and go to standard output. Everything else means a wrong argument.
             let answered = !error.use_stderr();
             _ = error.print();
             return if answered { ExitCode::SUCCESS } else { ExitCode::from(2) };

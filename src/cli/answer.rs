@@ -1,13 +1,13 @@
-//! What a command answers, or why it could not, and how both end the program.
+//! The answer of a command or its error, and what the program makes of them: an exit code, a message.
 
 use std::process::ExitCode;
 
-/// What a command answers, as its exit code.
+/// The answer of a command. It decides the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Yes,
     No,
-    /// Also the answer of every error.
+    /// An error gives this answer too.
     CouldNotTell,
 }
 
@@ -27,10 +27,11 @@ impl From<Answer> for ExitCode {
     }
 }
 
+/// Why a command could not answer.
 pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) type CommandResult = Result<Answer, Failure>;
 
-/// An error and its causes on one line.
+/// An error and its causes, on one line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! The arguments that several commands share, and how they are read.
+//! Arguments that several commands share, and the functions that parse them.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -92,17 +92,17 @@ impl From<Preference> for Prefer {
     }
 }
 
-/// A max distance on the command line.
+/// Parses a max distance.
 pub(super) fn max_distance_parser() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(0..=64)
 }
 
-/// The text schemes and `external`, by name.
+/// Parses the name of a scheme.
 pub(super) fn parse_scheme(name: &str) -> Result<Scheme, Error> {
     name.parse()
 }
 
-/// The bytes of a key argument: on Unix whatever was given, elsewhere its text.
+/// The bytes of a key argument. On Unix these are the bytes that were given, elsewhere its text as UTF-8.
 pub(super) fn key_bytes(argument: &OsStr) -> Vec<u8> {
     argument.as_encoded_bytes().to_vec()
 }

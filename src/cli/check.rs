@@ -1,4 +1,4 @@
-//! `simdb check`
+//! `simdb check`: checks every invariant of a database.
 
 use serde_json::json;
 use simdb::{Error, Problem};
@@ -14,7 +14,7 @@ pub(super) struct Arguments {
     pub(super) database: DatabaseArgument,
 }
 
-/// Damage is the answer no, also where the file is too damaged to be opened as what it is.
+/// If there is damage the answer is no, even if the file is too damaged to be opened.
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let path = &arguments.database.database;
     let report = match open_to_write(path).and_then(|database| database.check()) {

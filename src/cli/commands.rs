@@ -1,4 +1,4 @@
-//! The commands: what each is called, and which file runs it.
+//! The commands: the name of each, and the function that runs it.
 
 use std::path::{Path, PathBuf};
 
@@ -80,7 +80,7 @@ pub(crate) fn run(cli: &Cli) -> CommandResult {
         Command::Plan(arguments) => plan::run(arguments, &mut output),
         Command::Bench(arguments) => bench::run(arguments, &mut output),
     };
-    // What was printed before a failure is true all the same.
+    // What was printed before a failure is still true.
     let flushed = output.flush();
     let answer = answer.map_err(|error| cli.command.name_database(error))?;
     flushed?;
@@ -106,7 +106,7 @@ impl Command {
         }
     }
 
-    /// Says which database an error is about, where the error itself does not.
+    /// Names the database that an error is about, if the error itself does not.
     fn name_database(&self, error: Failure) -> Failure {
         let error = match error.downcast::<Error>() {
             Ok(error) => error,

@@ -1,4 +1,4 @@
-//! `simdb compact` and `simdb backup`
+//! `simdb compact` and `simdb backup`: dense copies of a database.
 
 use std::path::PathBuf;
 
@@ -30,7 +30,7 @@ pub(super) struct Backup {
     to: PathBuf,
 }
 
-/// Makes a database dense, and prints its sizes before and after.
+/// Puts a dense copy in the place of a database. Prints its size before and after.
 pub(super) fn compact(arguments: &Compact, output: &mut Output) -> CommandResult {
     let database = open_to_write(&arguments.database.database)?;
     let before = database.snapshot()?.stats()?;
@@ -53,7 +53,7 @@ pub(super) fn compact(arguments: &Compact, output: &mut Output) -> CommandResult
     Ok(Answer::Yes)
 }
 
-/// Makes a dense copy of a database.
+/// Writes a dense copy of a database to another file.
 pub(super) fn backup(arguments: &Backup, output: &mut Output) -> CommandResult {
     let database = open_to_read(&arguments.database.database)?;
     let snapshot = database.snapshot()?;
@@ -69,7 +69,7 @@ pub(super) fn backup(arguments: &Backup, output: &mut Output) -> CommandResult {
     Ok(Answer::Yes)
 }
 
-/// Shown on a terminal only.
+/// A progress bar on standard error. It is shown only on a terminal.
 fn bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{wide_bar} {percent} %, {eta} left");
     ProgressBar::no_length().with_style(style.expect("the template is a constant"))

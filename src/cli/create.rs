@@ -1,4 +1,4 @@
-//! `simdb create`
+//! `simdb create`: creates a database.
 
 use simdb::{CreateOptions, Database, Scheme};
 
@@ -13,7 +13,13 @@ pub(super) struct Arguments {
     pub(super) database: DatabaseArgument,
 
     /// The distance, inclusive, at which documents match if a command names none
-    #[arg(long, value_name = "K", default_value_t = 3, value_parser = max_distance_parser(), allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "K",
+        default_value_t = 3,
+        value_parser = max_distance_parser(),
+        allow_negative_numbers = true
+    )]
     max_distance: u32,
 
     /// How many documents there will be; the tables are chosen for so many

@@ -1,4 +1,4 @@
-//! `simdb delete`
+//! `simdb delete`: deletes documents by their keys.
 
 use std::ffi::OsString;
 
@@ -19,7 +19,7 @@ pub(super) struct Arguments {
     keys: Vec<OsString>,
 }
 
-/// Deletes all keys in one transaction; those that are absent are named, and make the answer no.
+/// Deletes all keys in one transaction. Keys that are not stored are named, and the answer is then no.
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let database = open_to_write(&arguments.database.database)?;
     let mut txn = database.begin_write()?;

@@ -1,4 +1,4 @@
-//! `simdb distance`
+//! `simdb distance`: prints the distance of two fingerprints.
 
 use serde_json::json;
 use simdb::Fingerprint;

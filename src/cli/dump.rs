@@ -1,6 +1,6 @@
-//! `simdb dump` and `simdb load`: a database as JSON Lines, and back.
+//! `simdb dump` and `simdb load`: from a database to JSON Lines, and back.
 //!
-//! The first line is a header; every further line is a document with all that is stored of it.
+//! The first line is a header. Each further line is one document with all its fields.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -19,7 +19,7 @@ use super::open::open_to_read;
 use super::output::{Output, document_fields};
 use super::stats::stats_object;
 
-/// The version of the dump, apart from that of the file.
+/// The version of the dump format. It is independent of the version of the file format.
 const DUMP_VERSION: u32 = 1;
 
 #[derive(clap::Args)]
@@ -38,7 +38,8 @@ pub(super) struct Load {
     #[arg(value_name = "INPUT", default_value = "-")]
     input: PathBuf,
 
-    /// The memory to sort with; what does not fit goes to temporary files beside the database, 80 bytes a document (bytes)
+    /// The memory to sort with; what does not fit goes to temporary files beside the database, 80 bytes a
+    /// document (bytes)
     #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
     memory: usize,
 }
@@ -49,7 +50,7 @@ struct Header {
     scheme: String,
     plan: Option<String>,
     max_distance: u32,
-    /// How many documents follow.
+    /// The number of documents that follow.
     documents: u64,
 }
 
@@ -70,7 +71,7 @@ struct Line {
     payload_base64: Option<String>,
 }
 
-/// Prints a header and every document, as they were written, as JSON whether it was asked for or not.
+/// Prints a header and all documents in the order in which they were written. The output is always JSON.
 pub(super) fn dump(arguments: &Dump, output: &mut Output) -> CommandResult {
     let database = open_to_read(&arguments.database.database)?;
     let snapshot = database.snapshot()?;
@@ -97,7 +98,7 @@ pub(super) fn dump(arguments: &Dump, output: &mut Output) -> CommandResult {
     Ok(Answer::Yes)
 }
 
-/// Builds a database from what `dump` has printed. The order of the documents is kept.
+/// Builds a database from the output of `dump`. The order of the documents is kept.
 pub(super) fn load(arguments: &Load, output: &mut Output) -> CommandResult {
     let mut lines = Lines::open(&arguments.input)?;
     let header = lines.header()?;
@@ -125,7 +126,7 @@ pub(super) fn load(arguments: &Load, output: &mut Output) -> CommandResult {
     Ok(Answer::Yes)
 }
 
-/// The document of a line, or what is wrong with it.
+/// Reads a document from a line, or says what is wrong with the line.
 fn document(line: &str) -> Result<Document, String> {
     let line: Line = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let key = bytes(line.key, line.key_base64, "key")?.ok_or("it has no key")?;
@@ -136,6 +137,7 @@ fn document(line: &str) -> Result<Document, String> {
     Ok(document.with_scope(line.scope).with_payload(payload))
 }
 
+/// Bytes that are given as text or as base64. `None` if they are not given.
 fn bytes(text: Option<String>, base64: Option<String>, name: &str) -> Result<Option<Vec<u8>>, String> {
     match (text, base64) {
         (Some(_), Some(_)) => Err(format!("it has both {name} and {name}_base64")),
@@ -147,10 +149,10 @@ fn bytes(text: Option<String>, base64: Option<String>, name: &str) -> Result<Opt
     }
 }
 
-/// Every character of the longest document, escaped, takes less.
+/// More than the longest document takes, with every character escaped.
 const MAX_LINE_BYTES: u64 = 1 << 20;
 
-/// The lines of an input, counted.
+/// Reads the lines of an input and counts them.
 struct Lines {
     name: String,
     input: Box<dyn BufRead>,
@@ -173,7 +175,7 @@ impl Lines {
         Ok(Self { name, input, line: 0 })
     }
 
-    /// The first line, if it is the header of a dump that this release reads.
+    /// Reads the first line. It must be the header of a dump that this release can read.
     fn header(&mut self) -> Result<Header, Error> {
         let line =
             self.next().ok_or_else(|| self.failed("it is empty, and a dump begins with a header"))??;
@@ -185,7 +187,7 @@ impl Lines {
         }
     }
 
-    /// The next line, or `None` at the end.
+    /// Reads the next line. `None` at the end.
     fn next(&mut self) -> Option<Result<String, Error>> {
         self.line += 1;
         let mut line = String::new();

@@ -1,4 +1,4 @@
-//! `simdb explain`
+//! `simdb explain`: tells how a query is answered.
 
 use std::time::Duration;
 

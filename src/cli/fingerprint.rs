@@ -1,4 +1,4 @@
-//! `simdb fingerprint`
+//! `simdb fingerprint`: prints the fingerprints of texts.
 
 use std::path::PathBuf;
 
@@ -24,8 +24,8 @@ pub(super) struct Arguments {
     scheme: Scheme,
 }
 
-/// Prints for each document its fingerprint, a tab and its key: what `--input-format fingerprints` reads, the other
-/// way round, like the checksum programs.
+/// Prints the fingerprint of each document, a tab and its key, in the order of the checksum programs. What
+/// `--input-format fingerprints` reads has the key first.
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     Fingerprinter::new(arguments.scheme)?;
     let rule = Fingerprinting::new(arguments.scheme, Some(arguments.scheme))?;

@@ -1,4 +1,4 @@
-//! `simdb get`
+//! `simdb get`: prints a stored document.
 
 use std::ffi::OsString;
 

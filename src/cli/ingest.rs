@@ -1,8 +1,9 @@
-//! `simdb ingest`
+//! `simdb ingest`: reads documents, stores them and prints their near-duplicates.
 
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use clap::builder::RangedU64ValueParser;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use simdb::ingest::{Event, Ingest, Progress, Records, Totals};
@@ -39,7 +40,13 @@ pub(super) struct Arguments {
     on_duplicate: OnDuplicate,
 
     /// How many documents are committed together
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..), allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 10_000,
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..),
+        allow_negative_numbers = true
+    )]
     batch: usize,
 
     /// The scheme of a new database, or of the fingerprints in the input
@@ -79,7 +86,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
             }
             _ => {}
         }
-        // Whoever reads along shall see a batch when it is durable.
+        // Flush after each commit: a reader sees a batch as soon as it is durable.
         if matches!(event, Event::Committed { .. }) || output.is_full() {
             failed = bar.above(|| output.flush()).err().or(failed.take());
         }
@@ -196,7 +203,7 @@ fn totals_line(totals: &Totals) -> String {
     )
 }
 
-/// Progress on standard error, if that is a terminal.
+/// A progress bar on standard error. It is shown only on a terminal.
 struct Bar {
     bar: ProgressBar,
     progress: Progress,
@@ -224,7 +231,7 @@ impl Bar {
         ));
     }
 
-    /// Prints something that the bar does not overwrite.
+    /// Hides the bar while `print` runs, so that the two do not mix.
     fn above<T>(&self, print: impl FnOnce() -> T) -> T {
         self.bar.suspend(print)
     }

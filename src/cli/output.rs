@@ -1,4 +1,4 @@
-//! Text and JSON Lines on standard output: data only, one record per line.
+//! Text and JSON Lines on standard output. It carries data only, one record per line.
 
 use std::borrow::Cow;
 use std::io::{self, StdoutLock, Write};
@@ -8,10 +8,10 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
 use simdb::{Document, Fingerprint, Matches};
 
-/// Standard output. When its reader has gone, what is written is dropped: the work itself goes on.
+/// Standard output. When its reader has closed it, further output is dropped and the command goes on.
 pub(super) struct Output {
     out: StdoutLock<'static>,
-    /// What was printed and not yet passed on.
+    /// Printed, but not yet written to standard output.
     waiting: Vec<u8>,
     json: bool,
     closed: bool,
@@ -27,24 +27,25 @@ impl Output {
         self.json
     }
 
-    /// Whether nobody reads any more.
+    /// Whether the reader has closed standard output.
     pub(super) fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Whether so much is waiting that it should be passed on.
+    /// Whether enough is waiting that it should be flushed.
     pub(super) fn is_full(&self) -> bool {
         self.waiting.len() > 64 << 10
     }
 
-    /// Prints a record: as an object if JSON was asked for, otherwise as a line. It waits for the next flush.
+    /// Prints a record: an object if JSON was asked for, otherwise a line. The record waits for the next
+    /// flush.
     pub(super) fn print(&mut self, object: impl FnOnce() -> Value, line: impl FnOnce() -> String) {
         let text = if self.json { object().to_string() } else { line() };
         self.waiting.extend_from_slice(text.as_bytes());
         self.waiting.push(b'\n');
     }
 
-    /// Passes on what was printed so far.
+    /// Writes to standard output what was printed so far.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let written = if self.closed {
             Ok(())
@@ -57,7 +58,7 @@ impl Output {
                 self.closed = true;
                 Ok(())
             }
-            // The caller cannot know from the error alone which file is meant.
+            // The error alone does not say which file is meant.
             written => written.map_err(|error| {
                 io::Error::new(error.kind(), format!("standard output cannot be written: {error}"))
             }),
@@ -65,14 +66,14 @@ impl Output {
     }
 }
 
-/// Says something on standard error, on one line. Whether anybody reads it does not matter.
+/// Prints a message on standard error, on one line. A failure to do so is ignored.
 pub(crate) fn complain(message: &str) {
     let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     let line: String = message.chars().map(escape).collect();
     _ = writeln!(io::stderr(), "simdb: {line}");
 }
 
-/// A key on one line: control characters, backslashes and bytes that are not UTF-8 are escaped.
+/// A key on one line. Control characters, backslashes and bytes that are not UTF-8 are escaped.
 pub(super) fn printable(key: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(key) {
         Ok(text) if !text.chars().any(|c| c.is_control() || c == '\\') => Cow::Borrowed(text),
@@ -95,7 +96,7 @@ pub(super) fn printable(key: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// Adds bytes to an object: as a text under `name` where they are UTF-8, otherwise as base64.
+/// Adds bytes to an object: as text under `name` if they are UTF-8, otherwise as base64 under `name_base64`.
 fn add_bytes(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
     match std::str::from_utf8(bytes) {
         Ok(text) => object.insert(name.to_owned(), text.into()),
@@ -103,7 +104,7 @@ fn add_bytes(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
     };
 }
 
-/// The fields of a key: `key`, or `key_base64` where it is not UTF-8; `key` is null where there is none.
+/// The field of a key: `key`, or `key_base64` if the key is not UTF-8. Without a key, `key` is null.
 pub(super) fn key_fields(key: Option<&[u8]>) -> Map<String, Value> {
     let mut object = Map::new();
     match key {
@@ -113,7 +114,7 @@ pub(super) fn key_fields(key: Option<&[u8]>) -> Map<String, Value> {
     object
 }
 
-/// `fingerprint`, and `too_short` where there is none.
+/// Adds `fingerprint`. If there is none, adds `too_short` too.
 pub(super) fn add_fingerprint(object: &mut Map<String, Value>, fingerprint: Option<Fingerprint>) {
     object.insert("fingerprint".to_owned(), fingerprint.map(|it| it.to_string()).into());
     if fingerprint.is_none() {
@@ -121,7 +122,7 @@ pub(super) fn add_fingerprint(object: &mut Map<String, Value>, fingerprint: Opti
     }
 }
 
-/// All fields of a document; those without a value are left out.
+/// All fields of a document. Empty fields are left out.
 pub(super) fn document_fields(document: &Document) -> Map<String, Value> {
     let mut object = key_fields(Some(document.key()));
     add_fingerprint(&mut object, document.fingerprint());
@@ -138,14 +139,14 @@ pub(super) fn document_fields(document: &Document) -> Map<String, Value> {
     object
 }
 
-/// Adds `matches`, nearest first, and `total`; `total_is_exact` only where it is not.
+/// Adds `matches`, nearest first, and `total`. Adds `total_is_exact` only if it is false.
 pub(super) fn add_matches(object: &mut Map<String, Value>, matches: &Matches) {
     let list: Vec<Value> = matches
         .iter()
         .map(|found| {
             let mut fields = document_fields(&found.document);
             fields.insert("distance".to_owned(), found.distance.into());
-            // A listing of near-duplicates is no dump.
+            // Payloads can be large, and a list of near-duplicates does not need them.
             fields.remove("payload");
             fields.remove("payload_base64");
             Value::Object(fields)

@@ -1,4 +1,4 @@
-//! `simdb plan`
+//! `simdb plan`: lists the plans for a number of documents.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,13 @@ use super::output::Output;
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// The distance, inclusive, at which documents are to match
-    #[arg(long, value_name = "K", default_value_t = 3, value_parser = max_distance_parser(), allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "K",
+        default_value_t = 3,
+        value_parser = max_distance_parser(),
+        allow_negative_numbers = true
+    )]
     max_distance: u32,
 
     /// How many documents there will be
@@ -37,7 +43,7 @@ pub(super) struct Arguments {
     sample: Option<PathBuf>,
 }
 
-/// So many fingerprints tell enough of how all are spread.
+/// The number of documents to sample. It is large enough to show how unevenly the fingerprints are spread.
 const SAMPLE: u64 = 500_000;
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
@@ -52,7 +58,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
             && arguments.max_memory.is_none_or(|most| plan.cached_bytes * documents <= most)
     };
     let plans = options.plans(&sample);
-    // If the best does not fit, the largest that does is nearest to it.
+    // If the preferred plan does not fit, the largest plan that fits comes nearest to it.
     let taken = plans.iter().position(|plan| plan.preferred && fits(plan)).or(plans.iter().rposition(fits));
     if !output.is_json() {
         output.print(|| Value::Null, || line_of(&HEADINGS.map(str::to_owned)));
@@ -64,7 +70,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     Ok(Answer::yes_if(taken.is_some()))
 }
 
-/// Fingerprints of documents evenly spread over the database, each once.
+/// The fingerprints of every n-th document, without repeats.
 fn sample(path: &Path) -> Result<Vec<Fingerprint>, Failure> {
     let database = open_to_read(path)?;
     let snapshot = database.snapshot()?;
@@ -101,7 +107,7 @@ fn line(plan: &PlanEstimate, documents: f64, taken: bool, fits: bool) -> String 
     line_of(&cells) + remark
 }
 
-/// Cells at the right of columns that are as wide as the headings.
+/// One line of the listing. Cells are right-aligned in columns as wide as the headings.
 fn line_of(cells: &[String; 8]) -> String {
     let cells = cells.iter().zip(HEADINGS);
     cells

@@ -1,4 +1,4 @@
-//! `simdb query`
+//! `simdb query`: prints the documents near a text, a fingerprint or a document.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -70,7 +70,7 @@ struct Asked {
     input: Option<PathBuf>,
 }
 
-/// Unix seconds, or a time as in RFC 3339.
+/// Parses Unix seconds or an RFC 3339 time.
 fn parse_time(text: &str) -> Result<i64, String> {
     text.parse::<i64>()
         .or_else(|_| text.parse().map(jiff::Timestamp::as_second))
@@ -97,13 +97,14 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     Ok(Answer::yes_if(matches.total() > 0))
 }
 
-/// What is asked for.
+/// The document or text that a query is about.
 pub(super) struct Question {
     key: Option<Vec<u8>>,
     pub(super) fingerprint: Option<Fingerprint>,
 }
 
-/// One JSON object; or a line for each match: its distance, a tab, its key; or, where none is to be listed, the total.
+/// Prints one JSON object, or one line per match: its distance, a tab and its key. If the limit is 0, the
+/// line is the total.
 fn print_one(
     output: &mut Output,
     key: Option<&[u8]>,
@@ -135,8 +136,8 @@ fn answer_object(key: Option<&[u8]>, fingerprint: Option<Fingerprint>, matches: 
     Value::Object(object)
 }
 
-/// Answers every record of a file, in order, a line each. If one of them cannot be judged, the whole answer is that it
-/// could not be told: a program that reads "no match" would take the record for new.
+/// Answers all records of a file in order, one line each. If a record is rejected, the answer of the command
+/// is "could not tell". With "no match", a caller would take the rejected record for a new document.
 fn run_batch(
     arguments: &Arguments,
     database: &Database,
@@ -209,7 +210,8 @@ fn fingerprint_of_file(
 }
 
 impl Arguments {
-    /// What is asked for; `None`, with a word about it, if it is a key that is not stored.
+    /// The question of these arguments. If it is a key that is not stored, prints a message and returns
+    /// `None`.
     pub(super) fn question(
         &self,
         database: &Database,

@@ -1,4 +1,4 @@
-//! `simdb stats`
+//! `simdb stats`: prints what a database holds.
 
 use serde_json::{Value, json};
 use simdb::Statistics;
@@ -29,7 +29,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     Ok(Answer::Yes)
 }
 
-/// The statistics, by the names they have in the library.
+/// The statistics, under the names they have in the library.
 pub(super) fn stats_object(stats: &Statistics) -> Value {
     json!({
         "documents": stats.documents,

@@ -1,4 +1,4 @@
-//! Documents into batches, batches into commits; what happened is told once it is durable.
+//! Collects documents in batches and commits each batch. What happened is reported after the commit.
 
 use std::ops::ControlFlow;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -11,7 +11,7 @@ use crate::database::{Database, Policy, Verdict, WriteTxn};
 use crate::document::Document;
 use crate::error::Result;
 
-/// How documents are batched.
+/// The settings of an ingestion that concern its batches.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) policy: Policy,
@@ -21,21 +21,21 @@ pub(super) struct Settings {
     pub(super) strict: bool,
 }
 
-/// The batch at hand, and what is to be told once it is committed.
+/// The current batch, and the events to report after its commit.
 pub(super) struct Batches<'i, F> {
     database: &'i Database,
     settings: &'i Settings,
     observe: F,
     txn: Option<WriteTxn>,
     pending: Vec<Pending>,
-    /// About how much memory `pending` takes: payloads can make a batch of verdicts large.
+    /// The approximate memory that `pending` takes (bytes). Payloads can make verdicts large.
     pending_bytes: usize,
     in_batch: usize,
     pub(super) totals: Totals,
     began: Instant,
 }
 
-/// A batch ends where what is to be told of it takes so much memory.
+/// A batch ends when its pending events take more memory than this.
 const MOST_PENDING_BYTES: usize = 64 << 20;
 
 enum Pending {
@@ -66,7 +66,7 @@ impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
                     self.commit()?;
                     continue;
                 }
-                // It always sends an empty chunk or an error last: this is a defect of ours, not of the input.
+                // The last thing the thread sends is an empty chunk or an error, unless it panics.
                 Err(RecvTimeoutError::Disconnected) => panic!("the thread that reads the input has panicked"),
             };
             if chunk.is_empty() {
@@ -100,7 +100,7 @@ impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
         if self.is_full() { self.commit() } else { Ok(()) }
     }
 
-    /// Inserts documents, and commits whenever a batch is full.
+    /// Inserts documents. Commits each time a batch is full.
     fn insert(&mut self, documents: Vec<Document>) -> Result<()> {
         let mut documents = documents.into_iter();
         while !documents.as_slice().is_empty() {
@@ -120,7 +120,8 @@ impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
         Ok(())
     }
 
-    /// Inserts documents until what is to be told of them takes too much memory; returns the verdicts on those inserted.
+    /// Inserts documents and returns their verdicts. Stops early when the pending events take too much
+    /// memory.
     fn insert_together(&mut self, documents: &[Document]) -> Result<Vec<Verdict>> {
         let mut txn = match self.txn.take() {
             Some(txn) => txn,
@@ -146,7 +147,7 @@ impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
         self.in_batch >= self.settings.batch || self.pending_bytes > MOST_PENDING_BYTES
     }
 
-    /// Commits the batch and tells what was in it.
+    /// Commits the batch, then reports its events.
     pub(super) fn commit(&mut self) -> Result<()> {
         if let Some(txn) = self.txn.take() {
             txn.commit()?;
@@ -167,7 +168,7 @@ impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
     }
 }
 
-/// About how much memory a document takes.
+/// The approximate memory that a document takes.
 fn bytes_of(document: &Document) -> usize {
     size_of::<Document>() + document.key().len() + document.scope().len() + document.payload().len()
 }

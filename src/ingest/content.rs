@@ -1,9 +1,9 @@
-//! What a record says of its document, whatever format it is in.
+//! The content of a record, the same for all formats.
 
 use super::rejected::Reason;
 use crate::fingerprint::Fingerprint;
 
-/// What a record holds: the result of every parser.
+/// A record as a parser returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Parsed {
     pub(super) key: Option<Vec<u8>>,
@@ -17,11 +17,11 @@ pub(super) enum Content {
     Fingerprint(Fingerprint),
     Text(String),
     Html(String),
-    /// Known to be too short to judge, as another database has it.
+    /// Too short to judge; the text itself is not known. Dumps of databases contain such records.
     TooShort,
 }
 
-/// What a record says of its document beside key and content.
+/// The other fields of a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Parts {
     pub(super) seen: Option<i64>,

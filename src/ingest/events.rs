@@ -1,4 +1,4 @@
-//! What is told of an ingestion while it goes on, and at its end.
+//! What an ingestion reports: events while it runs, totals at its end.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use super::rejected::Rejected;
 use crate::database::{Change, Verdict};
 use crate::document::Document;
 
-/// What is told of an ingestion while it goes on, once it is durable: a batch's records in their order, then its
-/// commit.
+/// What an ingestion reports while it runs. After each commit come the events of the records in the batch, in
+/// their order, and then the commit.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'e> {
@@ -15,39 +15,39 @@ pub enum Event<'e> {
     Duplicate {
         /// The document.
         document: &'e Document,
-        /// What was done with it, and what it resembles.
+        /// What was done with it, and the documents it is near to.
         verdict: &'e Verdict,
     },
     /// A record could not be taken.
     Rejected(&'e Rejected),
     /// A batch is durable.
     Committed {
-        /// The totals so far.
+        /// The totals up to this commit.
         totals: &'e Totals,
     },
 }
 
-/// What became of the records.
+/// The numbers of records by what was done with them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Totals {
-    /// How many records were read, rejected ones not counted.
+    /// The number of records that were read, without the rejected ones.
     pub documents: u64,
-    /// Of these, how many were stored under a new key.
+    /// The number of these that were stored under a new key.
     pub inserted: u64,
-    /// How many were stored in the place of a document of the same key.
+    /// The number of these that replaced a document of the same key.
     pub replaced: u64,
-    /// How many were not stored, being near-duplicates.
+    /// The number of these that were not stored because they are near-duplicates.
     pub skipped: u64,
-    /// How many stored documents were deleted because a new one outranks them.
+    /// The number of stored documents that were deleted because a new one has a higher rank.
     pub deleted: u64,
-    /// How many have near-duplicates.
+    /// The number of records that have near-duplicates.
     pub duplicates: u64,
-    /// How many are too short to judge.
+    /// The number of records that are too short to judge.
     pub too_short: u64,
-    /// How many records could not be taken.
+    /// The number of records that were rejected.
     pub rejected: u64,
-    /// How long it took.
+    /// The time it took.
     pub elapsed: Duration,
 }
 

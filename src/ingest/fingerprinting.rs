@@ -6,8 +6,8 @@ use crate::error::Error;
 use crate::fingerprint::Fingerprint;
 use crate::text::{Fingerprinter, Scheme};
 
-/// Which contents a database takes: texts if its scheme makes fingerprints, ready fingerprints if it does not or
-/// if the caller vouches for them.
+/// Which contents a database takes. It takes texts if its scheme makes fingerprints from texts. It takes
+/// ready fingerprints if its scheme does not, or if the caller has named the scheme that made them.
 #[derive(Clone, Copy, Debug)]
 pub struct Fingerprinting {
     scheme: Scheme,
@@ -16,12 +16,12 @@ pub struct Fingerprinting {
 }
 
 impl Fingerprinting {
-    /// The rule for a database of the scheme `stored`. If the caller has `named` that scheme, ready fingerprints
-    /// are taken to be of it.
+    /// The rule for a database of the scheme `stored`. If `named` is given, ready fingerprints are of that
+    /// scheme.
     ///
     /// # Errors
     ///
-    /// [`Error::SchemeMismatch`] if another scheme was named.
+    /// [`Error::SchemeMismatch`] if `named` is another scheme than `stored`.
     pub fn new(stored: Scheme, named: Option<Scheme>) -> Result<Self, Error> {
         if let Some(given) = named.filter(|&named| named != stored) {
             return Err(Error::SchemeMismatch { stored: stored.name(), given: given.name() });
@@ -30,7 +30,7 @@ impl Fingerprinting {
         Ok(Self { scheme: stored, fingerprinter, takes_ready: fingerprinter.is_none() || named.is_some() })
     }
 
-    /// The fingerprint of a content, or why the database does not take the content.
+    /// The fingerprint of a content, or the reason why the database does not take the content.
     pub(super) fn fingerprint(self, content: &Content) -> Result<Option<Fingerprint>, Reason> {
         match (content, self.fingerprinter) {
             (Content::TooShort, _) => Ok(None),

@@ -1,4 +1,4 @@
-//! Ingestion: its settings, and the threads it runs on.
+//! Ingestion: its settings, and the run that stores all records.
 
 use super::batches::{Batches, Settings};
 use super::events::{Event, Totals};
@@ -8,7 +8,7 @@ use crate::database::{Database, Policy};
 use crate::error::{Error, Result};
 use crate::text::Scheme;
 
-/// A way to ingest records into a database.
+/// Ingests records into a database.
 #[derive(Clone, Debug)]
 pub struct Ingest<'d> {
     database: &'d Database,
@@ -17,60 +17,64 @@ pub struct Ingest<'d> {
 }
 
 impl<'d> Ingest<'d> {
-    /// Ingestion into `database` with the defaults of the methods below.
+    /// Ingestion into `database`, with the defaults of the setters below.
     pub fn new(database: &'d Database) -> Self {
         let settings = Settings { policy: Policy::link(), batch: 10_000, strict: false };
         Self { database, settings, scheme: None }
     }
 
-    /// What happens with near-duplicates. Default: [`Policy::link`].
+    /// What to do with near-duplicates. Default: [`Policy::link`].
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.settings.policy = policy;
         self
     }
 
-    /// How many records are committed together, at least 1; fewer where the input pauses for a second, and where what
-    /// is to be told of them takes more than 64 MiB. Default: 10,000.
+    /// The number of records that are committed together, at least 1. Default: 10,000.
+    ///
+    /// A batch is committed with fewer records if the input pauses for a second, or if the events to report
+    /// take more than 64 MiB.
     #[must_use]
     pub fn batch(mut self, records: usize) -> Self {
         self.settings.batch = records.max(1);
         self
     }
 
-    /// Whether the first bad record ends the ingestion with an error. What stands before it is committed. Default:
-    /// false, bad records are reported and counted.
+    /// Whether the first bad record ends the ingestion with an error. The records before it are committed.
+    /// Default: false; bad records are reported and counted.
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {
         self.settings.strict = strict;
         self
     }
 
-    /// The scheme of ready fingerprints in the records. It has to be that of the database, which takes ready
-    /// fingerprints only with this, unless it is [`Scheme::External`]. Default: none.
+    /// The scheme of the ready fingerprints in the records. It must be the scheme of the database. Default:
+    /// none; ready fingerprints are then taken only if the scheme of the database is [`Scheme::External`].
     #[must_use]
     pub fn scheme(mut self, scheme: Scheme) -> Self {
         self.scheme = Some(scheme);
         self
     }
 
-    /// Ingests all records, and tells `observe` what happens, as soon as it is durable.
+    /// Ingests all records. Reports each event to `observe` as soon as it is durable.
     ///
     /// # Errors
     ///
-    /// [`Error::SchemeMismatch`]; [`Error::Input`] if an input cannot be read further, or for a bad record if that
-    /// is to be fatal, what stands before being committed; [`Error::ReadOnly`], [`Error::Damaged`] and
-    /// [`Error::Storage`], only whole batches being committed.
+    /// [`Error::SchemeMismatch`] if [`scheme`](Self::scheme) is not that of the database. [`Error::Input`] if
+    /// an input cannot be read further, or for a bad record if [`strict`](Self::strict) is set; the records
+    /// before it are committed. [`Error::ReadOnly`], [`Error::Damaged`] and [`Error::Storage`]; only whole
+    /// batches are committed then.
     ///
     /// # Cost
     ///
-    /// One thread reads, all cores fingerprint and look for near-duplicates, one thread writes. Memory grows with the batch, by a document and
-    /// up to the policy's limit of matches each.
+    /// One thread reads, all cores make fingerprints and look for near-duplicates, one thread writes. Memory
+    /// grows with the batch: for each record a document, and matches up to the limit of the policy.
     pub fn run(&self, records: Records, observe: impl FnMut(Event<'_>)) -> Result<Totals> {
         let rule = Fingerprinting::new(self.database.scheme(), self.scheme)?;
         let mut batches = Batches::new(self.database, &self.settings, observe);
         let taken = batches.take_all(&read_ahead(records, rule));
-        // What was read before an input failed is good; after a failure of the database nothing is.
+        // If an input failed, the records read before are good and are committed. If the database failed,
+        // nothing more is committed.
         if matches!(taken, Ok(()) | Err(Error::Input { .. })) {
             batches.commit()?;
         }

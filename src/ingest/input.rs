@@ -1,4 +1,4 @@
-//! One input, cut into raw records: whole, or lines with their numbers.
+//! One input, cut into raw records: lines with their numbers, or the whole input as one record.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
@@ -11,7 +11,7 @@ use super::progress::Progress;
 use super::raw::{Raw, RawContent};
 use crate::error::Result;
 
-/// One input, cut into records.
+/// An open input. Cuts it into raw records.
 pub(super) struct Input {
     path: Arc<Path>,
     reader: BufReader<Box<dyn Read + Send>>,
@@ -48,12 +48,12 @@ impl Input {
         Ok(content.map(|content| Raw { path: self.path.clone(), line, format: self.format, content }))
     }
 
-    /// Whether the next record is not at hand, so that reading it may wait.
+    /// Whether reading the next record may have to wait, because none of it has been read yet.
     pub(super) fn would_wait(&self) -> bool {
         !self.ended && self.reader.buffer().is_empty()
     }
 
-    /// All that the input holds, as one record.
+    /// Reads the whole input as one record. `None` if there is no document.
     fn read_all(&mut self) -> io::Result<Option<RawContent>> {
         self.ended = true;
         let mut bytes = Vec::new();
@@ -63,12 +63,12 @@ impl Input {
             let rest = io::copy(&mut self.reader, &mut io::sink())?;
             return Ok(Some(RawContent::TooLong(bytes.len() as u64 + rest)));
         }
-        // An empty file is a document without words; nothing on standard input is no document.
+        // An empty file is a document without words. Empty standard input is no document.
         let is_nothing = bytes.is_empty() && is_stdin(&self.path);
         Ok((!is_nothing).then_some(RawContent::Bytes(bytes)))
     }
 
-    /// The next line that is not empty, without its end, or `None` at the end of the input.
+    /// Reads the next line that is not empty, without its line end. `None` at the end of the input.
     fn read_line(&mut self) -> io::Result<Option<RawContent>> {
         loop {
             let mut line = Vec::new();
@@ -93,8 +93,8 @@ impl Input {
         }
     }
 
-    /// Reads one line and returns its length, line feed included. Of a line that is longer than the longest record and
-    /// its end, nothing is kept.
+    /// Reads one line and returns its length with the line feed. If the line is too long to be a record,
+    /// `line` is left empty.
     fn read_until_line_feed(&mut self, line: &mut Vec<u8>) -> io::Result<u64> {
         let most = (self.max_record_bytes as u64).saturating_add(2);
         let mut length = 0;

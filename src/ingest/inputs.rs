@@ -1,4 +1,4 @@
-//! All inputs, one after the other.
+//! Reads the raw records of all inputs, one input after the other.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -10,19 +10,19 @@ use super::progress::Progress;
 use super::raw::Raw;
 use crate::error::{Error, Result};
 
-/// The inputs that are left to read.
+/// The inputs that are not read to the end yet.
 #[derive(Debug)]
 pub(super) struct Inputs {
     waiting: VecDeque<PathBuf>,
     current: Option<Input>,
-    /// What ended the reading, to be told once the records before it have been taken.
+    /// The error that ended the reading. It is returned after the records that were read before it.
     failed: Option<Error>,
     options: ReadOptions,
     progress: Progress,
 }
 
 impl Inputs {
-    /// Checks that every input can be read, before any is.
+    /// Checks that all inputs can be read. None is read yet.
     pub(super) fn open(paths: Vec<PathBuf>, options: ReadOptions) -> Result<Self> {
         if paths.iter().filter(|path| is_stdin(path)).count() > 1 {
             return Err(Error::Input {
@@ -48,8 +48,8 @@ impl Inputs {
         &self.options
     }
 
-    /// The next records: as many as are at hand without waiting for more input, at least one, at most `limit` and
-    /// about 4 MiB. None at the end.
+    /// Reads the next records, at least one and at most `limit`. Stops where it would have to wait for more
+    /// input, and at about 4 MiB. Empty at the end.
     pub(super) fn next_chunk(&mut self, limit: usize) -> Result<Vec<Raw>> {
         const CHUNK_BYTES: usize = 4 << 20;
         let mut chunk = Vec::new();

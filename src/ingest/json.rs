@@ -1,4 +1,4 @@
-//! A line of JSON to the parts of a record.
+//! Parses a line of JSON.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::content::{Content, Parsed, Parts, utf8};
 use super::options::ReadOptions;
 use super::rejected::Reason;
 
-/// Reads a JSON object.
+/// Parses a JSON object on one line.
 pub(super) fn parse_json(line: &[u8], options: &ReadOptions) -> Result<Parsed, Reason> {
     let text = utf8(line)?;
     let json = |error: serde_json::Error| {
@@ -25,8 +25,8 @@ pub(super) fn parse_json(line: &[u8], options: &ReadOptions) -> Result<Parsed, R
     Ok(Parsed { key: fields.key()?, content: fields.content()?, parts: fields.parts()? })
 }
 
-/// The fields of a JSON record that may be looked at; null counts as absent. What is not needed is not judged: a
-/// record with a key is not rejected for an odd `url`.
+/// The fields of a JSON record that may be needed. A field that is null counts as absent. A field that is not
+/// needed is not checked: a record with a key is not rejected for an odd `url`.
 #[derive(Default)]
 struct Fields {
     named_key: Option<Value>,
@@ -48,11 +48,11 @@ struct Fields {
 }
 
 impl Fields {
-    /// Where the value of a field goes, if it is one that may be looked at.
+    /// The field of this name, if it is one that may be needed.
     fn named(&mut self, name: &str, options: &ReadOptions) -> Option<&mut Option<Value>> {
         let is = |option: &Option<String>| option.as_deref() == Some(name);
         Some(match name {
-            // What the caller named comes first: `--html-field text` makes a page of what would be a text.
+            // Names given by the caller come first: with `--html-field text`, the field `text` is HTML.
             _ if is(&options.html_field) => &mut self.named_html,
             _ if is(&options.key_field) => &mut self.named_key,
             "key" | "key_base64" | "id" | "url" if options.key_field.is_some() => return None,
@@ -74,7 +74,7 @@ impl Fields {
         })
     }
 
-    /// The first of the fields that name a document and are not empty.
+    /// The first field that is not empty, of those that name a document.
     fn key(&self) -> Result<Option<Vec<u8>>, Reason> {
         let candidates = [
             ("of the key", &self.named_key),
@@ -91,7 +91,7 @@ impl Fields {
         match value {
             Value::String(encoded) if name == "key_base64" => from_base64("key_base64", encoded).map(Some),
             Value::String(text) => Ok(Some(text.as_bytes().to_vec())),
-            // Other numbers are rounded by the parser, so that two keys could become one.
+            // The parser rounds other numbers, so two keys could become one.
             Value::Number(number) if number.is_i64() || number.is_u64() => {
                 Ok(Some(number.to_string().into_bytes()))
             }
@@ -105,7 +105,7 @@ impl Fields {
         }
         let html = self.named_html.as_ref().or(self.html.as_ref());
         match text_of("text", &self.text)? {
-            // An empty text beside a page of HTML is no text.
+            // If the text is empty and there is HTML, the HTML counts.
             Some(text) if !text.is_empty() || html.is_none() => return Ok(Content::Text(text.to_owned())),
             _ => {}
         }
@@ -133,7 +133,7 @@ impl Fields {
     }
 }
 
-/// A field that has to be a text if it is there.
+/// The text of a field. The field may be absent.
 fn text_of<'v>(name: &'static str, value: &'v Option<Value>) -> Result<Option<&'v str>, Reason> {
     match value {
         None => Ok(None),
@@ -142,7 +142,7 @@ fn text_of<'v>(name: &'static str, value: &'v Option<Value>) -> Result<Option<&'
     }
 }
 
-/// Reads [`Fields`] from a JSON object, other fields being passed over without being kept.
+/// Reads [`Fields`] from a JSON object. Other fields are skipped and not kept in memory.
 struct FieldsOf<'o>(&'o ReadOptions);
 
 impl<'de> DeserializeSeed<'de> for FieldsOf<'_> {
@@ -179,7 +179,7 @@ fn from_base64(name: &'static str, encoded: &str) -> Result<Vec<u8>, Reason> {
 
 fn unix_seconds(name: &'static str, value: &Value) -> Result<i64, Reason> {
     let seconds = match value {
-        // Floats are what many programs print a time as; fractions of a second are dropped.
+        // Many programs print times as floats. Fractions of a second are dropped.
         Value::Number(number) => number
             .as_i64()
             .or_else(|| number.as_f64().filter(|it| it.abs() < 1e15).map(|it| it.floor() as i64)),

@@ -1,5 +1,5 @@
-//! From inputs to documents: JSON Lines, tab-separated, plain text and fingerprint files, gzip or not, read,
-//! fingerprinted on all cores and committed in batches.
+//! From inputs to documents. Reads JSON Lines, tab-separated, plain text and fingerprint files, also
+//! compressed with gzip. Makes fingerprints on all cores and commits documents in batches.
 //!
 //! # Example
 //!

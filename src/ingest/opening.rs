@@ -1,4 +1,4 @@
-//! Opening an input: whether it can be read, gzip, the byte order mark and the format by content.
+//! Opening an input: checks that it can be read, unpacks gzip, skips the byte order mark, detects the format.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Cursor, Read};
@@ -17,7 +17,7 @@ pub(super) fn is_stdin(path: &Path) -> bool {
     path == Path::new(STDIN)
 }
 
-/// The size of a regular file that can be opened, `None` for a pipe and the like; or why it cannot be read.
+/// The size of a regular file that can be opened. `None` for a pipe or a device.
 pub(super) fn readable_bytes(path: &Path) -> Result<Option<u64>> {
     let failed = |source| cannot_read(path, None, &source);
     let metadata = fs::metadata(path).map_err(failed)?;
@@ -29,13 +29,14 @@ pub(super) fn readable_bytes(path: &Path) -> Result<Option<u64>> {
         });
     }
     if !metadata.is_file() {
-        // Opening a pipe and closing it again would end whoever writes to it.
+        // A pipe is not opened here. To close it again would end the program that writes to it.
         return Ok(None);
     }
     File::open(path).map_err(failed)?;
     Ok(Some(metadata.len()))
 }
 
+/// The error of an input that cannot be opened, or cannot be read further at `line`.
 pub(super) fn cannot_read(path: &Path, line: Option<u64>, source: &io::Error) -> Error {
     let reason = match (source.kind(), line) {
         (io::ErrorKind::NotFound, None) => "no such file".to_owned(),
@@ -45,7 +46,7 @@ pub(super) fn cannot_read(path: &Path, line: Option<u64>, source: &io::Error) ->
     Error::Input { source_name: path.display().to_string(), line, reason }
 }
 
-/// Opens an input, unpacks it and finds out its format.
+/// Opens an input, unpacks it and detects its format.
 pub(super) fn open(
     path: &Path,
     options: &ReadOptions,
@@ -67,7 +68,7 @@ pub(super) fn open(
     Ok((reader, format))
 }
 
-/// What the input holds, unpacked if it begins as gzip does.
+/// The bytes of the input, unpacked if they begin as gzip does.
 fn decompressed(mut reader: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
     let beginning = read_beginning(&mut reader, |bytes| bytes.len() >= 2)?;
     let is_gzip = beginning.starts_with(&[0x1f, 0x8b]);
@@ -79,7 +80,7 @@ fn decompressed(mut reader: impl Read + Send + 'static) -> io::Result<Box<dyn Re
     })
 }
 
-/// Reads until `enough`, the end, or 64 KiB.
+/// Reads until `enough` is true, the input ends, or 64 KiB are read.
 fn read_beginning(reader: &mut impl Read, enough: impl Fn(&[u8]) -> bool) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
@@ -101,7 +102,7 @@ fn without_byte_order_mark(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// The format of an input that was not told.
+/// Detects the format by the name of the input and its first bytes.
 fn detect(path: &Path, beginning: &[u8]) -> Result<InputFormat> {
     let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
     let name = name.strip_suffix(".gz").unwrap_or(&name);

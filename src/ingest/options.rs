@@ -1,20 +1,24 @@
-//! How inputs are read, as the caller says.
+//! The options for reading inputs.
 
 /// How an input is cut into records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InputFormat {
-    /// By the name of the input, or else by how it begins: `.txt`, `.md`, `.html`, `.htm` and `.xhtml` are
-    /// [`Text`](Self::Text); `.jsonl`, `.ndjson`, `.json` or a first character `{` is [`Jsonl`](Self::Jsonl); `.tsv`,
-    /// or standard input whose first line has a tab, is [`Tsv`](Self::Tsv); everything else is [`Text`](Self::Text).
+    /// The format is detected, by the first of these rules that fits:
+    ///
+    /// * [`Text`](Self::Text) for the names `.txt`, `.md`, `.html`, `.htm` and `.xhtml`;
+    /// * [`Jsonl`](Self::Jsonl) for the names `.jsonl`, `.ndjson` and `.json`, and if the first character is
+    ///   `{`;
+    /// * [`Tsv`](Self::Tsv) for the name `.tsv`, and for standard input whose first line has a tab;
+    /// * [`Text`](Self::Text) for everything else.
     #[default]
     Auto,
     /// A JSON object per line.
     Jsonl,
-    /// A key, a tab and a text per line, without header; `\t`, `\n`, `\r` and `\\` stand for tab, line feed,
-    /// carriage return and backslash.
+    /// A key, a tab and a text per line, without a header. `\t`, `\n`, `\r` and `\\` stand for tab, line
+    /// feed, carriage return and backslash.
     Tsv,
-    /// A file is a document, and its path the key. HTML by the names `.html`, `.htm` and `.xhtml`.
+    /// A file is a document, and its path is the key. Files named `.html`, `.htm` and `.xhtml` are HTML.
     Text,
     /// A key, a tab and 16 hexadecimal digits per line.
     Fingerprints,
@@ -48,7 +52,7 @@ impl ReadOptions {
         self
     }
 
-    /// The longest record, in bytes; a longer one is rejected without being held in memory. Default: 64 MiB.
+    /// The longest record, in bytes. A longer one is rejected, and is not kept in memory. Default: 64 MiB.
     #[must_use]
     pub fn max_record_bytes(mut self, bytes: usize) -> Self {
         self.max_record_bytes = bytes;
@@ -62,7 +66,7 @@ impl ReadOptions {
         self
     }
 
-    /// A JSON field that is read as HTML, whatever its name says. Default: none but `html`.
+    /// A JSON field that is read as HTML, whatever its name, beside `html`. Default: none.
     #[must_use]
     pub fn html_field(mut self, name: impl Into<String>) -> Self {
         self.html_field = Some(name.into());

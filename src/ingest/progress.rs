@@ -1,10 +1,10 @@
-//! How far reading has come.
+//! The progress of reading: bytes read, and bytes in all.
 
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How far reading has come. Clones share the count.
+/// The progress of reading. Clones share the count.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     read: Arc<AtomicU64>,
@@ -12,28 +12,28 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Nothing is read yet of `total` bytes.
+    /// Nothing is read yet. `total` is the number of bytes in all, if it is known.
     pub(super) fn new(total: Option<u64>) -> Self {
         Self { read: Arc::default(), total }
     }
 
-    /// Counts what is read from `inner`.
+    /// Returns a reader that counts the bytes read from `inner`.
     pub(super) fn count<R: Read>(&self, inner: R) -> Counted<R> {
         Counted { inner, read: self.read.clone() }
     }
 
-    /// How many bytes were read, compressed ones counted as they are.
+    /// The number of bytes read so far. Of a compressed input, its compressed bytes count.
     pub fn bytes_read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }
 
-    /// How many bytes there are in all, where that is known: not of standard input.
+    /// The number of bytes in all inputs. `None` if it is not known, as with standard input.
     pub fn bytes_total(&self) -> Option<u64> {
         self.total
     }
 }
 
-/// Counts what is read through it.
+/// A reader that counts the bytes read through it.
 pub(super) struct Counted<R> {
     inner: R,
     read: Arc<AtomicU64>,

@@ -1,11 +1,11 @@
-//! A record as it is read, not yet understood.
+//! A record as it was read, not yet parsed.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use super::options::InputFormat;
 
-/// A record as it stands in its input.
+/// A record as it was read, and where it is in its input.
 #[derive(Clone, Debug)]
 pub(super) struct Raw {
     pub(super) path: Arc<Path>,
@@ -19,12 +19,13 @@ pub(super) struct Raw {
 #[derive(Clone, Debug)]
 pub(super) enum RawContent {
     Bytes(Vec<u8>),
-    /// More than the longest record; so many bytes, or at least that many.
+    /// The record is longer than the longest allowed. This is its length in bytes, with its line end or
+    /// without it.
     TooLong(u64),
 }
 
 impl Raw {
-    /// How much memory it takes.
+    /// The memory that the content takes (bytes).
     pub(super) fn bytes(&self) -> usize {
         match &self.content {
             RawContent::Bytes(bytes) => bytes.len(),

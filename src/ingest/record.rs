@@ -1,4 +1,4 @@
-//! Raw records to records, and records to documents: the formats but JSON, and the rules of what is taken.
+//! From raw records to records, and from records to documents.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::tsv::{parse_fingerprint, parse_tsv};
 use crate::document::Document;
 use crate::fingerprint::Fingerprint;
 
-/// A document to be, as an input gives it.
+/// One record of an input, from which a document is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     path: Arc<Path>,
@@ -24,7 +24,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Reads a raw record.
+    /// Parses a raw record.
     pub(super) fn parse(raw: Raw, options: &ReadOptions) -> Result<Self, Rejected> {
         let Raw { path, line, format, content } = raw;
         let parsed = match content {
@@ -47,8 +47,8 @@ impl Record {
         self.key.as_deref()
     }
 
-    /// Whether the record brings its fingerprint ready made; `None` where that cannot be told from it, because it has no
-    /// content or would be rejected anyhow.
+    /// Whether the record brings a ready fingerprint. `None` if that cannot be told: the record is
+    /// marked as too short, or it would be rejected.
     pub(super) fn brings_fingerprint(&self) -> Option<bool> {
         self.document_with(None).ok()?;
         match self.content {
@@ -58,21 +58,21 @@ impl Record {
         }
     }
 
-    /// The fingerprint of the record, made if need be; `None` where its text is too short to judge.
+    /// The fingerprint of the record, ready or made from its text. `None` if the text is too short to judge.
     ///
     /// # Errors
     ///
-    /// [`Reason::TextInExternal`] and [`Reason::FingerprintInScheme`], as `rule` says.
+    /// [`Reason::TextInExternal`] or [`Reason::FingerprintInScheme`] if `rule` does not take the content.
     pub fn fingerprint(&self, rule: Fingerprinting) -> Result<Option<Fingerprint>, Rejected> {
         rule.fingerprint(&self.content).map_err(|reason| self.rejected(reason))
     }
 
-    /// The document of the record, its fingerprint made if need be.
+    /// The document of the record. Its fingerprint is ready or made from its text.
     ///
     /// # Errors
     ///
-    /// As for [`fingerprint`](Self::fingerprint); [`Reason::NoKey`]; [`Reason::Document`] where a part is out of
-    /// its bounds.
+    /// Those of [`fingerprint`](Self::fingerprint); [`Reason::NoKey`]; [`Reason::Document`] if a part of the
+    /// document exceeds its limit.
     pub fn into_document(self, rule: Fingerprinting) -> Result<Document, Rejected> {
         let made = rule.fingerprint(&self.content).and_then(|fingerprint| self.document_with(fingerprint));
         made.map_err(|reason| self.rejected(reason))
@@ -104,7 +104,7 @@ fn parse_text(path: &Path, bytes: Vec<u8>) -> Result<Parsed, Reason> {
     let name = name.strip_suffix(".gz").unwrap_or(&name);
     let is_html = [".html", ".htm", ".xhtml"].iter().any(|ending| name.ends_with(ending));
     let content = if is_html { Content::Html(text) } else { Content::Text(text) };
-    // The name as the system has it: on Unix it need not be UTF-8.
+    // The key is the path as the system has it. On Unix it need not be UTF-8.
     let key = path.as_os_str().as_encoded_bytes().to_vec();
     Ok(Parsed { key: Some(key), content, parts: Parts::default() })
 }

@@ -1,4 +1,4 @@
-//! The records of all inputs, in chunks that all cores work on.
+//! Reads records in chunks. All cores parse and fingerprint the records of a chunk.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -22,31 +22,32 @@ use crate::text::Scheme;
 #[derive(Debug)]
 pub struct Records {
     inputs: Inputs,
-    /// Read ahead to see what the first record brings.
+    /// Records read ahead to find a suitable scheme.
     ahead: VecDeque<Raw>,
 }
 
-/// How many records are parsed and fingerprinted together.
+/// The largest number of records in a chunk.
 const CHUNK_LENGTH: usize = 1024;
 
 impl Records {
-    /// Opens inputs: paths, or `-` for standard input. gzip is recognised by content.
+    /// Opens inputs: paths, or `-` for standard input. Inputs may be compressed with gzip; this is seen from
+    /// their content.
     ///
     /// # Errors
     ///
-    /// [`Error::Input`] for the first that cannot be read; nothing has been read then.
+    /// [`Error::Input`] for the first input that cannot be read. No record has been read then.
     pub fn open(paths: impl IntoIterator<Item = impl Into<PathBuf>>, options: ReadOptions) -> Result<Self> {
         let paths = paths.into_iter().map(Into::into).collect();
         Ok(Self { inputs: Inputs::open(paths, options)?, ahead: VecDeque::new() })
     }
 
-    /// How far reading has come.
+    /// The progress of reading: bytes read, and bytes in all.
     pub fn progress(&self) -> Progress {
         self.inputs.progress()
     }
 
-    /// The scheme that suits the inputs, by the first good record: [`Scheme::External`] where it brings a ready
-    /// fingerprint, otherwise the default.
+    /// The scheme that suits the inputs, judged by the first good record. It is [`Scheme::External`] if that
+    /// record brings a ready fingerprint, otherwise the default.
     ///
     /// # Errors
     ///
@@ -55,7 +56,7 @@ impl Records {
         if self.inputs.options().format == InputFormat::Fingerprints {
             return Ok(Scheme::External);
         }
-        // So many bad records in front, and there is hardly a good one behind.
+        // After this many bad records, a good one is hardly to be expected.
         const MOST_RECORDS: usize = 1_000;
         const MOST_BYTES: usize = 64 << 20;
         let mut bytes = 0;
@@ -67,18 +68,19 @@ impl Records {
             match parsed.ok().and_then(|record| record.brings_fingerprint()) {
                 Some(true) => return Ok(Scheme::External),
                 Some(false) => break,
-                // What is read ahead has its turn, and is reported, later.
+                // A bad record is reported later, by `next_chunk`.
                 None => {}
             }
         }
         Ok(Scheme::default())
     }
 
-    /// The next records that are at hand, parsed and turned into something on all cores; none at the end.
+    /// Reads the next chunk of records. All cores parse the records and apply `turn` to them. Empty at the
+    /// end.
     ///
     /// # Errors
     ///
-    /// [`Error::Input`] if an input cannot be read further; the records before have been returned then.
+    /// [`Error::Input`] if an input cannot be read further. The records before it have been returned then.
     pub fn next_chunk<T: Send, E: From<Rejected> + Send>(
         &mut self,
         turn: impl Fn(Record) -> Result<T, E> + Sync,
@@ -95,11 +97,11 @@ impl Records {
 
 pub(super) type Chunk = Vec<Result<Document, Rejected>>;
 
-/// Reads, parses and fingerprints in the background, a few chunks ahead. The last thing sent is an empty chunk, or
-/// an error.
+/// Reads, parses and fingerprints on another thread, a few chunks ahead. The last thing it sends is an empty
+/// chunk or an error.
 pub(super) fn read_ahead(mut records: Records, rule: Fingerprinting) -> mpsc::Receiver<Result<Chunk>> {
     let (sender, receiver) = mpsc::sync_channel(2);
-    // Not joined: it may wait for standard input for ever when the receiver has gone.
+    // The thread is not joined. It may wait for standard input for ever after the receiver is dropped.
     thread::spawn(move || {
         loop {
             let chunk = records.next_chunk(|record| record.into_document(rule));

@@ -1,17 +1,17 @@
-//! Records that cannot be taken, and why.
+//! Rejected records, and the reasons why.
 
 use std::fmt;
 
 use crate::error::Error;
 use crate::text::Scheme;
 
-/// A record that cannot be taken, with where it stands and why.
+/// A record that cannot be taken: where it is in the input, and why.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Rejected {
     /// The input: a path, or `-` for standard input.
     pub source_name: String,
-    /// The line, from 1, where the input has lines.
+    /// The line, from 1. `None` if the whole input is the record.
     pub line: Option<u64>,
     /// What is wrong.
     pub reason: Reason,
@@ -40,43 +40,43 @@ impl From<Rejected> for Error {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Reason {
-    /// It is longer than allowed.
+    /// The record is too long.
     TooLong {
-        /// Its length.
+        /// The length of the record.
         bytes: u64,
-        /// What is allowed.
+        /// The largest length that is allowed.
         max_bytes: usize,
     },
-    /// It is not UTF-8.
+    /// The record is not UTF-8.
     NotUtf8 {
-        /// How many of its bytes are, before the first that is not.
+        /// The number of bytes before the first that is not UTF-8.
         valid_bytes: usize,
     },
-    /// It is not a JSON object, or a field has the wrong type.
+    /// The record is not a JSON object, or a field has the wrong type.
     Json {
-        /// What the parser says.
+        /// The message of the parser.
         problem: String,
-        /// The byte it stopped at, from 1; 0 where it did not begin.
+        /// The byte at which the parser stopped, from 1. It is 0 if the parser did not begin.
         column: usize,
     },
-    /// It names no document.
+    /// The record has no key.
     NoKey,
-    /// It has neither a fingerprint nor a text.
+    /// The record has neither a fingerprint nor a text.
     NoContent,
-    /// A line has no tab between key and content.
+    /// The line has no tab between key and content.
     NoTab,
     /// The value of a field cannot be used.
     Field {
         /// The field.
         name: &'static str,
-        /// What it should be.
+        /// What is expected of its value.
         expected: &'static str,
     },
-    /// A part of the document is out of its bounds, or its fingerprint is none.
+    /// A part of the document exceeds its limit, or its fingerprint cannot be parsed.
     Document(Error),
-    /// It brings a text, and the database takes ready fingerprints only.
+    /// The record has a text, but the database takes only ready fingerprints.
     TextInExternal,
-    /// It brings a ready fingerprint, and the database makes its own.
+    /// The record has a ready fingerprint, but the database makes its own.
     FingerprintInScheme {
         /// The scheme of the database.
         scheme: Scheme,
@@ -106,8 +106,8 @@ impl fmt::Display for Reason {
             Self::TextInExternal => Error::ExternalScheme.fmt(f),
             Self::FingerprintInScheme { scheme } => write!(
                 f,
-                "the record brings a fingerprint, but the database makes its own (scheme {scheme}); if the fingerprint \
-                 was made by that scheme, say so with `--scheme {scheme}`"
+                "the record brings a fingerprint, but the database makes its own (scheme {scheme}); if the \
+                 fingerprint was made by that scheme, say so with `--scheme {scheme}`"
             ),
         }
     }

@@ -1,4 +1,4 @@
-//! A tab-separated line to what it says of a document.
+//! Parses tab-separated lines: key and text, or key and fingerprint.
 
 use super::content::{Content, Parsed, Parts, utf8};
 use super::rejected::Reason;
@@ -22,7 +22,7 @@ fn split_at_tab(line: &[u8]) -> Result<(&[u8], &[u8]), Reason> {
     Ok((&line[..tab], &line[tab + 1..]))
 }
 
-/// Resolves the four escapes; a backslash before anything else stands for itself.
+/// Resolves the escapes `\t`, `\n`, `\r` and `\\`. A backslash before any other byte stands for itself.
 fn unescape(bytes: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(bytes.len());
     let mut rest = bytes;

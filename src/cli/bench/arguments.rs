@@ -1,8 +1,8 @@
-//! The arguments of `simdb bench`, and what follows from them.
+//! The arguments of `simdb bench`, and what is derived from them.
 
 use std::path::PathBuf;
 
-use clap::ValueEnum;
+use clap::{ValueEnum, value_parser};
 use simdb::{CreateOptions, Scheme};
 
 use super::collection::{Collection, Spread};
@@ -35,7 +35,7 @@ pub(in crate::cli) struct Arguments {
     plan: Option<String>,
 
     /// How many documents a commit has
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u64).range(1..))]
     pub(super) batch: u64,
 
     /// How many queries are timed; fewer where they take more than 20 seconds
@@ -43,12 +43,17 @@ pub(in crate::cli) struct Arguments {
     pub(super) queries: u64,
 
     /// How many threads ask in the phases query, list and any; each of these numbers in turn
-    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1], value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        value_delimiter = ',',
+        default_values_t = [1],
+        value_parser = value_parser!(u64).range(1..)
+    )]
     threads: Vec<u64>,
 
     /// What to measure, in this order
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "PHASES",
-          default_values_t = [Phase::Insert, Phase::Commit, Phase::Query, Phase::Batch, Phase::Delete, Phase::Compact, Phase::Query, Phase::Reopen])]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PHASES", default_values_t = PHASES)]
     pub(super) phases: Vec<Phase>,
 
     /// The memory for what is read of the file (bytes)
@@ -107,6 +112,18 @@ pub(super) enum Phase {
     Reopen,
 }
 
+/// The phases that are measured if none are named.
+const PHASES: [Phase; 8] = [
+    Phase::Insert,
+    Phase::Commit,
+    Phase::Query,
+    Phase::Batch,
+    Phase::Delete,
+    Phase::Compact,
+    Phase::Query,
+    Phase::Reopen,
+];
+
 impl Arguments {
     pub(super) fn create_options(&self) -> CreateOptions {
         let options = CreateOptions::new()
@@ -120,7 +137,8 @@ impl Arguments {
         }
     }
 
-    /// The distances at which a phase asks, and with how many threads; once where it does not ask.
+    /// The max distances and numbers of threads with which a phase is measured. A phase without queries is
+    /// measured once.
     pub(super) fn questions(&self, phase: Phase) -> Vec<(u32, u64)> {
         use Phase::{Any, Batch, Beside, Cold, List, Query};
         let asks = matches!(phase, Query | List | Any | Batch | Beside | Cold);
@@ -135,7 +153,7 @@ impl Arguments {
             .collect()
     }
 
-    /// The documents after so many replacements.
+    /// The documents after they were all replaced `replaced` times.
     pub(super) fn collection(&self, replaced: u64) -> Collection {
         let spread = match self.data {
             Data::Uniform => Spread::Uniform,

@@ -1,5 +1,7 @@
-//! The phases that ask. Half of the queries are near a stored document, the others anywhere; planted matches have to be found, and
-//! for a few queries all that a scan of the whole collection finds, before anything is timed.
+//! The phases that query. Half of the queries are near a stored document, the others are random.
+//!
+//! Answers are checked, in all phases but `cold` before the queries are timed. The stored document must be
+//! found. For a few queries the number of matches must be that of a scan over the whole collection.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,13 +12,13 @@ use super::row::Row;
 use super::state::{Bench, key};
 use crate::cli::answer::Failure;
 
-/// Asking, and before it the comparison of answers, end after this time.
+/// Checking answers ends after this time, and so does timing queries.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// How many queries are compared with a scan.
+/// The number of queries whose answers are compared with a scan.
 const SCANNED: usize = 16;
 
-/// How many queries are asked of a snapshot while another thread writes.
+/// While another thread writes, a new snapshot is taken after this number of queries.
 const QUERIES_OF_A_SNAPSHOT: usize = 1_000;
 
 impl Bench<'_> {
@@ -34,7 +36,7 @@ impl Bench<'_> {
         self.ask(distance, threads, row, |snapshot, query| Ok(snapshot.any_match(&query)?.into()))
     }
 
-    /// Times queries one after the other, in each thread a part of them.
+    /// Divides the queries among threads. Each thread times its queries one after the other.
     fn ask(
         &self,
         distance: u32,
@@ -114,7 +116,7 @@ impl Bench<'_> {
         self.assert_stored()
     }
 
-    /// The answers are compared afterwards, since that reads the file.
+    /// The answers are checked after the timing: to check them is to read the file into memory.
     pub(super) fn cold(&mut self, distance: u32, row: &mut Row) -> Result<(), Failure> {
         self.database = None;
         forget(&self.path)?;
@@ -127,7 +129,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The queries, each with the document that it is near to if there is one.
+    /// The queries. Each comes with the number of the stored document that it was made from, if that is
+    /// within `distance` and was not deleted.
     fn queries(&self, distance: u32) -> impl Iterator<Item = (Query, Option<u64>)> {
         (0..self.arguments.queries).map(move |number| {
             let (fingerprint, near) = self.collection.query(number, self.inserted);
@@ -139,7 +142,8 @@ impl Bench<'_> {
         })
     }
 
-    /// The queries whose answers were found right: all, or as many as the time allows.
+    /// The queries whose answers were checked: all, or as many as the time allows. A wrong answer is an
+    /// error.
     fn asserted_queries(&self, snapshot: &Snapshot, distance: u32) -> Result<Vec<Query>, Failure> {
         let mut queries = Vec::new();
         let begun = Instant::now();
@@ -183,7 +187,7 @@ impl Bench<'_> {
     }
 }
 
-/// How long each query takes, and the sum of the answers.
+/// The time of each query, and the sum of the answers.
 fn timed(
     queries: &[Query],
     answer: impl Fn(Query) -> simdb::Result<u64>,
@@ -210,7 +214,7 @@ fn add_answers(row: &mut Row, distance: u32, times: Vec<Duration>, answers: u64)
     row.add_times("query", times, 1e6, "us");
 }
 
-/// Makes the system drop what it keeps of a file in memory.
+/// Makes the system drop the pages of a file that it keeps in memory.
 #[cfg(target_os = "linux")]
 fn forget(path: &std::path::Path) -> Result<(), Failure> {
     let file = std::fs::File::open(path)?;

@@ -1,4 +1,4 @@
-//! The phases that change the database: documents inserted, replaced and deleted.
+//! The phases that change the database: they insert, replace and delete documents.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ impl Bench<'_> {
         self.assert_stored()
     }
 
-    /// As [`insert`](Self::insert), each document compared with all before.
+    /// Like [`insert`](Self::insert), but compares each document with all documents before it.
     pub(super) fn link(&mut self, row: &mut Row) -> Result<(), Failure> {
         let (first, end) = (self.inserted, self.inserted + self.arguments.documents);
         let mut near_duplicates = 0;
@@ -74,12 +74,13 @@ impl Bench<'_> {
         self.assert_stored()
     }
 
-    /// Inserts documents, so many a commit; those that are there already are replaced.
+    /// Inserts documents, `batch` per commit. Documents that are already stored are replaced.
     fn put(&self, numbers: Range<u64>, batch: u64, row: &mut Row) -> Result<(), Failure> {
         self.measure_commits(numbers, batch, row, |numbers| self.put_together(numbers))
     }
 
-    /// Commits documents, so many at a time, as `commit` does it, which tells how long the commit itself took.
+    /// Measures the commits of documents, `batch` per commit. `commit` writes one batch and returns the time
+    /// of its commit alone, without the inserts.
     fn measure_commits(
         &self,
         numbers: Range<u64>,
@@ -111,7 +112,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Inserts documents in one commit; tells how long it took.
+    /// Inserts documents and commits them together. Returns the time of the commit alone.
     pub(super) fn put_together(&self, numbers: Range<u64>) -> Result<Duration, Failure> {
         let mut txn = self.database()?.begin_write()?;
         for number in numbers {

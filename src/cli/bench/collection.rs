@@ -1,4 +1,4 @@
-//! Generated fingerprints: each a function of its number, so that none has to be remembered.
+//! Generated fingerprints. Each is computed from the number of its document, so none is stored.
 
 use simdb::Fingerprint;
 
@@ -6,8 +6,8 @@ use simdb::Fingerprint;
 #[derive(Clone, Copy)]
 pub(super) enum Spread {
     Uniform,
-    /// In each block of 16 bits some values are more frequent, so that a probe meets 1.4 times what it would
-    /// otherwise: as measured on a million fingerprints of real pages.
+    /// In each block of 16 bits some values are more frequent than others. A probe then meets 1.4 times as
+    /// many candidates, as measured on a million fingerprints of real pages.
     Skewed,
 }
 
@@ -32,19 +32,19 @@ impl Collection {
         }
     }
 
-    /// The number of the original that a near-duplicate is made from, which may be a near-duplicate of another itself and not
-    /// stand as it was.
+    /// The number of the document whose original fingerprint a near-duplicate is made from. That document may
+    /// itself be a near-duplicate of another. Its own fingerprint then differs from its original one.
     fn original_of(&self, number: u64) -> Option<u64> {
         let random = mixed(self.seed ^ number);
         (number > 0 && random >> 32 < self.near_duplicates).then(|| mixed(random) % number)
     }
 
-    /// The document before this one that it is a near-duplicate of, if it was made from one.
+    /// The earlier document that this one is certainly near to, if there is one.
     pub(super) fn near_before(&self, number: u64) -> Option<u64> {
         self.original_of(number).filter(|&original| self.original_of(original).is_none())
     }
 
-    /// A fingerprint to ask for, and the document below `documents` that it is near to, if there is one.
+    /// A fingerprint to query, and the document below `documents` that it was made from, if there is one.
     pub(super) fn query(&self, number: u64, documents: u64) -> (Fingerprint, Option<u64>) {
         let random = mixed(!self.seed ^ number);
         if number.is_multiple_of(2) || documents == 0 {
@@ -63,23 +63,23 @@ impl Collection {
     }
 }
 
-/// A fingerprint with up to three bits flipped.
+/// The fingerprint with up to three bits flipped.
 fn flipped(fingerprint: Fingerprint, random: u64) -> Fingerprint {
     let bits = (0..random % 4).fold(fingerprint.bits(), |bits, i| bits ^ 1 << (random >> (8 + 6 * i) & 63));
     Fingerprint::from_bits(bits)
 }
 
-/// 16 bits of which some values are more frequent: with u even in 0..1, the squares of the frequencies of u^c add up to
-/// 1 / (c (2 - c)), which is 1.4 for c = 0.465.
+/// A value of 16 bits; some values are more frequent than others. Let u be uniform in 0..1. The density of
+/// u^c, squared and integrated over 0..1, is 1 / (c (2 - c)). For c = 0.465 this is 1.4.
 fn skewed(random: u64) -> u64 {
     let even = (random >> 11) as f64 / (1u64 << 53) as f64;
     let value = (even.powf(0.465) * 65536.0) as u64;
-    // Frequent values are not neighbours.
+    // Spreads the frequent values over the whole range.
     value.wrapping_mul(0x9e37) & 0xffff
 }
 
-/// A random number for each number: the finaliser of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom
-/// Number Generators, OOPSLA 2014).
+/// A pseudorandom number for each number: the finaliser of SplitMix64 (Steele, Lea, Flood: Fast Splittable
+/// Pseudorandom Number Generators, OOPSLA 2014).
 fn mixed(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -119,7 +119,7 @@ mod tests {
             counts[(skewed(mixed(number)) & 0xffff) as usize] += 1;
         }
         let squares: f64 = counts.iter().map(|&count| (count as f64 / documents as f64).powi(2)).sum();
-        // The sample itself adds one part in 64.
+        // The sample is finite, which alone adds 1/64.
         assert!((1.35..1.47).contains(&(squares * 65536.0)), "{}", squares * 65536.0);
     }
 }

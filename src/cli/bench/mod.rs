@@ -1,4 +1,4 @@
-//! `simdb bench`: inserts, queries, deletes and reopens generated documents, asserts the answers, and tells the times.
+//! `simdb bench`: inserts, queries and deletes generated documents, checks the answers, and prints the times.
 
 mod arguments;
 mod asking;

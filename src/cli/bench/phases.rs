@@ -1,4 +1,4 @@
-//! The phases in turn, each with its row.
+//! Runs the phases in turn and prints the row of each.
 
 use std::time::{Duration, Instant};
 
@@ -78,7 +78,7 @@ impl Bench<'_> {
     }
 }
 
-/// How much memory the process has in use, where the system tells.
+/// The memory that the process has in use, if the system tells (bytes).
 fn memory_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -22,12 +22,12 @@ impl Row {
         self.fields.insert(name.to_owned(), number.into());
     }
 
-    /// Adds a number with three digits after the point: such a measurement is good for no more.
+    /// Adds a number, rounded to three digits after the point. Measurements are not more precise.
     pub(super) fn add_rounded(&mut self, name: &str, number: f64) {
         self.fields.insert(name.to_owned(), ((number * 1000.0).round() / 1000.0).into());
     }
 
-    /// Adds the median, the 99th percentile and the longest of some times, in a unit of which a second has `per_second`.
+    /// Adds the median, the 99th percentile and the longest of some times. A second is `per_second` units.
     pub(super) fn add_times(&mut self, what: &str, mut times: Vec<Duration>, per_second: f64, unit: &str) {
         times.sort_unstable();
         let last = times.len().saturating_sub(1);
@@ -38,7 +38,7 @@ impl Row {
         }
     }
 
-    /// Prints the row: as an object, or as the phase and its numbers on a line.
+    /// Prints the row: an object, or a line with the phase and its numbers.
     pub(super) fn print(&self, output: &mut Output) {
         let object = || {
             let phase = ("phase".to_owned(), Value::from(self.phase.as_str()));

@@ -8,21 +8,22 @@ use super::arguments::Arguments;
 use super::collection::Collection;
 use crate::cli::answer::Failure;
 
-/// Every document whose number leaves this remainder by ten is deleted.
+/// The documents to delete are those whose number ends in this digit.
 pub(super) const DELETED: u64 = 3;
 
-/// What is under test, as far as it has come.
+/// The database under test, and what the phases so far have done to it.
 pub(super) struct Bench<'a> {
     pub(super) arguments: &'a Arguments,
     pub(super) collection: Collection,
-    /// Where the database is.
+    /// The path of the database.
     pub(super) path: PathBuf,
-    /// Closed now and then.
+    /// `None` while the database is closed.
     pub(super) database: Option<Database>,
-    /// The documents are those below this number; of these, after the deletion, every tenth is gone.
+    /// The documents with numbers below this were inserted.
     pub(super) inserted: u64,
+    /// Whether a tenth of them was deleted, see [`DELETED`].
     pub(super) deleted: bool,
-    /// How many times all documents were replaced.
+    /// The number of times that all documents were replaced.
     pub(super) replaced: u64,
 }
 
@@ -54,16 +55,19 @@ impl<'a> Bench<'a> {
         Document::new(key(number), self.collection.fingerprint(number)).with_seen(1_700_000_000)
     }
 
+    /// Checks the number of stored documents.
     pub(super) fn assert_stored(&self) -> Result<(), Failure> {
         let stored = self.database()?.snapshot()?.stats()?.documents;
         if stored == self.live() { Ok(()) } else { Err(format!("{stored} documents are stored").into()) }
     }
 
+    /// The number of documents that should be stored.
     fn live(&self) -> u64 {
         let gone = |below: u64| below / 10 + u64::from(below % 10 > DELETED);
         self.inserted - if self.deleted { gone(self.arguments.documents.min(self.inserted)) } else { 0 }
     }
 
+    /// Whether the document should be stored.
     pub(super) fn is_live(&self, number: u64) -> bool {
         number < self.inserted
             && !(self.deleted && number % 10 == DELETED && number < self.arguments.documents)
