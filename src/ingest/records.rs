@@ -35,7 +35,8 @@ impl Records {
     ///
     /// # Errors
     ///
-    /// [`Error::Input`] for the first input that cannot be read. No record has been read then.
+    /// [`Error::Input`](crate::Error::Input) for the first input that cannot be read. No record has been read
+    /// then.
     pub fn open(paths: impl IntoIterator<Item = impl Into<PathBuf>>, options: ReadOptions) -> Result<Self> {
         let paths = paths.into_iter().map(Into::into).collect();
         Ok(Self { inputs: Inputs::open(paths, options)?, ahead: VecDeque::new() })
@@ -51,7 +52,7 @@ impl Records {
     ///
     /// # Errors
     ///
-    /// [`Error::Input`] if the inputs cannot be read.
+    /// [`Error::Input`](crate::Error::Input) if the inputs cannot be read.
     pub fn suitable_scheme(&mut self) -> Result<Scheme> {
         if self.inputs.options().format == InputFormat::Fingerprints {
             return Ok(Scheme::External);
@@ -80,7 +81,8 @@ impl Records {
     ///
     /// # Errors
     ///
-    /// [`Error::Input`] if an input cannot be read further. The records before it have been returned then.
+    /// [`Error::Input`](crate::Error::Input) if an input cannot be read further. The records before it have
+    /// been returned then.
     pub fn next_chunk<T: Send, E: From<Rejected> + Send>(
         &mut self,
         turn: impl Fn(Record) -> Result<T, E> + Sync,
