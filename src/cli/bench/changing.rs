@@ -91,14 +91,14 @@ impl Bench<'_> {
         let documents = numbers.end - numbers.start;
         let mut commits = Vec::new();
         let begun = Instant::now();
-        let mut told = begun;
+        let mut reported = begun;
         let mut next = numbers.start;
         while next < numbers.end {
             let end = numbers.end.min(next + batch);
             commits.push(commit(next..end)?);
             next = end;
-            if told.elapsed() > Duration::from_secs(10) {
-                told = Instant::now();
+            if reported.elapsed() > Duration::from_secs(10) {
+                reported = Instant::now();
                 let put = next - numbers.start;
                 let rate = put as f64 / begun.elapsed().as_secs_f64();
                 complain(&format!("{put} documents inserted, {rate:.0} per second"));
