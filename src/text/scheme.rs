@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 pub enum Scheme {
     /// Number 0: the caller brings fingerprints, and simdb makes none.
     External,
-    /// Number 1, the default, for texts in any language and script. [`Fingerprinter`] gives the recipe.
+    /// Number 1, the default, for texts in any language and script. [`Fingerprinter`](crate::Fingerprinter) gives the recipe.
     #[default]
     Text1,
 }
