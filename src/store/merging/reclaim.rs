@@ -48,7 +48,7 @@ pub(super) fn prepare(state: &State, blocks: &Blocks, sweep: &mut Sweep, sizes: 
     sweep.left = sweep.left.min(dead_rows);
     // If less than a sixth of all is dead, few blocks can be a third dead. And a walk begins only when there are more
     // dead documents than the last one left.
-    if sweep.next.is_none() && (dead_rows * 6 < stored || dead_rows < sweep.left + stored / 20) {
+    if sweep.next.is_none() && (dead_rows * 6 < stored || dead_rows <= sweep.left + stored / 20) {
         return Ok(Look::Done);
     }
     let (found, next) = look(state, blocks, sweep.next.unwrap_or(0), sizes)?;

@@ -285,3 +285,28 @@ fn sets_grow_into_levels_and_the_space_of_the_dead_is_reclaimed() -> Result<()> 
     assert_whole(&file);
     Ok(())
 }
+
+/// Where fewer than twenty documents were stored, a walk that had found nothing was begun again and again, and the
+/// thread that merges never slept.
+#[test]
+fn a_walk_that_finds_nothing_is_not_repeated() -> Result<()> {
+    let mut file = MemoryFile::new();
+    let (mut model, mut sweep) = (Model::default(), Sweep::default());
+    file.transact(&model.transact(12, &[]));
+    while file.merge(&mut sweep)? {}
+    // No block is more than a third dead, or it is the last, which still grows.
+    let mut removes = Vec::new();
+    for number in [1, 6, 12] {
+        model.live.remove(&number);
+        removes.push(operation(Change::Remove { fingerprint_gone: true, never_stored: false }, number));
+    }
+    file.transact(&removes);
+    file.commit(Edit::freeze);
+    let mut steps = 0;
+    while file.merge(&mut sweep)? {
+        steps += 1;
+        assert!(steps < 1_000, "merges do not come to an end");
+    }
+    assert_eq!(file.rows(DEAD)?, [1, 6, 12]);
+    model.agree(&file)
+}
