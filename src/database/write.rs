@@ -177,8 +177,7 @@ impl WriteTxn {
     /// commit 120 bytes of memory; the documents themselves wait in a file without a name once they take more than 64 MB.
     pub fn insert(&mut self, document: &Document) -> Result<Option<Document>> {
         document.validate()?;
-        self.writer.ensure_whole()?;
-        let old = self.writer.find(document.key())?;
+        let old = self.writer.find_to_change(document.key())?;
         self.writer.put(document, old.as_ref())?;
         Ok(old.map(|(_, old)| old))
     }
@@ -198,7 +197,6 @@ impl WriteTxn {
     /// listed.
     pub fn insert_if_new(&mut self, document: &Document, policy: &Policy) -> Result<Verdict> {
         document.validate()?;
-        self.writer.ensure_whole()?;
         self.decide(document, policy, None)
     }
 
@@ -249,7 +247,7 @@ impl WriteTxn {
     /// Stores a document, or not. `near` is what may be near to it, if that is known.
     fn decide(&mut self, document: &Document, policy: &Policy, near: Option<&[Near]>) -> Result<Verdict> {
         // A document's own key is never a match, and what stands there is what the document replaces.
-        let own = self.writer.find(document.key())?;
+        let own = self.writer.find_to_change(document.key())?;
         let mut verdict = Verdict::inserted();
         if let Some(search) = self.search(document, policy, near, own.as_ref())? {
             verdict.matches = search.first_matches(&self.writer, policy.filter.limit)?;
@@ -283,8 +281,7 @@ impl WriteTxn {
     /// [`Error::Aborted`](crate::Error::Aborted).
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Document>> {
         validate_key(key.as_ref())?;
-        self.writer.ensure_whole()?;
-        let Some(found) = self.writer.find(key.as_ref())? else { return Ok(None) };
+        let Some(found) = self.writer.find_to_change(key.as_ref())? else { return Ok(None) };
         self.writer.remove(&found)?;
         Ok(Some(found.1))
     }

@@ -30,7 +30,7 @@ pub(crate) struct Writer {
     turn: Turn,
 }
 
-/// A document with its number, as [`find`](Read::find) finds it.
+/// A document with its number.
 pub(crate) type Numbered = (DocumentNumber, Document);
 
 impl Writer {
@@ -44,7 +44,12 @@ impl Writer {
         Ok(Self { view, counters, written, operations: Vec::new(), broken: false, turn })
     }
 
-    /// Stores a valid document in the place of `old`: what [`find`](Read::find) found under its key.
+    /// Finds the document of a key that is about to be changed.
+    pub(crate) fn find_to_change(&mut self, key: &[u8]) -> Result<Option<Numbered>> {
+        self.all_or_broken(|writer| writer.find(key))
+    }
+
+    /// Stores a valid document in the place of `old`: what [`find_to_change`](Self::find_to_change) found under its key.
     pub(crate) fn put(&mut self, document: &Document, old: Option<&Numbered>) -> Result<()> {
         self.all_or_broken(|writer| {
             // First the new rows, then away with the old ones. So a fingerprint that stays is not removed in between.
