@@ -9,7 +9,7 @@ use super::search::Search;
 use crate::document::{Document, validate_key};
 use crate::error::Result;
 use crate::plan::Near;
-use crate::store::{Numbered, Read, Store, Writer};
+use crate::store::{Numbered, Store, Writer};
 
 /// The documents that are searched for at a time. Each is also compared with those of them that come before it.
 const SEARCHED_TOGETHER: usize = 1024;
