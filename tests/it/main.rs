@@ -6,6 +6,7 @@ mod damage;
 mod data;
 mod exactness;
 mod files;
+mod floors;
 mod input;
 mod kill;
 mod levels;

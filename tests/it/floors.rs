@@ -1,0 +1,122 @@
+//! The layout of the source, as docs/design.md draws it: imports go one way, and only one floor names the engine.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::support::TestResult;
+
+/// The modules of the library, each of which imports only from those before it.
+const MODULES: [&str; 8] =
+    ["error", "fingerprint", "document", "text", "plan", "store", "database", "ingest"];
+
+/// The floors of the store, and the files above them, each of which imports only from those before it.
+const FLOORS: [&str; 15] = [
+    "numbers",
+    "sizes",
+    "lookup",
+    "engine",
+    "blocks",
+    "sorted_set",
+    "file",
+    "merging",
+    "dense",
+    "postings",
+    "scan",
+    "read",
+    "reader",
+    "write",
+    "store",
+];
+
+/// The files below `src`, with their code but not their comments.
+fn sources() -> std::io::Result<Vec<(PathBuf, String)>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let (mut folders, mut files) = (vec![root.clone()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|it| it == "rs") {
+                let text = fs::read_to_string(&path)?;
+                let code = text.lines().map(|line| line.split("//").next().unwrap_or("")).collect::<Vec<_>>();
+                files.push((path.strip_prefix(&root).unwrap_or(&path).to_owned(), code.join("\n")));
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// The names that follow `path` in the code, such as `plan` in `crate::plan::Plan`.
+fn names_after<'c>(code: &'c str, path: &str) -> impl Iterator<Item = &'c str> {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    code.split(path).skip(1).map(move |rest| rest.split(|c| !is_name(c)).next().unwrap_or(""))
+}
+
+/// Where the file or folder that a path begins with stands in a list.
+fn rank(path: &Path, list: &[&str]) -> Option<usize> {
+    let first = path.components().next()?.as_os_str().to_str()?;
+    list.iter().position(|it| *it == first.trim_end_matches(".rs"))
+}
+
+/// Every import from a module or floor that stands later in the list.
+fn upward<'c>(file: &Path, code: &'c str, inside: &Path, path: &str, list: &[&str]) -> Vec<&'c str> {
+    let Some(own) = file.strip_prefix(inside).ok().and_then(|it| rank(it, list)) else { return Vec::new() };
+    let is_later = |name: &&str| list.iter().position(|it| it == name).is_some_and(|other| other > own);
+    names_after(code, path).filter(is_later).collect()
+}
+
+#[test]
+fn imports_go_downwards_only() -> TestResult {
+    let mut seen = 0;
+    for (file, code) in sources()? {
+        let up = upward(&file, &code, Path::new(""), "crate::", &MODULES);
+        assert!(up.is_empty(), "{} imports from {up:?}", file.display());
+        let up = upward(&file, &code, Path::new("store"), "crate::store::", &FLOORS);
+        assert!(up.is_empty(), "{} imports from {up:?}", file.display());
+        // The files above the floors name each other as siblings.
+        if file.parent() == Some(Path::new("store")) {
+            let up = upward(&file, &code, Path::new("store"), "super::", &FLOORS);
+            assert!(up.is_empty(), "{} imports from {up:?}", file.display());
+        }
+        seen += usize::from(file.starts_with("store"));
+    }
+    assert!(seen > 40, "only {seen} files of the store were found");
+    Ok(())
+}
+
+#[test]
+fn only_the_engine_floor_names_the_engine() -> TestResult {
+    for (file, code) in sources()? {
+        let names = code.contains("redb::") || code.contains("use redb");
+        assert!(!names || file.starts_with("store/engine"), "{} names redb", file.display());
+    }
+    Ok(())
+}
+
+#[test]
+fn a_mod_file_lists_and_defines_nothing() -> TestResult {
+    const DEFINITIONS: [&str; 9] =
+        ["fn ", "struct ", "enum ", "trait ", "impl ", "impl<", "const ", "static ", "type "];
+    for (file, code) in sources()?.iter().filter(|it| it.0.ends_with("mod.rs")) {
+        for line in code.lines() {
+            let item = line.trim_start_matches("pub(crate) ").trim_start_matches("pub ");
+            let defines = DEFINITIONS.iter().any(|it| item.starts_with(it));
+            assert!(!defines, "{} defines something: {line}", file.display());
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_wrong_import_would_be_found() {
+    let found = |file: &str, code: &'static str| {
+        let file = Path::new(file);
+        let modules = upward(file, code, Path::new(""), "crate::", &MODULES);
+        modules.len() + upward(file, code, Path::new("store"), "crate::store::", &FLOORS).len()
+    };
+    assert_eq!(found("plan/cost.rs", "use crate::store::Read;"), 1);
+    assert_eq!(found("store/blocks/cache.rs", "use crate::store::file::{View, State};"), 1);
+    assert_eq!(found("store/blocks/cache.rs", "use crate::store::lookup::prefetch;"), 0);
+    assert_eq!(found("error.rs", "fn f() -> crate::text::Scheme { todo() }"), 1);
+}
