@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Permuted, Plan, Table};
 use crate::store::blocks::{BlockCache, Lists, SetBlocks};
 use crate::store::engine::{Engine, NewFile, OpenFile, available_bytes, create_temporary, directory_of};
-use crate::store::file::{self, KEYS, POSTINGS, Set, SetRow, Settings, State, View, by_row, permuted};
+use crate::store::file::{self, FIXED, KEYS, Set, SetRow, Settings, State, View, by_row, permuted};
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::SortedSet;
 
@@ -101,14 +101,14 @@ impl Copy<'_> {
         state.next_block = old.next_block;
         let mut bulk = Bulk::new(engine, sizes, state);
         let tables = self.plan.tables().len();
-        let rows = old.sets.rows(KEYS)
-            + old.sets.rows(POSTINGS)
+        let fixed = || FIXED.iter().filter(|set| by_row!(set, set => set.is_copied));
+        let rows = fixed().map(|set| by_row!(set, set => old.sets.rows(*set))).sum::<u64>()
             + old.sets.rows(permuted(0)) * tables as u64
             + old.documents.rows().0;
         let mut counter = Counter { done: 0, all: rows, progress };
-        copy_set(self.view, KEYS, KEYS, &mut bulk, &mut counter)?;
-        copy_set(self.view, POSTINGS, POSTINGS, &mut bulk, &mut counter)?;
-        // The set of dead documents stays empty: the copy has none.
+        for set in fixed() {
+            by_row!(set, set => copy_set(self.view, *set, *set, &mut bulk, &mut counter)?);
+        }
         for (number, table) in self.plan.tables().iter().enumerate() {
             match table_of(table, &self.view.settings().plan) {
                 Some(old) => {

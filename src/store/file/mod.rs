@@ -23,7 +23,7 @@ pub(crate) use opening::{create, read_state};
 pub(crate) use overlays::Overlays;
 pub(crate) use progress::{MergeFailure, Progress};
 pub(crate) use sets::{
-    AnySet, ByRow, DEAD, DOCUMENTS_LEVEL_ID, KEYS, POSTINGS, Set, SetRow, by_row, key_row, number_of,
+    AnySet, ByRow, DEAD, DOCUMENTS_LEVEL_ID, FIXED, KEYS, POSTINGS, Set, SetRow, by_row, key_row, number_of,
     permuted, posting_row,
 };
 pub(crate) use shared::{Shared, Turn};

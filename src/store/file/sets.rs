@@ -18,16 +18,18 @@ pub(crate) const KEYS: Set<u128> = Set::new(0, "keys", Rules::ONCE_FILTERED);
 /// The documents of each fingerprint, by scope: `(fingerprint, scope, document)`, see [`posting_row`].
 pub(crate) const POSTINGS: Set<u128> = Set::new(1, "postings", Rules::ONCE);
 /// The numbers of dead documents whose bytes are still in their block.
-pub(crate) const DEAD: Set<u64> = Set::new(2, "dead", Rules::ONCE);
+pub(crate) const DEAD: Set<u64> = Set::new(2, "dead", Rules::ONCE).left_behind();
 /// The distinct fingerprints, under the permutation of a table of the plan.
 pub(crate) fn permuted(table: usize) -> Set<u64> {
-    Set::new(3 + table as u8, "permuted", Rules::REPEATED)
+    Set::new((FIXED.len() + table) as u8, "permuted", Rules::REPEATED)
 }
+
+/// The sets that every file has, whatever its plan. Each stands at its number.
+pub(crate) const FIXED: &[AnySet] = &[ByRow::Wide(KEYS), ByRow::Wide(POSTINGS), ByRow::Narrow(DEAD)];
 
 /// All sets of a file with that many permuted tables, in the order of their numbers.
 pub(crate) fn all_sets(tables: usize) -> impl Iterator<Item = AnySet> {
-    let fixed = [ByRow::Wide(KEYS), ByRow::Wide(POSTINGS), ByRow::Narrow(DEAD)];
-    fixed.into_iter().chain((0..tables).map(|table| ByRow::Narrow(permuted(table))))
+    FIXED.iter().copied().chain((0..tables).map(|table| ByRow::Narrow(permuted(table))))
 }
 
 /// The level id of the directory of the documents, which are no sorted set.
@@ -54,12 +56,19 @@ pub(crate) struct Set<R> {
     /// The name in messages.
     pub(crate) name: &'static str,
     pub(crate) rules: Rules,
+    /// Whether a dense copy of the file has the rows of this set.
+    pub(crate) is_copied: bool,
     rows: PhantomData<R>,
 }
 
 impl<R> Set<R> {
     const fn new(number: u8, name: &'static str, rules: Rules) -> Self {
-        Self { number, name, rules, rows: PhantomData }
+        Self { number, name, rules, is_copied: true, rows: PhantomData }
+    }
+
+    /// The same set, but empty in a dense copy.
+    const fn left_behind(self) -> Self {
+        Self { is_copied: false, ..self }
     }
 
     /// Where the directory of a level of the set is stored.
@@ -142,7 +151,7 @@ impl<K: Kind> PerSet<K> {
 
     /// The number of permuted tables.
     pub(crate) fn tables(&self) -> usize {
-        self.0.len() - all_sets(0).count()
+        self.0.len() - FIXED.len()
     }
 
     /// The sets, as names.
@@ -221,14 +230,17 @@ mod tests {
         let mut level_ids = Vec::new();
         for tables in [1, 4, 32] {
             let names: PerSet<Names> = all_sets(tables).collect();
-            assert_eq!((names.tables(), names.sets().count()), (tables, tables + 3));
+            assert_eq!((names.tables(), names.sets().count()), (tables, FIXED.len() + tables));
             let ids: Vec<u16> = names.iter().map(|set| by_row!(set, set => set.level_id(5))).collect();
-            assert_eq!(ids, (0..tables as u16 + 3).map(|number| number << 8 | 5).collect::<Vec<_>>());
+            assert_eq!(
+                ids,
+                (0..(FIXED.len() + tables) as u16).map(|number| number << 8 | 5).collect::<Vec<_>>()
+            );
             assert_eq!(
                 (names[KEYS].name, names[POSTINGS].name, names[DEAD].name),
                 ("keys", "postings", "dead")
             );
-            assert_eq!(names[permuted(tables - 1)].level_id(0), ids[tables + 2] & 0xff00);
+            assert_eq!(names[permuted(tables - 1)].level_id(0), ids[FIXED.len() + tables - 1] & 0xff00);
             level_ids.extend(ids);
         }
         assert!(level_ids.iter().all(|id| id >> 8 != DOCUMENTS_LEVEL_ID >> 8));
