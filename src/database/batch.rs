@@ -16,13 +16,13 @@ use crate::plan::{Candidates, Near};
 use crate::store::Read;
 
 /// What may be near to each document of a batch.
-pub(super) struct NearDocuments {
+pub(super) struct NearByDocument {
     near: Vec<Near>,
     /// For each document the range of `near` that it has.
     ranges: Vec<Range<usize>>,
 }
 
-impl NearDocuments {
+impl NearByDocument {
     /// `near` is in the order of the documents.
     fn new(documents: usize, near: NearEach) -> Self {
         let mut ranges = vec![0..0; documents];
@@ -45,7 +45,7 @@ pub(super) fn near_to_documents(
     reader: &impl Read,
     documents: &[Document],
     max_distance: u32,
-) -> Result<Option<NearDocuments>> {
+) -> Result<Option<NearByDocument>> {
     let with_index = |(index, document): (usize, &Document)| Some((index, document.fingerprint()?));
     let fingerprints: Vec<(usize, Fingerprint)> =
         documents.iter().enumerate().filter_map(with_index).collect();
@@ -69,7 +69,7 @@ pub(super) fn near_to_documents(
     };
     let shares = fingerprints.par_chunks(share).enumerate().map(near_to_share);
     let shares = shares.collect::<Result<Option<Vec<_>>>>()?;
-    Ok(shares.map(|shares| NearDocuments::new(documents.len(), shares.concat())))
+    Ok(shares.map(|shares| NearByDocument::new(documents.len(), shares.concat())))
 }
 
 /// The fingerprints near each of some queries; `None` if they are more than [`MOST_NEAR`].

@@ -37,9 +37,9 @@ impl CheckReport {
         }
     }
 
-    fn add_difference(&mut self, table: &'static str, what: &str, stored: u64, right: u64) {
-        if stored != right {
-            self.add(table, what, format!("{stored}, where {right} would be right"));
+    fn add_difference(&mut self, table: &'static str, what: &str, stored: u64, expected: u64) {
+        if stored != expected {
+            self.add(table, what, format!("{stored}, where {expected} would be right"));
         }
     }
 }
@@ -80,10 +80,10 @@ pub(super) fn check(store: &Store) -> Result<CheckReport> {
     // Rows are counted from both sides: if every document has its rows, and there are no more rows than
     // documents ask for, then there is no other row.
     let documents = check_documents(&reader, &mut report);
-    let right = report.part("documents", documents)?.flatten();
+    let expected = report.part("documents", documents)?.flatten();
     let scopes = check_scopes(&reader, &mut report);
     report.part("scopes", scopes)?;
-    check_counts(&reader, right.as_ref(), &mut report)?;
+    check_counts(&reader, expected.as_ref(), &mut report)?;
     Ok(report)
 }
 
@@ -107,7 +107,7 @@ impl CheckReport {
 
 /// What the documents say there must be.
 #[derive(Default)]
-struct Right {
+struct Expected {
     documents: u64,
     too_short: u64,
     postings: u64,
@@ -115,31 +115,31 @@ struct Right {
 }
 
 /// Checks what leads to each document. `None` where some cannot be read, so that what there must be is not known.
-fn check_documents(reader: &Reader, report: &mut CheckReport) -> Result<Option<Right>> {
-    let mut right = Right::default();
+fn check_documents(reader: &Reader, report: &mut CheckReport) -> Result<Option<Expected>> {
+    let mut expected = Expected::default();
     let mut all_read = true;
     let mut from = DocumentNumber::MIN;
-    while let Some((page, next)) = reader.documents(from)? {
+    while let Some((block, next)) = reader.documents(from)? {
         from = next;
-        for (number, document) in page {
+        for (number, document) in block {
             let Some(document) = report.part("documents", document)? else {
                 all_read = false;
                 continue;
             };
-            right.documents += 1;
-            right.last = number;
-            check_document(reader, number, &document, &mut right, report)?;
+            expected.documents += 1;
+            expected.last = number;
+            check_document(reader, number, &document, &mut expected, report)?;
         }
     }
-    report.documents = right.documents;
-    Ok(all_read.then_some(right))
+    report.documents = expected.documents;
+    Ok(all_read.then_some(expected))
 }
 
 fn check_document(
     reader: &Reader,
     number: DocumentNumber,
     document: &Document,
-    right: &mut Right,
+    expected: &mut Expected,
     report: &mut CheckReport,
 ) -> Result<()> {
     let key = String::from_utf8_lossy(document.key());
@@ -149,7 +149,7 @@ fn check_document(
         _ => {}
     }
     let Some(fingerprint) = document.fingerprint() else {
-        right.too_short += 1;
+        expected.too_short += 1;
         return Ok(());
     };
     for table in 0..reader.settings().plan.tables().len() {
@@ -161,7 +161,7 @@ fn check_document(
     match report.part("scopes", reader.scope_number(document.scope()))? {
         Some(Some(scope)) => {
             for listing in scope.listing() {
-                right.postings += 1;
+                expected.postings += 1;
                 let lists = reader.lists(fingerprint, listing, number);
                 if report.part("postings", lists)? == Some(false) {
                     report.add("postings", fingerprint, format!("the row of document {key} is missing"));
@@ -191,7 +191,7 @@ fn check_scopes(reader: &Reader, report: &mut CheckReport) -> Result<()> {
 }
 
 /// Reads all rows of all sets, and compares how many there are with what the documents say there must be.
-fn check_counts(reader: &Reader, right: Option<&Right>, report: &mut CheckReport) -> Result<()> {
+fn check_counts(reader: &Reader, expected: Option<&Expected>, report: &mut CheckReport) -> Result<()> {
     let keys = reader.count_keys();
     let keys = report.part("keys", keys)?;
     let postings = reader.count_postings();
@@ -206,20 +206,22 @@ fn check_counts(reader: &Reader, right: Option<&Right>, report: &mut CheckReport
             report.add_difference("permuted", &format!("rows of table {table}"), counts.rows, fingerprints);
         }
     }
-    let Some(right) = right else { return Ok(()) };
+    let Some(expected) = expected else { return Ok(()) };
     let counters = reader.counters();
-    for (table, counts, wanted) in [("keys", keys, right.documents), ("postings", postings, right.postings)] {
+    for (table, counts, wanted) in
+        [("keys", keys, expected.documents), ("postings", postings, expected.postings)]
+    {
         let Some(counts) = counts else { continue };
         report.add_difference(table, "rows", counts.rows, wanted);
         report.add_difference(table, "rows as counted by its directories", counts.counted, wanted);
     }
     if let Some((dead, live)) = dead {
         report.add_difference("dead", "rows as counted by its directories", dead.counted, dead.rows);
-        report.add_difference("documents", "documents that are not dead", live, right.documents);
+        report.add_difference("documents", "documents that are not dead", live, expected.documents);
     }
-    report.add_difference("meta", "documents", counters.documents, right.documents);
-    report.add_difference("meta", "too_short", counters.too_short, right.too_short);
-    if right.documents > 0 && !reader.has_numbered(right.last) {
+    report.add_difference("meta", "documents", counters.documents, expected.documents);
+    report.add_difference("meta", "too_short", counters.too_short, expected.too_short);
+    if expected.documents > 0 && !reader.has_numbered(expected.last) {
         report.add("meta", "next_document", "a document has a number that was never given");
     }
     Ok(())

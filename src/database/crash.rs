@@ -92,38 +92,38 @@ fn examine(image: &Image, models: &[Model], acknowledged: usize, what: &str) {
     let snapshot = database.snapshot().unwrap_or_else(|error| panic!("{what}: {error}"));
     let documents = snapshot.documents().map(|document| document.map(|it| (it.key().to_vec(), it)));
     let found: Model = documents.collect::<Result<_>>().unwrap_or_else(|error| panic!("{what}: {error}"));
-    let may_be = &models[acknowledged..models.len().min(acknowledged + 2)];
-    assert!(may_be.contains(&found), "{what}: not what {acknowledged} commits leave");
+    let allowed = &models[acknowledged..models.len().min(acknowledged + 2)];
+    assert!(allowed.contains(&found), "{what}: not what {acknowledged} commits leave");
 }
 
 /// Everything that a power cut between two syncs could leave of these writes, on top of what is synced.
 fn images(synced: &Image, unsynced: &[Event]) -> Vec<(String, Image)> {
-    let all_but = |place: usize, torn: Option<bool>| {
+    let all_but = |index: usize, torn: Option<bool>| {
         let mut image = synced.clone();
         for (i, event) in unsynced.iter().enumerate() {
             match torn {
-                _ if i != place => image.apply(event),
+                _ if i != index => image.apply(event),
                 Some(first_half) => image.apply_torn(event, first_half),
                 None => {}
             }
         }
         image
     };
-    let only = |place: usize| {
+    let only = |index: usize| {
         let mut image = synced.clone();
-        image.apply(&unsynced[place]);
+        image.apply(&unsynced[index]);
         image
     };
     let mut images =
         vec![("nothing".to_owned(), synced.clone()), ("all".to_owned(), all_but(usize::MAX, None))];
-    for (place, event) in unsynced.iter().enumerate() {
+    for (index, event) in unsynced.iter().enumerate() {
         if !matches!(event, Event::Write { .. }) {
             continue;
         }
-        images.push((format!("all but write {place}"), all_but(place, None)));
-        images.push((format!("all, write {place} torn"), all_but(place, Some(true))));
-        images.push((format!("all, write {place} torn at its beginning"), all_but(place, Some(false))));
-        images.push((format!("only write {place}"), only(place)));
+        images.push((format!("all but write {index}"), all_but(index, None)));
+        images.push((format!("all, write {index} torn"), all_but(index, Some(true))));
+        images.push((format!("all, write {index} torn at its beginning"), all_but(index, Some(false))));
+        images.push((format!("only write {index}"), only(index)));
     }
     images
 }

@@ -201,7 +201,7 @@ impl Database {
     /// On top of that of compaction, the rows of each table that is new are sorted in half of the cache; what does not fit goes to
     /// files without a name beside the database, 8 bytes a row for one table at a time.
     pub fn compact_with_plan(&self, plan: &str, mut progress: impl FnMut(u64, u64)) -> Result<()> {
-        self.store.compact(Some(options::named(plan)?), &mut progress)
+        self.store.compact(Some(options::plan_of_name(plan)?), &mut progress)
     }
 
     /// Waits until the merges that are due are done. They go on by themselves; this is for measurements.

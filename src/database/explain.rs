@@ -58,7 +58,7 @@ pub struct TableProbes {
 
 /// The probes are timed so many times, if it does not take longer.
 const MOST_TIMES: usize = 16;
-const LONGEST: Duration = Duration::from_millis(20);
+const LONGEST_TIMING: Duration = Duration::from_millis(20);
 
 /// All but the number of documents that match.
 pub(super) fn explain(reader: &impl Read, query: &Query) -> Result<Explanation> {
@@ -95,8 +95,8 @@ pub(super) fn explain(reader: &impl Read, query: &Query) -> Result<Explanation> 
     // Timed as a query does it; counted afterwards.
     let queries = [NearQuery { fingerprint: query.fingerprint(), max_distance }];
     let mut times = Vec::new();
-    let all = Instant::now();
-    while times.len() < 2 || (times.len() < MOST_TIMES && all.elapsed() < LONGEST) {
+    let begun_all = Instant::now();
+    while times.len() < 2 || (times.len() < MOST_TIMES && begun_all.elapsed() < LONGEST_TIMING) {
         let begun = Instant::now();
         let mut near = 0;
         let mut parts = NearSearch::new(reader, &queries);
@@ -111,9 +111,9 @@ pub(super) fn explain(reader: &impl Read, query: &Query) -> Result<Explanation> 
     explanation.again = times[times.len() / 2];
     let mut probes = Vec::new();
     if set.add_probes(plan.tables(), query.fingerprint(), 0, &mut probes) {
-        explanation.blocks = reader.candidates(&probes, |probe, met| {
-            let of = explanation.probes.iter_mut().find(|it| it.table == probe.table);
-            of.into_iter().for_each(|it| it.candidates += met.within(probe));
+        explanation.blocks = reader.candidates(&probes, |probe, candidates| {
+            let table_probes = explanation.probes.iter_mut().find(|it| it.table == probe.table);
+            table_probes.into_iter().for_each(|it| it.candidates += candidates.within(probe));
         })?;
         explanation.candidates = explanation.probes.iter().map(|it| it.candidates).sum();
     } else {

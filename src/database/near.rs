@@ -136,7 +136,7 @@ impl<'a, R: Read> NearSearch<'a, R> {
                 break;
             }
         }
-        sort(&mut near);
+        sort_and_dedup(&mut near);
         Ok((!near.is_empty()).then_some(near))
     }
 }
@@ -160,15 +160,15 @@ pub(super) fn near_candidates(
         let found = candidates.near(probe.query, max_distance, permutation);
         found.for_each(|it| near.push((probe.query_index, it)));
         if near.len() > 2 * most {
-            sort(&mut near);
+            sort_and_dedup(&mut near);
             too_many = near.len() > most;
         }
     })?;
-    sort(&mut near);
+    sort_and_dedup(&mut near);
     Ok((near.len() <= most && !too_many).then_some(near))
 }
 
-fn sort(near: &mut NearEach) {
+fn sort_and_dedup(near: &mut NearEach) {
     near.sort_unstable();
     near.dedup();
 }
@@ -216,7 +216,7 @@ mod tests {
                 );
             }
         }
-        sort(&mut expected);
+        sort_and_dedup(&mut expected);
         assert!(expected.len() > 3000, "{}", expected.len());
         for most in [1, 40, 1000, 4000, MOST_NEAR] {
             let (mut found, mut parts) = (Vec::new(), 0);

@@ -109,14 +109,14 @@ impl CreateOptions {
     }
 }
 
-pub(super) fn named(plan: &str) -> Result<Plan> {
+pub(super) fn plan_of_name(plan: &str) -> Result<Plan> {
     plan::plan_named(plan).ok_or_else(|| Error::UnknownPlan { name: plan.to_owned() })
 }
 
 impl CreateOptions {
     fn chosen_plan(&self) -> Result<Plan> {
         match &self.plan {
-            Some(name) => named(name),
+            Some(name) => plan_of_name(name),
             None => {
                 let all =
                     plan::plans_and_estimates(self.expected_documents, self.max_distance, self.prefer, &[]);

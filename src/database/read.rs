@@ -119,7 +119,7 @@ impl Snapshot {
 
     /// Goes through all documents in the order they were written.
     pub fn documents(&self) -> Documents<'_> {
-        Documents { snapshot: self, next: DocumentNumber::MIN, page: Vec::new().into_iter(), failed: false }
+        Documents { snapshot: self, next: DocumentNumber::MIN, block: Vec::new().into_iter(), failed: false }
     }
 
     /// What the database holds and how large it is.
@@ -169,7 +169,7 @@ fn allocated_bytes(metadata: &fs::Metadata) -> u64 {
 pub struct Documents<'s> {
     snapshot: &'s Snapshot,
     next: DocumentNumber,
-    page: std::vec::IntoIter<(DocumentNumber, Result<Document>)>,
+    block: std::vec::IntoIter<(DocumentNumber, Result<Document>)>,
     failed: bool,
 }
 
@@ -177,10 +177,10 @@ impl Iterator for Documents<'_> {
     type Item = Result<Document>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        while self.page.as_slice().is_empty() && !self.failed {
+        while self.block.as_slice().is_empty() && !self.failed {
             match self.snapshot.reader.documents(self.next) {
-                Ok(Some((page, next))) => {
-                    self.page = page.into_iter();
+                Ok(Some((block, next))) => {
+                    self.block = block.into_iter();
                     self.next = next;
                 }
                 Ok(None) => return None,
@@ -190,10 +190,10 @@ impl Iterator for Documents<'_> {
                 }
             }
         }
-        let (_, document) = self.page.next()?;
+        let (_, document) = self.block.next()?;
         if document.is_err() {
             self.failed = true;
-            self.page = Vec::new().into_iter();
+            self.block = Vec::new().into_iter();
         }
         Some(document)
     }

@@ -35,12 +35,12 @@ pub(super) fn answer_any(reader: &impl Read, query: &Query) -> Result<bool> {
     if search.since.is_some() || !near_query.add_probes(reader, 0, &mut probes)? {
         return search.any(reader);
     }
-    let any_will_do = filter.scopes.is_none() && reader.all_rows_have_documents();
+    let each_near_matches = filter.scopes.is_none() && reader.all_rows_have_documents();
     for probes in probes.chunks(PROBES_TOGETHER) {
         let Some(near) = near_candidates(reader, &[near_query], probes, MOST_NEAR)? else {
             return search.any(reader);
         };
-        if any_will_do && !near.is_empty() {
+        if each_near_matches && !near.is_empty() {
             return Ok(true);
         }
         add_all(reader, slice::from_mut(&mut search), &near)?;
@@ -53,8 +53,8 @@ pub(super) fn answer_any(reader: &impl Read, query: &Query) -> Result<bool> {
 
 /// Answers queries together.
 pub(super) fn answer_all(reader: &impl Read, queries: &[Query]) -> Result<Vec<Matches>> {
-    let new = |query: &Query| Search::new(reader, query.fingerprint, &query.filter, None);
-    let mut searches = queries.iter().map(new).collect::<Result<Vec<_>>>()?;
+    let new_search = |query: &Query| Search::new(reader, query.fingerprint, &query.filter, None);
+    let mut searches = queries.iter().map(new_search).collect::<Result<Vec<_>>>()?;
     let near_queries: Vec<NearQuery> = searches.iter().map(|search| search.near_query).collect();
     let mut parts = NearSearch::new(reader, &near_queries);
     while let Some(near) = parts.next_part()? {
@@ -74,7 +74,7 @@ fn add_all(reader: &impl Read, searches: &mut [Search], near: &[(usize, Near)]) 
             let (query_index, near) = near[posted.index];
             searches[query_index].add(near, posted);
         }
-        searches.iter_mut().try_for_each(|search| search.let_go_of_old(reader))?;
+        searches.iter_mut().try_for_each(|search| search.drop_old(reader))?;
     }
     Ok(())
 }
@@ -204,7 +204,7 @@ impl Search {
 
     /// Where a search by time keeps many fingerprints, lets go of those whose documents are too old, and of those beyond the
     /// limit.
-    fn let_go_of_old(&mut self, reader: &impl Read) -> Result<()> {
+    fn drop_old(&mut self, reader: &impl Read) -> Result<()> {
         if self.since.is_none() || self.near.len() <= self.most_unread {
             return Ok(());
         }
@@ -305,13 +305,13 @@ impl Search {
 struct NewestFirst<'r, R> {
     reader: &'r R,
     fingerprint: Fingerprint,
-    page_length: usize,
-    scopes: Vec<ScopePage>,
+    part_length: usize,
+    scopes: Vec<ScopePart>,
     /// For each scope the newest number that is not taken yet, with the index of the scope in `scopes`.
     heads: BinaryHeap<(DocumentNumber, usize)>,
 }
 
-struct ScopePage {
+struct ScopePart {
     scope: ScopeNumber,
     /// Numbers that are read and not taken, the oldest first.
     numbers: Vec<DocumentNumber>,
@@ -322,14 +322,14 @@ struct ScopePage {
 impl<'r, R: Read> NewestFirst<'r, R> {
     fn new(reader: &'r R, fingerprint: Fingerprint, group: &Group, limit: usize) -> Result<Self> {
         // One more than the limit, in case one of them is to be ignored.
-        let page_length = limit.saturating_add(1).min(256);
-        let page = |(scope, known): &(ScopeNumber, Option<Vec<DocumentNumber>>)| ScopePage {
+        let part_length = limit.saturating_add(1).min(256);
+        let part = |(scope, known): &(ScopeNumber, Option<Vec<DocumentNumber>>)| ScopePart {
             scope: *scope,
             numbers: known.iter().flatten().rev().copied().collect(),
             read_down_to: if known.is_some() { DocumentNumber::MIN } else { DocumentNumber::MAX },
         };
-        let scopes: Vec<ScopePage> = group.scopes.iter().map(page).collect();
-        let mut newest = Self { reader, fingerprint, page_length, scopes, heads: BinaryHeap::new() };
+        let scopes: Vec<ScopePart> = group.scopes.iter().map(part).collect();
+        let mut newest = Self { reader, fingerprint, part_length, scopes, heads: BinaryHeap::new() };
         for index in 0..newest.scopes.len() {
             newest.advance(index)?;
         }
@@ -344,16 +344,16 @@ impl<'r, R: Read> NewestFirst<'r, R> {
 
     /// Puts the next number of a scope among the heads.
     fn advance(&mut self, index: usize) -> Result<()> {
-        let page = &mut self.scopes[index];
-        if page.numbers.is_empty() {
-            page.numbers =
-                self.reader.newest(self.fingerprint, page.scope, page.read_down_to, self.page_length)?;
-            page.numbers.reverse();
+        let part = &mut self.scopes[index];
+        if part.numbers.is_empty() {
+            part.numbers =
+                self.reader.newest(self.fingerprint, part.scope, part.read_down_to, self.part_length)?;
+            part.numbers.reverse();
             // A page that is not full is the last.
-            let full = page.numbers.len() == self.page_length;
-            page.read_down_to = page.numbers.first().filter(|_| full).copied().unwrap_or(DocumentNumber::MIN);
+            let full = part.numbers.len() == self.part_length;
+            part.read_down_to = part.numbers.first().filter(|_| full).copied().unwrap_or(DocumentNumber::MIN);
         }
-        self.heads.extend(page.numbers.pop().map(|number| (number, index)));
+        self.heads.extend(part.numbers.pop().map(|number| (number, index)));
         Ok(())
     }
 }
