@@ -1,8 +1,8 @@
-//! What is near to many documents that are about to be inserted, found together.
+//! The near fingerprints of many documents that are about to be inserted, found together.
 //!
-//! The near-duplicates of a document were stored before the batch, or stand before it in the batch. Both are looked for
-//! in advance, for all documents of the batch. A fingerprint that is found may have lost its documents when the turn of
-//! the document comes. The postings tell that.
+//! The near-duplicates of a document were stored before the batch, or come before it in the batch. The
+//! search for both is made in advance, for all documents of the batch. A fingerprint that it finds may
+//! have lost its documents when the document's turn comes. The postings tell that.
 
 use std::ops::Range;
 
@@ -15,10 +15,10 @@ use crate::fingerprint::Fingerprint;
 use crate::plan::{Candidates, Near};
 use crate::store::Read;
 
-/// What may be near to each document of a batch.
+/// The fingerprints that may be near to each document of a batch.
 pub(super) struct NearByDocument {
     near: Vec<Near>,
-    /// For each document the range of `near` that it has.
+    /// For each document its range of `near`.
     ranges: Vec<Range<usize>>,
 }
 
@@ -33,14 +33,15 @@ impl NearByDocument {
         Self { near: near.into_iter().map(|(_, near)| near).collect(), ranges }
     }
 
-    /// What may be near to the document of this index.
+    /// The fingerprints that may be near to the document of this index.
     pub(super) fn of(&self, index: usize) -> &[Near] {
         &self.near[self.ranges[index].clone()]
     }
 }
 
-/// The fingerprints near those of documents, in what was written and among the documents before. `None` if they are too
-/// many to be kept. Then each document is to be searched for in its turn.
+/// The fingerprints near to each document, among those written and those of the earlier documents.
+///
+/// `None` if they are too many to be kept. Then each document has to be searched for in its turn.
 pub(super) fn near_to_documents(
     reader: &impl Read,
     documents: &[Document],
@@ -72,7 +73,7 @@ pub(super) fn near_to_documents(
     Ok(shares.map(|shares| NearByDocument::new(documents.len(), shares.concat())))
 }
 
-/// The fingerprints near each of some queries; `None` if they are more than [`MOST_NEAR`].
+/// The fingerprints near to each query. `None` if they are more than [`MOST_NEAR`].
 fn near_to_each(reader: &impl Read, queries: &[NearQuery]) -> Result<Option<NearEach>> {
     let mut all = Vec::new();
     let mut parts = NearSearch::new(reader, queries);

@@ -7,25 +7,25 @@ use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::store::{DocumentNumber, Read, Reader, Store};
 
-/// What [`Database::check`](crate::Database::check) found.
+/// The report of [`Database::check`](crate::Database::check).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckReport {
-    /// How many documents were checked.
+    /// The number of documents that were checked. 0 if damage kept them from being counted.
     pub documents: u64,
-    /// How many distinct fingerprints were checked.
+    /// The number of distinct fingerprints that were checked. 0 if damage kept them from being counted.
     pub fingerprints: u64,
-    /// What is wrong, up to the first [`MAX_PROBLEMS`](Self::MAX_PROBLEMS).
+    /// The problems that were found, up to the first [`MAX_PROBLEMS`](Self::MAX_PROBLEMS).
     pub problems: Vec<Problem>,
-    /// How many problems there are in all.
+    /// The number of all problems, listed or not.
     pub total_problems: u64,
 }
 
 impl CheckReport {
-    /// How many problems are listed at most.
+    /// The most problems that are listed.
     pub const MAX_PROBLEMS: usize = 100;
 
-    /// Whether nothing is wrong.
+    /// Whether no problem was found.
     pub fn is_sound(&self) -> bool {
         self.total_problems == 0
     }
@@ -48,11 +48,11 @@ impl CheckReport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// The table in which it is.
+    /// The part of the file in which it is, such as `documents` or `pages`.
     pub table: &'static str,
-    /// The key of the row, as text.
+    /// The key of the row as text, or the name of the count that is wrong, or `-`.
     pub key: String,
-    /// What is wrong there.
+    /// What is wrong.
     pub problem: String,
 }
 
@@ -62,7 +62,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Checks the pages, then that documents and the tables that lead to them name each other and nothing else.
+/// Checks the pages. Then checks that documents and the rows of all sets name each other and nothing
+/// else.
 pub(super) fn check(store: &Store) -> Result<CheckReport> {
     let mut report = CheckReport::default();
     match store.check_pages() {
@@ -74,11 +75,11 @@ pub(super) fn check(store: &Store) -> Result<CheckReport> {
         ),
         Err(error) => _ = report.part("pages", Err::<(), _>(error))?,
     }
-    // Damaged pages say nothing of what was on them; the rows that can still be read may.
+    // Damaged pages say nothing of the rows that were on them. Other rows may still be readable.
     let begun = store.begin_read();
     let Some(reader) = report.part("pages", begun)? else { return Ok(report) };
-    // Rows are counted from both sides: if every document has its rows, and there are no more rows than
-    // documents ask for, then there is no other row.
+    // Rows are checked from both sides: if every document has its rows, and there are no more rows than
+    // documents need, then there is no other row.
     let documents = check_documents(&reader, &mut report);
     let expected = report.part("documents", documents)?.flatten();
     let scopes = check_scopes(&reader, &mut report);
@@ -88,7 +89,7 @@ pub(super) fn check(store: &Store) -> Result<CheckReport> {
 }
 
 impl CheckReport {
-    /// What a part of the check found, or `None` where damage, now a problem, ended it.
+    /// What a part of the check found. `None` if damage ended it. The damage is then a problem.
     fn part<T>(&mut self, table: &'static str, found: Result<T>) -> Result<Option<T>> {
         match found {
             Ok(found) => Ok(Some(found)),
@@ -105,7 +106,7 @@ impl CheckReport {
     }
 }
 
-/// What the documents say there must be.
+/// The counts that follow from the documents.
 #[derive(Default)]
 struct Expected {
     documents: u64,
@@ -114,7 +115,8 @@ struct Expected {
     last: DocumentNumber,
 }
 
-/// Checks what leads to each document. `None` where some cannot be read, so that what there must be is not known.
+/// Checks the rows of each document. `None` if some documents cannot be read: then the counts are not
+/// known.
 fn check_documents(reader: &Reader, report: &mut CheckReport) -> Result<Option<Expected>> {
     let mut expected = Expected::default();
     let mut all_read = true;
@@ -190,7 +192,7 @@ fn check_scopes(reader: &Reader, report: &mut CheckReport) -> Result<()> {
     Ok(())
 }
 
-/// Reads all rows of all sets, and compares how many there are with what the documents say there must be.
+/// Reads all rows of all sets, and compares their numbers with those that follow from the documents.
 fn check_counts(reader: &Reader, expected: Option<&Expected>, report: &mut CheckReport) -> Result<()> {
     let keys = reader.count_keys();
     let keys = report.part("keys", keys)?;

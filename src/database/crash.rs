@@ -1,4 +1,5 @@
-//! Power cuts: every file that one could leave opens to exactly one committed prefix, with every set agreeing.
+//! Power cuts: every file that one could leave opens to exactly one committed prefix, and all sets
+//! agree.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +33,7 @@ const SIZES: Sizes = Sizes {
 
 type Model = BTreeMap<Vec<u8>, Document>;
 
-/// What one transaction does: the same for the database and for the model.
+/// Makes the changes of one transaction: the same for the database and for the model.
 fn transact(
     number: u64,
     mut put: impl FnMut(Document) -> Result<()>,
@@ -40,7 +41,7 @@ fn transact(
 ) -> Result<()> {
     let key = |i: u64| format!("key {}", i % 40).into_bytes();
     for i in number * 5..number * 5 + 5 {
-        // Some fingerprints return, some are shared.
+        // Some fingerprints return, and some are shared.
         let bits = (i % 23).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let fingerprint = (i % 11 != 0).then(|| Fingerprint::from_bits(bits));
         let scope = if i % 3 == 0 { "en" } else { "" };
@@ -60,7 +61,7 @@ fn commit(database: &Database, number: u64) -> Result<()> {
     WriteTxn::commit(txn.into_inner())
 }
 
-/// The models after each commit; the first is empty.
+/// The models after each commit. The first is empty.
 fn models(commits: u64) -> Result<Vec<Model>> {
     let model = std::cell::RefCell::new(Model::new());
     let mut models = vec![Model::new()];
@@ -81,7 +82,7 @@ fn models(commits: u64) -> Result<Vec<Model>> {
     Ok(models)
 }
 
-/// Opens a file as a power cut left it and compares it with what may be there.
+/// Opens a file as a power cut left it, and compares it with the models that it may equal.
 fn examine(image: &Image, models: &[Model], acknowledged: usize, what: &str) {
     let opened = Store::on_backend(Recording::of(image.clone()), None, SIZES);
     let store =
@@ -96,7 +97,8 @@ fn examine(image: &Image, models: &[Model], acknowledged: usize, what: &str) {
     assert!(allowed.contains(&found), "{what}: not what {acknowledged} commits leave");
 }
 
-/// Everything that a power cut between two syncs could leave of these writes, on top of what is synced.
+/// Every file that a power cut between two syncs could leave: the synced file with some of the unsynced
+/// writes, one of them perhaps torn.
 fn images(synced: &Image, unsynced: &[Event]) -> Vec<(String, Image)> {
     let all_but = |index: usize, torn: Option<bool>| {
         let mut image = synced.clone();
@@ -133,7 +135,7 @@ fn cut(commits: u64) -> Result<usize> {
     let models = models(commits)?;
     let recording = Recording::default();
     let database = Database { store: Store::on_backend(recording.clone(), Some(&settings()), SIZES)?.into() };
-    // Creation goes through a temporary file, so its own writes are nobody's loss.
+    // A new file gets its name only when it is whole. So a power cut during its creation loses nothing.
     let created = recording.events().len();
     let mut levels = 0;
     for number in 0..commits {
@@ -154,7 +156,8 @@ fn cut(commits: u64) -> Result<usize> {
         match event {
             Event::Acknowledged(commits) => acknowledged = *commits,
             Event::Sync => {
-                // A power cut before the sync ends: the commits it makes durable may be there or not.
+                // A power cut before the sync ends. The commits that the sync makes durable may be there
+                // or not.
                 for (what, image) in images(&synced, &unsynced) {
                     examine(&image, &models, acknowledged, &format!("event {at}, {what}"));
                     examined += 1;

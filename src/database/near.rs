@@ -7,7 +7,7 @@ use crate::fingerprint::Fingerprint;
 use crate::plan::{Near, Probe, ProbeSet};
 use crate::store::{Read, Scan};
 
-/// What a search looks for: the stored fingerprints within a distance of another.
+/// A query for the stored fingerprints within a distance of a fingerprint.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NearQuery {
     pub(super) fingerprint: Fingerprint,
@@ -15,7 +15,7 @@ pub(super) struct NearQuery {
 }
 
 impl NearQuery {
-    /// Adds the probes that answer the query. False if it is to be answered by a scan.
+    /// Adds the probes that answer the query. False if a scan has to answer it.
     pub(super) fn add_probes(
         self,
         reader: &impl Read,
@@ -33,30 +33,30 @@ pub(super) fn probe_set(reader: &impl Read, max_distance: u32) -> Result<Arc<Pro
     plan.probe_set(max_distance, reader.fingerprints(), reader.sources(), || reader.cost_model(false))
 }
 
-/// The most near fingerprints that are held at a time, whatever is asked. Before repetitions are removed there may be
-/// twice as many. Each takes 24 bytes.
+/// The most near fingerprints that are held at a time. Before repetitions are removed there may be twice
+/// this number. Each takes 24 bytes.
 pub(super) const MOST_NEAR: usize = 1 << 20;
 
-/// The fingerprints near each of some queries, with the index of the query.
+/// Near fingerprints, each with the index of its query.
 pub(super) type NearEach = Vec<(usize, Near)>;
 
-/// The search for what is near to each of some queries. It probes for the queries together. Those that have to scan
-/// share one pass over all fingerprints.
+/// The search for the fingerprints near to each of some queries. It probes for the queries together. The
+/// queries that need a scan share one pass over all fingerprints.
 ///
-/// What is found comes in parts of about [`MOST_NEAR`] at most. A part is in order and without repetitions. It has
-/// nothing that an earlier part had.
+/// The near fingerprints come in parts of about [`MOST_NEAR`] at most. A part is in order and without
+/// repetitions. It has nothing that an earlier part had.
 pub(super) struct NearSearch<'a, R> {
     reader: &'a R,
     queries: &'a [NearQuery],
     most: usize,
-    /// The first query that was not probed for.
+    /// The index of the first query that was not probed for.
     next: usize,
     /// The number of queries that are probed for together.
     together: usize,
-    /// The queries that have to scan.
+    /// The indexes of the queries that need a scan.
     scanning: Vec<usize>,
     scan: Option<Scan<'a>>,
-    /// The number of scanning queries that were compared with the part of the scan at hand.
+    /// The number of scanning queries that were compared with the current part of the scan.
     compared: usize,
 }
 
@@ -75,7 +75,7 @@ impl<'a, R: Read> NearSearch<'a, R> {
         }
     }
 
-    /// The next part; `None` after the last.
+    /// The next part. `None` after the last.
     pub(super) fn next_part(&mut self) -> Result<Option<NearEach>> {
         while self.next < self.queries.len() {
             let end = self.queries.len().min(self.next + self.together);
@@ -97,7 +97,8 @@ impl<'a, R: Read> NearSearch<'a, R> {
                         return Ok(Some(near));
                     }
                 }
-                // Several probes meet the same fingerprint. So what is near to one query comes in parts only from a scan.
+                // Several probes can meet the same fingerprint. So the near fingerprints of one query
+                // can come in parts only from a scan.
                 None if self.together == 1 => {
                     self.scanning.push(self.next);
                     self.next = end;
@@ -108,7 +109,7 @@ impl<'a, R: Read> NearSearch<'a, R> {
         if self.scanning.is_empty() { Ok(None) } else { self.next_scanned() }
     }
 
-    /// The next part of what is near to the scanning queries among all fingerprints.
+    /// The next part of the fingerprints near to the scanning queries.
     fn next_scanned(&mut self) -> Result<Option<NearEach>> {
         let permutation = &self.reader.settings().plan.tables()[0].permutation;
         let scan = match &mut self.scan {
@@ -141,8 +142,10 @@ impl<'a, R: Read> NearSearch<'a, R> {
     }
 }
 
-/// What is near to each query among the candidates of its probes, in order and without repetitions. `None` if it is more
-/// than `most`.
+/// The fingerprints near to each query among the candidates of its probes, in order and without
+/// repetitions.
+///
+/// `None` if they are more than `most`.
 pub(super) fn near_candidates(
     reader: &impl Read,
     queries: &[NearQuery],
@@ -180,17 +183,17 @@ mod tests {
     use crate::document::Document;
     use crate::text::Scheme;
 
-    /// However few may be held at a time, what is found is the same: each near fingerprint once.
+    /// The parts together have each near fingerprint once, whatever the most that may be held at a time.
     #[test]
     fn what_is_near_comes_in_parts() -> Result<()> {
         let folder = tempfile::tempdir().expect("a folder");
         let options = CreateOptions::new().scheme(Scheme::External);
         let database = Database::create(folder.path().join("d.simdb"), &options)?;
         let spread = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // Some clusters, many others, so that it is worth while to probe.
+        // Some clusters and many other fingerprints, so that probing is cheaper than a scan.
         let clustered = (0..3000).map(|i| spread(i % 3) ^ 1 << (i % 64) ^ 1 << (i / 64));
         let stored: Vec<u64> = clustered.chain((0..60_000).map(|i| spread(i) ^ spread(i) >> 29)).collect();
-        // Some fingerprints in both commits, and so in two sources.
+        // Some fingerprints are in both commits, and so in two sources.
         for (commit, stored) in [&stored[..], &stored[..12_000]].into_iter().enumerate() {
             let mut txn = database.begin_write()?;
             for (i, &bits) in stored.iter().enumerate() {

@@ -13,11 +13,11 @@ use crate::fingerprint::Fingerprint;
 use crate::plan::Near;
 use crate::store::{DocumentNumber, Numbered, Posted, Read, ScopeNumber};
 
-/// Where one match is enough, this number of ranges is read before the answer is looked at. Fewer ranges would wait for
-/// memory just as long.
+/// If one match is enough, the number of ranges that are read before the answer is looked at. With
+/// fewer, the reads wait for memory just as long.
 const PROBES_TOGETHER: usize = 16;
 
-/// The near fingerprints whose documents are looked up together.
+/// The number of near fingerprints whose documents are looked up together.
 const NEAR_TOGETHER: usize = 1024;
 
 /// Answers one query.
@@ -63,7 +63,7 @@ pub(super) fn answer_all(reader: &impl Read, queries: &[Query]) -> Result<Vec<Ma
     searches.into_iter().map(|search| search.matches(reader)).collect()
 }
 
-/// Gives near fingerprints to the searches that they are near to.
+/// Gives each near fingerprint to the search that it belongs to. `near` has the indexes of the searches.
 fn add_all(reader: &impl Read, searches: &mut [Search], near: &[(usize, Near)]) -> Result<()> {
     for near in near.chunks(NEAR_TOGETHER) {
         let wanted: Vec<_> = near
@@ -82,7 +82,7 @@ fn add_all(reader: &impl Read, searches: &mut [Search], near: &[(usize, Near)]) 
 /// The documents of a near fingerprint.
 #[derive(Default)]
 struct Group {
-    /// The documents in each scope, the newest first. `None` where there may be many.
+    /// The documents in each scope, the newest first. `None` if there may be many.
     scopes: Vec<(ScopeNumber, Option<Vec<DocumentNumber>>)>,
     documents: u64,
 }
@@ -90,7 +90,7 @@ struct Group {
 /// One query on its way from fingerprints to documents.
 pub(super) struct Search {
     near_query: NearQuery,
-    /// The number of documents that may be listed.
+    /// The most documents that may be listed.
     limit: usize,
     since: Option<i64>,
     /// The scopes whose lists are read. Each document that may match stands in exactly one of them.
@@ -108,7 +108,7 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// Finds what is near to `fingerprint`. The document `ignored` does not count.
+    /// Searches for the fingerprints near to `fingerprint`. The document `ignored` does not count.
     pub(super) fn found(
         reader: &impl Read,
         fingerprint: Fingerprint,
@@ -124,7 +124,7 @@ impl Search {
         Ok(search)
     }
 
-    /// As [`found`](Self::found), where the near fingerprints are known already.
+    /// As [`found`](Self::found), with near fingerprints that are known already.
     pub(super) fn among(
         reader: &impl Read,
         near: &[Near],
@@ -176,7 +176,7 @@ impl Search {
         })
     }
 
-    /// Takes in the documents of a near fingerprint in one scope. If all are deleted, there are none.
+    /// Adds the documents of a near fingerprint in one scope, if any are left that count.
     fn add(&mut self, near: Near, posted: Posted) {
         let scope = posted.scope;
         let ignored = self.ignored.is_some_and(|(_, f, of)| f == near.fingerprint && scope.covers(of));
@@ -192,8 +192,9 @@ impl Search {
         let group = self.near.entry(near).or_default();
         group.scopes.push((scope, posted.numbers));
         group.documents += documents;
-        // Fingerprints beyond the limit are let go, so that memory grows with the limit and not with the matches. A
-        // search by time keeps all for a while: only reading a document tells whether it is recent enough.
+        // Fingerprints beyond the limit are dropped. So memory grows with the limit and not with the
+        // matches. A search by time keeps all for a while, because only reading a document tells whether
+        // it is recent enough.
         while self.since.is_none()
             && let Some(farthest) = self.near.last_entry()
             && self.kept - farthest.get().documents >= self.limit as u64
@@ -202,13 +203,13 @@ impl Search {
         }
     }
 
-    /// Where a search by time keeps many fingerprints, lets go of those whose documents are too old, and of those beyond the
-    /// limit.
+    /// If a search by time keeps many fingerprints, drops those whose documents are too old, and those
+    /// beyond the limit.
     fn drop_old(&mut self, reader: &impl Read) -> Result<()> {
         if self.since.is_none() || self.near.len() <= self.most_unread {
             return Ok(());
         }
-        // One more than the limit tells that the list is not the whole.
+        // One more than the limit tells that the list is not complete.
         let (mut wanted, mut needed) = (self.limit.saturating_add(1), BTreeSet::new());
         self.walk(reader, |near, _, _| {
             needed.insert(near);
@@ -221,7 +222,7 @@ impl Search {
         Ok(())
     }
 
-    /// Whether any document matches. Nothing has been found yet.
+    /// Whether any document matches. The search must not have begun.
     fn any(mut self, reader: &impl Read) -> Result<bool> {
         let near_query = [self.near_query];
         let mut parts = NearSearch::new(reader, &near_query);
@@ -239,11 +240,12 @@ impl Search {
         self.first_matches(reader, self.limit)
     }
 
-    /// The answer, with at most `limit` of its documents. The search must have been for as many or more.
+    /// The answer, with at most `limit` of its documents. The limit of the search must be the same or
+    /// larger.
     pub(super) fn first_matches(&self, reader: &impl Read, limit: usize) -> Result<Matches> {
         let mut list = Vec::new();
         let mut more = false;
-        // A total without time is known without any document.
+        // Without a time, the total is known although no document is read.
         let walk = limit > 0 || self.since.is_some();
         let mut each = |near: Near, _, document| {
             if list.len() == limit {
@@ -251,7 +253,8 @@ impl Search {
                 return ControlFlow::Break(());
             }
             list.push(Match { document, distance: near.distance });
-            // In a search by time, one more document tells whether the list is the whole. Otherwise the total is known.
+            // In a search by time, one more document tells whether the list is complete. Otherwise the
+            // total is known.
             if list.len() == limit && self.since.is_none() {
                 return ControlFlow::Break(());
             }
@@ -300,8 +303,9 @@ impl Search {
     }
 }
 
-/// The documents of one fingerprint in some scopes, the newest first. It is a merge of the scopes, which are read in
-/// pages. So a group of millions costs no more than what is taken of it.
+/// The documents of one fingerprint in some scopes, the newest first. It merges the lists of the scopes,
+/// and reads them in parts. So a group of millions costs no more than the documents that are taken of
+/// it.
 struct NewestFirst<'r, R> {
     reader: &'r R,
     fingerprint: Fingerprint,
@@ -315,7 +319,7 @@ struct ScopePart {
     scope: ScopeNumber,
     /// Numbers that are read and not taken, the oldest first.
     numbers: Vec<DocumentNumber>,
-    /// All numbers from here on have been read.
+    /// All numbers from this one on have been read.
     read_down_to: DocumentNumber,
 }
 
@@ -349,7 +353,7 @@ impl<'r, R: Read> NewestFirst<'r, R> {
             part.numbers =
                 self.reader.newest(self.fingerprint, part.scope, part.read_down_to, self.part_length)?;
             part.numbers.reverse();
-            // A page that is not full is the last.
+            // A part that is not full is the last.
             let full = part.numbers.len() == self.part_length;
             part.read_down_to = part.numbers.first().filter(|_| full).copied().unwrap_or(DocumentNumber::MIN);
         }
