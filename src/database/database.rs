@@ -14,8 +14,8 @@ use crate::text::{Fingerprinter, Scheme};
 
 /// An open database: one file, one writer at a time, any number of readers.
 ///
-/// A handle is shared between threads by reference or in an `Arc`. The file is locked as long as the handle, or
-/// a snapshot or transaction of it, lives.
+/// Threads share a handle by reference or in an `Arc`. The file is locked as long as the handle lives,
+/// or a snapshot or transaction of it.
 ///
 /// # Example
 ///
@@ -51,32 +51,44 @@ pub struct Database {
 }
 
 impl Database {
-    /// Creates a database at `path`, where nothing may stand yet.
+    /// Creates an empty database at `path`, where nothing may stand yet.
     ///
-    /// It is made under a temporary name in the same directory and then renamed, so that a crash leaves either
-    /// no database or a whole one, and perhaps a file called `.simdb-….tmp`, which can be removed.
+    /// The file is made under a temporary name in the same directory and then renamed. So a crash leaves
+    /// either no database or a whole one. It may also leave a file called `.simdb-….tmp`, which can be
+    /// removed.
     ///
     /// # Errors
     ///
-    /// [`Error::AlreadyExists`]; [`Error::MaxDistance`] for more than 64; [`Error::Io`] and [`Error::Storage`]
-    /// where the directory cannot be written.
+    /// * [`Error::AlreadyExists`] if something stands at `path`.
+    /// * [`Error::MaxDistance`] for a max distance above 64.
+    /// * [`Error::UnknownPlan`] if no plan has the name that was given.
+    /// * [`Error::Io`] and [`Error::Storage`] if the file cannot be written.
     pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<Self> {
         let settings = options.settings()?;
         let store = Store::create(path.as_ref(), &settings, options.open.cache_bytes, options.open.sizes())?;
         Ok(Self { store: Arc::new(store) })
     }
 
-    /// Builds a database at `path`, where nothing may stand yet, from documents whose keys are all different: much faster
-    /// than inserting them, and as dense as after [`compact`](Self::compact). Either the whole database is there afterwards
-    /// or nothing.
+    /// Builds a database at `path`, where nothing may stand yet, from documents with different keys.
     ///
-    /// Rows are sorted in `memory_bytes` of memory; what does not fit goes to files without a name in the same directory,
-    /// up to 80 bytes for a document, 96 with a scope.
+    /// This is much faster than inserting them. The file is as dense as after
+    /// [`compact`](Self::compact). Afterwards either the whole database is there or nothing. As with
+    /// [`create`](Self::create), a crash may leave a temporary file.
     ///
     /// # Errors
     ///
-    /// The first error that `documents` yields; [`Error::KeyRepeated`]; [`Error::KeyLength`] and the other errors of
-    /// length; and as for [`create`](Self::create).
+    /// * The first error that `documents` yields.
+    /// * [`Error::KeyRepeated`] if two documents have the same key.
+    /// * [`Error::KeyLength`] and the other errors of length for a document out of bounds.
+    /// * [`Error::TooManyDocuments`] and [`Error::TooManyScopes`], as for [`WriteTxn::insert`].
+    /// * The errors of [`create`](Self::create).
+    ///
+    /// # Cost
+    ///
+    /// Rows are sorted in about `memory_bytes` of memory. Rows that do not fit go to files without a
+    /// name in the same directory. There a document takes 32 bytes, 48 with a scope, and 8 more for each
+    /// table of the plan. While these files are merged into longer ones, they may take up to twice that
+    /// size.
     pub fn build(
         path: impl AsRef<Path>,
         options: &CreateOptions,
@@ -88,28 +100,40 @@ impl Database {
         Self::open(path, &options.open)
     }
 
-    /// Opens the database at `path`. After a crash of its last writer this takes milliseconds, and what was
-    /// committed is there.
+    /// Opens the database at `path`.
+    ///
+    /// Everything that was committed is there, also after a crash of the last writer.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`]; [`Error::Busy`] where another handle writes, or, unless both are read-only, has it
-    /// open; [`Error::NotSimdb`], [`Error::FormatVersion`], [`Error::UnknownFeatures`] and
-    /// [`Error::UnknownScheme`] for files this release cannot read; [`Error::NeedsRecovery`] from a read-only
-    /// opening; [`Error::Damaged`], [`Error::Corrupted`], [`Error::Io`] and [`Error::Storage`].
+    /// * [`Error::NotFound`] if nothing stands at `path`.
+    /// * [`Error::Busy`] if another handle has the database open, unless both only read.
+    /// * [`Error::NotSimdb`], [`Error::FormatVersion`], [`Error::UnknownFeatures`] and
+    ///   [`Error::UnknownScheme`] for files that this release cannot read.
+    /// * [`Error::NeedsRecovery`] if the database was not closed in order and is opened read-only.
+    /// * [`Error::Damaged`], [`Error::Corrupted`], [`Error::Io`] and [`Error::Storage`] if the file
+    ///   cannot be read.
+    ///
+    /// # Cost
+    ///
+    /// One or two tenths of a second, after a crash too. The directories are read, and the rows of
+    /// recent documents are made again from the log. A million documents that are not merged yet take
+    /// about two seconds.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
         let access = if options.read_only { Access::ReadOnly } else { Access::ReadWrite };
         let store = Store::open(path.as_ref(), access, options.cache_bytes, options.sizes())?;
         Ok(Self { store: Arc::new(store) })
     }
 
-    /// Opens the database at `path` for reading and writing, and creates it with `options` if there is none. For a
-    /// database that exists, only [`cache_bytes`](CreateOptions::cache_bytes) and
+    /// Opens the database at `path` for reading and writing, or creates it with `options` if there is
+    /// none.
+    ///
+    /// For a database that exists, only [`cache_bytes`](CreateOptions::cache_bytes) and
     /// [`recent_documents`](CreateOptions::recent_documents) count.
     ///
     /// # Errors
     ///
-    /// As for [`open`](Self::open) and [`create`](Self::create).
+    /// Those of [`open`](Self::open) and [`create`](Self::create).
     pub fn open_or_create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<Self> {
         let path = path.as_ref();
         match Self::open(path, &options.open) {
@@ -117,13 +141,13 @@ impl Database {
             opened => return opened,
         }
         match Self::create(path, options) {
-            // Somebody else was faster.
+            // Somebody else created it in the meantime.
             Err(Error::AlreadyExists { .. }) => Self::open(path, &options.open),
             created => created,
         }
     }
 
-    /// The path the database was created or opened with.
+    /// The path with which the database was created or opened.
     pub fn path(&self) -> &Path {
         self.store.path()
     }
@@ -133,101 +157,129 @@ impl Database {
         self.store.settings().scheme
     }
 
-    /// The distance at which queries match that name none.
+    /// The max distance of queries that name none.
     pub fn max_distance(&self) -> u32 {
         self.store.settings().max_distance
     }
 
-    /// What makes fingerprints that compare with those in the database.
+    /// The fingerprinter whose fingerprints compare with those in the database.
     ///
     /// # Errors
     ///
-    /// [`Error::ExternalScheme`] where the fingerprints are made elsewhere.
+    /// [`Error::ExternalScheme`] if the fingerprints are made elsewhere.
     pub fn fingerprinter(&self) -> Result<Fingerprinter> {
         Fingerprinter::new(self.scheme())
     }
 
-    /// A view of what is committed now, which does not change any more. It never waits for a writer.
+    /// A view of what is committed now, which later commits do not change.
     ///
-    /// Space that is given back after it was taken, also by merging, cannot be used again as long as it lives.
+    /// It never waits for a writer. Space in the file that is freed while the snapshot lives, also by
+    /// merging, is used again only when the snapshot is gone.
     ///
     /// # Errors
     ///
-    /// [`Error::Storage`] if the file cannot be read.
+    /// [`Error::Storage`], [`Error::Corrupted`] or [`Error::Damaged`] if the file cannot be read. This
+    /// can only happen after a [`check`](Self::check).
     pub fn snapshot(&self) -> Result<Snapshot> {
         Snapshot::new(self.store.clone())
     }
 
-    /// Begins the transaction that writes, and waits for another to end before. A thread that has one open
-    /// already would wait for itself.
+    /// Waits until no other transaction writes, then begins one.
+    ///
+    /// A thread that already has a transaction open would wait for itself, without end. A
+    /// [`compact`](Self::compact) is waited for too.
     ///
     /// # Errors
     ///
-    /// [`Error::ReadOnly`]; [`Error::OutcomeUnknown`] where an earlier commit or a merge could not be written;
-    /// [`Error::Storage`] if the file cannot be read.
+    /// * [`Error::ReadOnly`] if the database was opened read-only.
+    /// * [`Error::OutcomeUnknown`] if an earlier commit or a merge could not be written.
+    /// * The errors of [`snapshot`](Self::snapshot).
     pub fn begin_write(&self) -> Result<WriteTxn> {
         WriteTxn::new(self.store.clone())
     }
 
-    /// Puts a dense copy in the place of the file: all rows in one level, full blocks, nothing deleted. It is made beside
-    /// the file, read back and synced before it takes its name, so that a crash at any moment leaves the one or the other.
+    /// Replaces the file by a dense copy: each sorted set in one level, full blocks, nothing deleted.
     ///
-    /// Nobody can write meanwhile; snapshots can be taken and go on. `progress` is called now and then with rows copied
-    /// and rows in all.
+    /// The copy is made beside the file. It is read back and synced before it takes the name of the
+    /// file. So a crash at any moment leaves either the old file or the copy. It may also leave a
+    /// temporary file, as with [`create`](Self::create).
+    ///
+    /// Nobody can write meanwhile. Snapshots can be taken, and older snapshots go on. `progress` is
+    /// called now and then with the rows copied so far and the rows in all.
     ///
     /// # Errors
     ///
-    /// [`Error::NoRoom`], before anything is done; [`Error::ReadOnly`]; [`Error::OutcomeUnknown`];
-    /// [`Error::Damaged`], [`Error::Io`] and [`Error::Storage`], which leave the file as it was. If only the directory cannot be
-    /// synced in the end, that is an [`Error::Io`] too: the copy is in its place then, but after a loss of power the old file may be.
+    /// * [`Error::ReadOnly`] if the database was opened read-only.
+    /// * [`Error::OutcomeUnknown`] if an earlier commit or a merge could not be written.
+    /// * [`Error::NoRoom`] if the disk may not have enough room. Nothing is done then.
+    /// * [`Error::Damaged`], [`Error::Corrupted`], [`Error::Io`] and [`Error::Storage`], which leave the
+    ///   file as it was. There is one exception: if only the directory cannot be synced in the end, that
+    ///   is an [`Error::Io`] too. The copy has then replaced the file, but after a loss of power the old
+    ///   file may be back.
     ///
     /// # Cost
     ///
-    /// Reads the whole file, and writes what is live. The space of the old file is free when the last snapshot of it is
-    /// gone.
+    /// Reads the whole file, and writes and reads back its live documents and rows. The space of the old
+    /// file is free when the last snapshot of it is gone.
     pub fn compact(&self, mut progress: impl FnMut(u64, u64)) -> Result<()> {
         self.store.compact(None, &mut progress)
     }
 
-    /// As [`compact`](Self::compact), into the permuted tables of another plan, of a name that [`CreateOptions::plans`] lists: for a
-    /// database that has outgrown the number of documents it was created for, or is asked at another distance. Answers stay the same.
+    /// As [`compact`](Self::compact), with the permuted tables of another plan.
+    ///
+    /// `plan` is a name that [`CreateOptions::plans`] lists. Another plan is better for a database that
+    /// has outgrown its expected number of documents, or is asked at another distance. Answers stay the
+    /// same.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownPlan`]; otherwise as for [`compact`](Self::compact).
+    /// * [`Error::UnknownPlan`] if no plan has this name.
+    /// * The errors of [`compact`](Self::compact).
     ///
     /// # Cost
     ///
-    /// On top of that of compaction, the rows of each table that is new are sorted in half of the cache; what does not fit goes to
-    /// files without a name beside the database, 8 bytes a row for one table at a time.
+    /// That of compaction. On top, the rows of each new table are sorted in up to half of the cache.
+    /// Rows that do not fit go to files without a name beside the database: 8 bytes a row, for one table
+    /// at a time.
     pub fn compact_with_plan(&self, plan: &str, mut progress: impl FnMut(u64, u64)) -> Result<()> {
         self.store.compact(Some(options::plan_of_name(plan)?), &mut progress)
     }
 
-    /// Waits until the merges that are due are done. They go on by themselves; this is for measurements.
+    /// Waits until no merge is due.
+    ///
+    /// Merges go on by themselves, so this is only for measurements.
     ///
     /// # Errors
     ///
-    /// [`Error::Storage`] if merging failed, for example because the disk is full.
+    /// * [`Error::Storage`] if merging failed, for example because the disk is full.
+    /// * [`Error::Corrupted`] if merging met damage.
+    /// * [`Error::OutcomeUnknown`] if a commit or a merge could not be written.
     #[doc(hidden)]
     pub fn settle(&self) -> Result<()> {
         self.store.settle()
     }
 
-    /// Checks every invariant of the file: the checksum of each page and value, that each document is found by
-    /// its key and its fingerprint, and that nothing else is found.
+    /// Checks every invariant of the file.
     ///
-    /// Damage is not an error but what the report says. While it lasts, whoever wants a snapshot or a transaction waits.
+    /// It checks the checksum of each page and value, that each document is found by its key and its
+    /// fingerprint, and that nothing else is found. Damage is not an error. The report says what is
+    /// wrong.
+    ///
+    /// If a checksum of a page is wrong, the storage engine goes back to the last commit that is whole.
+    /// The report says that too. While the pages are checked, threads that want a snapshot, a
+    /// transaction or a commit wait.
     ///
     /// # Errors
     ///
-    /// [`Error::InUse`] while a snapshot or transaction of this handle is open; [`Error::ReadOnly`], since
-    /// pages can only be verified by a handle that may write; [`Error::OutcomeUnknown`]; [`Error::Storage`] if the file cannot
-    /// be read.
+    /// * [`Error::InUse`] while a snapshot or transaction of this handle is open.
+    /// * [`Error::ReadOnly`], since only a handle that may write can check pages.
+    /// * [`Error::OutcomeUnknown`] if an earlier commit or a merge could not be written.
+    /// * [`Error::Storage`] if the file cannot be read.
     ///
     /// # Cost
     ///
-    /// Reads the whole file, and for each document one row of every sorted set, at random.
+    /// Reads the whole file, and for each document one row of every sorted set that has one for it, at
+    /// random.
     pub fn check(&self) -> Result<CheckReport> {
         check::check(&self.store)
     }

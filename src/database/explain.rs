@@ -1,4 +1,5 @@
-//! How a query is answered: its probes, what they were expected to meet and what they met, and the time they took.
+//! How a query is answered: its probes, their expected and real numbers of candidates, and the time they
+//! take.
 
 use std::time::{Duration, Instant};
 
@@ -8,33 +9,35 @@ use crate::error::Result;
 use crate::plan::ProbeSet;
 use crate::store::Read;
 
-/// How a query is answered, beside its answer. From [`Snapshot::explain`](crate::Snapshot::explain).
+/// How a query is answered, from [`Snapshot::explain`](crate::Snapshot::explain).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Explanation {
     /// The name of the plan of the file.
     pub plan: String,
-    /// The distance that was asked for, or that of the database.
+    /// The max distance of the query, or that of the database if the query names none.
     pub max_distance: u32,
-    /// How each table is probed; empty if all fingerprints are compared.
+    /// How each table is probed. Empty if all fingerprints are compared.
     pub probes: Vec<TableProbes>,
-    /// How many levels and runs in memory each range is read in.
+    /// The number of levels and runs in memory in which each range is read.
     pub sources: usize,
-    /// How many candidates are expected, from the skew of what is stored.
+    /// The number of candidates to expect, as the stored fingerprints are spread.
     pub candidates_expected: f64,
-    /// How many there were.
+    /// The number of candidates.
     pub candidates: u64,
-    /// How many blocks they were in.
+    /// The number of blocks in which the candidates are.
     pub blocks: u64,
-    /// How many different fingerprints were near.
+    /// The number of distinct fingerprints within the max distance.
     pub near: u64,
-    /// How many of the documents match.
+    /// The number of documents that match, as [`Matches::total`](crate::Matches::total).
     pub total: u64,
-    /// How long it is expected to take if all blocks are in memory, without the look-up of documents.
+    /// The time that the probes are expected to take, without the look-up of documents. The expectation
+    /// is that the cache holds all the blocks that it has room for.
     pub expected: Duration,
-    /// How long the probes took, blocks that were not in memory included.
+    /// The time that the probes took, with the reading of blocks that were not in memory.
     pub first: Duration,
-    /// How long they took when repeated: the median of up to 15 times, fewer if that takes long.
+    /// The time that the probes took when they were repeated: the median of up to 15 times, fewer if
+    /// they take long.
     pub again: Duration,
 }
 
@@ -44,23 +47,24 @@ pub struct Explanation {
 pub struct TableProbes {
     /// The number of the table.
     pub table: usize,
-    /// How many leading bits are looked at.
+    /// The number of leading bits that are looked at.
     pub prefix_bits: u32,
-    /// How many of these may differ.
+    /// The number of these bits that may differ.
     pub flips: u32,
-    /// How many ranges are read.
+    /// The number of ranges that are read.
     pub ranges: u64,
-    /// How many candidates are expected.
+    /// The number of candidates to expect.
     pub candidates_expected: f64,
-    /// How many there were.
+    /// The number of candidates.
     pub candidates: u64,
 }
 
-/// The probes are timed so many times, if it does not take longer.
+/// The probes are timed up to this number of times.
 const MOST_TIMES: usize = 16;
+/// The timing ends after this time, but not before the probes were timed twice.
 const LONGEST_TIMING: Duration = Duration::from_millis(20);
 
-/// All but the number of documents that match.
+/// The explanation of a query, without the number of documents that match.
 pub(super) fn explain(reader: &impl Read, query: &Query) -> Result<Explanation> {
     let settings = reader.settings();
     let plan = &settings.plan;
@@ -92,7 +96,7 @@ pub(super) fn explain(reader: &impl Read, query: &Query) -> Result<Explanation> 
             candidates: 0,
         }));
     }
-    // Timed as a query does it; counted afterwards.
+    // The probes are timed as a query makes them. Candidates are counted afterwards.
     let queries = [NearQuery { fingerprint: query.fingerprint(), max_distance }];
     let mut times = Vec::new();
     let begun_all = Instant::now();

@@ -9,7 +9,7 @@ use crate::plan::{self, Plan, PlanEstimate, Prefer};
 use crate::store::{Settings, Sizes};
 use crate::text::Scheme;
 
-/// What is chosen when a database is created, and stored in it.
+/// The choices that are made when a database is created, and are stored in it.
 ///
 /// # Example
 ///
@@ -22,7 +22,7 @@ use crate::text::Scheme;
 pub struct CreateOptions {
     scheme: Scheme,
     max_distance: u32,
-    /// The name of a plan; without one it is chosen.
+    /// The name of a plan. Without a name, a plan is chosen.
     plan: Option<String>,
     expected_documents: u64,
     prefer: Prefer,
@@ -48,23 +48,27 @@ impl CreateOptions {
         Self::default()
     }
 
-    /// How fingerprints are made from texts. Default: [`Scheme::Text1`].
+    /// The scheme by which fingerprints are made from texts. Default: [`Scheme::Text1`].
     #[must_use]
     pub fn scheme(mut self, scheme: Scheme) -> Self {
         self.scheme = scheme;
         self
     }
 
-    /// The distance, inclusive, at which queries match that name none; 0 to 64. Default: 3, as for web pages.
-    /// Queries of any other distance are answered just as exactly, but the tables are chosen for this one.
+    /// The max distance of queries that name none: inclusive, 0 to 64. Default: 3, as for web pages.
+    ///
+    /// Queries of any other distance are answered just as exactly. But the tables are chosen for this
+    /// one.
     #[must_use]
     pub fn max_distance(mut self, max_distance: u32) -> Self {
         self.max_distance = max_distance;
         self
     }
 
-    /// How many documents there will be; the tables are chosen for so many. With more, queries become slower, with fewer, space is
-    /// wasted; the answers are the same. Default: 1,000,000.
+    /// The number of documents to expect. Default: 1,000,000.
+    ///
+    /// The tables are chosen for this number. With more documents, queries become slower. With fewer,
+    /// space is wasted. The answers are the same.
     #[must_use]
     pub fn expected_documents(mut self, documents: u64) -> Self {
         self.expected_documents = documents;
@@ -78,22 +82,25 @@ impl CreateOptions {
         self
     }
 
-    /// The tables, by the name of their plan (`4x16`, say: four tables probed on 16 leading bits; `simdb plan` lists them). Default:
-    /// what is best for the expected documents and the max distance.
+    /// The tables, by the name of their plan. Default: the best plan for the expected documents and the
+    /// max distance.
+    ///
+    /// For example, `4x16` has four tables that are probed on 16 leading bits. [`plans`](Self::plans)
+    /// and the command `simdb plan` list the names.
     #[must_use]
     pub fn plan(mut self, name: impl Into<String>) -> Self {
         self.plan = Some(name.into());
         self
     }
 
-    /// As [`OpenOptions::cache_bytes`], for the handle that creation returns; it is not stored.
+    /// As [`OpenOptions::cache_bytes`], for the handle that creation returns. It is not stored.
     #[must_use]
     pub fn cache_bytes(mut self, cache_bytes: usize) -> Self {
         self.open.cache_bytes = cache_bytes;
         self
     }
 
-    /// As [`OpenOptions::recent_documents`], for the handle that creation returns; it is not stored.
+    /// As [`OpenOptions::recent_documents`], for the handle that creation returns. It is not stored.
     #[must_use]
     pub fn recent_documents(mut self, recent_documents: usize) -> Self {
         self.open = self.open.recent_documents(recent_documents);
@@ -126,15 +133,17 @@ impl CreateOptions {
         }
     }
 
-    /// The plans there are for the expected documents and the max distance, from the fewest tables to the most, with what they would
-    /// take and cost; one is preferred. `sample` may have fingerprints that show how unevenly they are spread, some hundred
-    /// thousand, say; if it is empty, they are taken to be uniform.
+    /// The plans for the expected documents and the max distance, with their sizes and costs.
+    ///
+    /// They come from the fewest tables to the most, and one of them is preferred. `sample` may have
+    /// fingerprints that show how unevenly the documents' fingerprints are spread. Some hundred thousand
+    /// are enough. If it is empty, fingerprints are taken to be uniform.
     pub fn plans(&self, sample: &[Fingerprint]) -> Vec<PlanEstimate> {
         let all = plan::plans_and_estimates(self.expected_documents, self.max_distance, self.prefer, sample);
         all.into_iter().map(|(_, estimate)| estimate).collect()
     }
 
-    /// What a new file says of itself.
+    /// The settings of a new file.
     pub(super) fn settings(&self) -> Result<Settings> {
         if self.max_distance > Fingerprint::BITS {
             return Err(Error::MaxDistance { given: self.max_distance });
@@ -144,14 +153,15 @@ impl CreateOptions {
             scheme: self.scheme,
             plan: self.chosen_plan()?,
             max_distance: self.max_distance,
-            // The standard library seeds its hash maps from the system's randomness, and so do we.
+            // The standard library seeds its hash maps from the system's randomness. The hashes of keys
+            // are seeded from it too.
             key_seed: RandomState::new().hash_one(created),
             created: i64::try_from(created).unwrap_or(i64::MAX),
         })
     }
 }
 
-/// What concerns only this handle of a database.
+/// The choices that concern only this handle of a database.
 ///
 /// # Example
 ///
@@ -181,20 +191,29 @@ impl OpenOptions {
         Self::default()
     }
 
-    /// How much memory what is read of the file may take in this process, in bytes: directories, blocks and pages. Directories take about
-    /// 2 bytes a document. A query finds all that it compares with in memory if 8 bytes a document and table are left, and what it counts if
-    /// 16 more are, or 32 with scopes (some 700 MB for ten million documents in six tables); with less, blocks are read from the file. Default: 256 MiB.
+    /// The memory for data that was read from the file, in bytes: directories, blocks and pages.
+    /// Default: 256 MiB.
+    ///
+    /// A quarter of it, at most 64 MiB, is for pages. Directories take about 2 bytes a document. A query
+    /// compares without reading the file if there is also room for 8 bytes a document in each table. It
+    /// counts its matches without reading the file if there is room for another 16 bytes a document, or
+    /// 32 with scopes. That is some 700 MB for ten million documents in six tables. With less memory,
+    /// blocks are read from the file.
     #[must_use]
     pub fn cache_bytes(mut self, cache_bytes: usize) -> Self {
         self.cache_bytes = cache_bytes;
         self
     }
 
-    /// How many rows of the longest sorted set are kept in memory before they are merged into the file; at least 1. A document has
-    /// one row there, or two if it has a scope. When merging cannot follow, up to four times as many wait, and as many
-    /// again are being merged; a document takes about 100 bytes. More of them make writing faster, and queries beside it, since there are fewer
-    /// levels; and opening after a crash slower. Default: one for each KiB of the cache, but 250,000 at least, and a million
-    /// at most.
+    /// The number of recent rows that are kept in memory before they are merged into the file. Default:
+    /// one for each KiB of the cache, but at least 250,000 and at most a million. The least is one.
+    ///
+    /// The number is that of the sorted set with the most recent rows. A document has one row there, or
+    /// two if it has a scope. It takes about 100 bytes of memory. If merging cannot follow, up to four
+    /// times the number of rows may wait, and up to four times the number may be in a merge.
+    ///
+    /// With a larger number writing is faster. So are queries beside it, since there are fewer levels.
+    /// But opening is slower.
     #[must_use]
     pub fn recent_documents(mut self, recent_documents: usize) -> Self {
         self.recent_documents = Some(recent_documents.max(1));
@@ -202,13 +221,14 @@ impl OpenOptions {
     }
 
     pub(super) fn sizes(&self) -> Sizes {
-        /// For each recent document the cache has ten times the memory that it takes.
+        /// Ten times the memory that a recent document takes.
         const CACHE_BYTES_EACH: usize = 1024;
         let by_cache = || (self.cache_bytes / CACHE_BYTES_EACH).clamp(250_000, 1_000_000);
         Sizes { recent_rows: self.recent_documents.unwrap_or_else(by_cache), ..self.sizes }
     }
 
-    /// Makes blocks and merges tiny, so that a test of a few documents goes every way that millions go.
+    /// Makes blocks and merges tiny, so that a test of a few documents takes every path that millions of
+    /// documents take.
     #[doc(hidden)]
     #[must_use]
     pub fn tiny_blocks(mut self) -> Self {
@@ -223,8 +243,10 @@ impl OpenOptions {
         self
     }
 
-    /// Whether the file is only read. Several processes may then have it open, as long as none writes; and the
-    /// permission to read it suffices. Default: false.
+    /// Whether the file is only read. Default: false.
+    ///
+    /// Several processes may have the file open at the same time if all of them only read. Reading needs
+    /// only the permission to read the file.
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;

@@ -1,4 +1,4 @@
-//! Query: what is asked. Matches: what was found.
+//! Query: a question. Matches: its answer.
 
 use std::slice;
 
@@ -22,7 +22,8 @@ pub struct Query {
     pub(super) filter: Filter,
 }
 
-/// Which documents match, apart from the fingerprint, and how many are listed; shared by queries and policies.
+/// Which documents match, apart from the fingerprint, and the most that are listed. Queries and policies
+/// have one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Filter {
     pub(super) max_distance: Option<u32>,
@@ -49,42 +50,46 @@ impl Filter {
 }
 
 impl Query {
-    /// The documents near `fingerprint`, with the defaults of the methods below.
+    /// A query for the documents near `fingerprint`, with the defaults of the methods below.
     pub fn new(fingerprint: Fingerprint) -> Self {
         Self { fingerprint, filter: Filter::default() }
     }
 
-    /// The largest distance that matches, inclusive; 0 to 64. Default: that of the database.
+    /// The largest distance that matches: inclusive, 0 to 64. Default: the max distance of the database.
     #[must_use]
     pub fn max_distance(mut self, max_distance: u32) -> Self {
         self.filter.max_distance = Some(max_distance);
         self
     }
 
-    /// How many matches are listed, the nearest first; the total does not depend on it. `usize::MAX` lists all,
-    /// and takes the memory for it. Default: 10.
+    /// The most matches that are listed, the nearest first. Default: 10.
+    ///
+    /// The total does not depend on it, except for a query with a time ([`Matches::total`]).
+    /// `usize::MAX` lists all matches, and takes the memory for them.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.filter.limit = limit;
         self
     }
 
-    /// Only documents seen at this time (Unix seconds) or later. Default: all.
+    /// Only documents seen at this time (Unix seconds) or later match. Default: all.
     #[must_use]
     pub fn since(mut self, seen: i64) -> Self {
         self.filter.since = Some(seen);
         self
     }
 
-    /// Only documents of one of these scopes; the empty text is the scope of documents that have none. Default:
-    /// all.
+    /// Only documents of one of these scopes match. Default: all.
+    ///
+    /// The empty text is the scope of documents that have none. A scope that no document has matches
+    /// nothing.
     #[must_use]
     pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.filter.scopes = Some(scopes.into_iter().map(Into::into).collect());
         self
     }
 
-    /// The fingerprint asked for.
+    /// The fingerprint of the query.
     pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }
@@ -100,45 +105,46 @@ impl Query {
 pub struct Match {
     /// The document.
     pub document: Document,
-    /// In how many bits its fingerprint differs.
+    /// The number of bits in which its fingerprint differs from that of the query.
     pub distance: u32,
 }
 
-/// What a query found: the nearest matches, by distance, then fingerprint, then the document written last; and
-/// how many there are in all.
+/// The answer to a query: the nearest matches, and the number of all.
+///
+/// Matches are in the order of distance, then fingerprint, then time of writing, the last first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Matches {
     pub(super) list: Vec<Match>,
     pub(super) total: u64,
-    /// Whether there are more than the total says.
+    /// Whether more documents may match than the total says.
     pub(super) more: bool,
 }
 
 impl Matches {
-    /// How many documents match, listed or not.
+    /// The number of documents that match, listed or not.
     ///
-    /// Where the query named a time ([`Query::since`]) and more match than the limit, it is the limit plus one,
-    /// and [`total_is_exact`](Self::total_is_exact) is false.
+    /// If the query has a time ([`Query::since`]) and more documents match than its limit, the total is
+    /// the limit plus one. Then [`total_is_exact`](Self::total_is_exact) is false.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Whether exactly [`total`](Self::total) documents match, rather than at least that many.
+    /// Whether exactly [`total`](Self::total) documents match. Otherwise at least that number match.
     pub fn total_is_exact(&self) -> bool {
         !self.more
     }
 
-    /// The nearest match, if any is listed.
+    /// The nearest match, or `None` if no match is listed.
     pub fn nearest(&self) -> Option<&Match> {
         self.list.first()
     }
 
-    /// The listed matches, nearest first.
+    /// The listed matches, the nearest first.
     pub fn as_slice(&self) -> &[Match] {
         &self.list
     }
 
-    /// Goes through the listed matches, nearest first.
+    /// Goes through the listed matches, the nearest first.
     pub fn iter(&self) -> slice::Iter<'_, Match> {
         self.list.iter()
     }

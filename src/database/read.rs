@@ -14,8 +14,9 @@ use crate::error::Result;
 use crate::store::{DocumentNumber, FORMAT_VERSION, Read, Reader, Store};
 use crate::text::Scheme;
 
-/// A consistent view of a database that later commits do not change. It may be sent to and used by any thread,
-/// and outlive the [`Database`](crate::Database) it comes from.
+/// A consistent view of a database, which later commits do not change.
+///
+/// Any thread may use it. It may outlive the [`Database`](crate::Database) that it comes from.
 #[derive(Debug)]
 pub struct Snapshot {
     // Before the store, so that the engine's transaction ends before the engine.
@@ -28,36 +29,47 @@ impl Snapshot {
         Ok(Self { reader: store.begin_read()?, store })
     }
 
-    /// The document of a key, or `None` where there is none.
+    /// The document of a key, or `None` if there is none.
     ///
     /// # Errors
     ///
-    /// [`Error::Damaged`](crate::Error::Damaged) if the document does not bear its checksum;
-    /// [`Error::Corrupted`](crate::Error::Corrupted) and [`Error::Storage`](crate::Error::Storage) if the file cannot be
-    /// read.
+    /// * [`Error::Damaged`](crate::Error::Damaged) if a block does not have its checksum, or the
+    ///   document is missing although its key is there.
+    /// * [`Error::Corrupted`](crate::Error::Corrupted) and [`Error::Storage`](crate::Error::Storage) if
+    ///   the file cannot be read.
+    ///
+    /// # Cost
+    ///
+    /// A search for the key in each level, and the reading of the document's block. Filters in memory
+    /// recognise most keys that are absent.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Document>> {
         Ok(self.reader.find(key.as_ref())?.map(|(_, document)| document))
     }
 
-    /// Returns every document within the max distance of the query's fingerprint, nearest first, up to its limit,
-    /// and how many there are in all.
+    /// Finds the documents within the max distance of the query's fingerprint.
     ///
-    /// The answer is exact: none is missed, no other is returned. Equal distances are ordered by fingerprint, and
-    /// documents of one fingerprint by when they were written, last first.
+    /// Returns the nearest of them, up to the limit of the query, and the number of all. The answer is
+    /// exact: no match is missed, and nothing else is returned. Matches are in the order of distance,
+    /// then fingerprint, then time of writing, the last first.
     ///
     /// # Errors
     ///
-    /// [`Error::MaxDistance`](crate::Error::MaxDistance) for more than 64; [`Error::Damaged`](crate::Error::Damaged) if
-    /// a document that matches does not bear its checksum, or if there are fewer than are counted;
-    /// [`Error::Corrupted`](crate::Error::Corrupted) and [`Error::Storage`](crate::Error::Storage) if the file cannot be
-    /// read.
+    /// * [`Error::MaxDistance`](crate::Error::MaxDistance) for a max distance above 64.
+    /// * [`Error::Damaged`](crate::Error::Damaged) if a block that is read does not have its checksum,
+    ///   or if there are fewer documents than are counted.
+    /// * [`Error::Corrupted`](crate::Error::Corrupted) and [`Error::Storage`](crate::Error::Storage) if
+    ///   the file cannot be read.
     ///
     /// # Cost
     ///
-    /// A few range reads in some of the tables, more of them for larger distances; each candidate costs one comparison. Where that
-    /// would be dearer, one comparison for each fingerprint of the database. [`explain`](Self::explain) tells which, and how many.
-    /// Each match adds a look-up, and the reading of its document if it is listed. Memory grows with the limit, not with the
-    /// number of matches.
+    /// A few range reads in some of the tables, more for larger distances. Each candidate costs one
+    /// comparison. If that would cost more than a scan, every fingerprint of the database is compared
+    /// instead. [`explain`](Self::explain) tells which of the two it is, and the number of candidates.
+    ///
+    /// Each near fingerprint adds a look-up, and each listed match the reading of its document. A query
+    /// with a time reads the documents of the near fingerprints, the nearest first, until it has one
+    /// match more than its limit. Memory grows with the limit, not with the number of matches. Near
+    /// fingerprints take up to some 50 MB on the way.
     ///
     /// # References
     ///
@@ -66,22 +78,36 @@ impl Snapshot {
         search::answer(&self.reader, query)
     }
 
-    /// Whether any document matches: what [`query`](Self::query) would tell with its total, but it stops at the first that is found. It
-    /// costs least where nothing is deleted, or what was is merged away: then a near fingerprint is a match.
+    /// Whether any document matches.
+    ///
+    /// The answer is whether [`query`](Self::query) would return a total above 0. The limit of the query
+    /// does not matter.
     ///
     /// # Errors
     ///
-    /// As for [`query`](Self::query).
+    /// Those of [`query`](Self::query).
+    ///
+    /// # Cost
+    ///
+    /// That of a query at most, and it stops at the first match. It costs least for a query without
+    /// scopes and time in a database where nothing is deleted, or where the marks of deletion are merged
+    /// away. There the first near fingerprint is enough, and no document is looked up.
     pub fn any_match(&self, query: &Query) -> Result<bool> {
         search::answer_any(&self.reader, query)
     }
 
-    /// Answers many queries, in their order, on all cores; those that have to read every fingerprint do so in
-    /// common. Each answer is that of [`query`](Self::query).
+    /// Answers many queries, in their order, on all cores.
+    ///
+    /// Each answer is that of [`query`](Self::query).
     ///
     /// # Errors
     ///
-    /// As for [`query`](Self::query), if any of the queries fails.
+    /// Those of [`query`](Self::query), if any of the queries fails.
+    ///
+    /// # Cost
+    ///
+    /// Each core answers a share of the queries together, up to 1,024 of them. The queries of a share
+    /// that need a scan have it in common.
     pub fn query_batch(&self, queries: &[Query]) -> Result<Vec<Matches>> {
         let share = queries.len().div_ceil(rayon::current_num_threads()).clamp(1, 1024);
         let answers = queries
@@ -91,42 +117,61 @@ impl Snapshot {
         Ok(answers.into_iter().flatten().collect())
     }
 
-    /// Answers a query and tells how: what is read, what it was expected to meet and what it met, how long that took. Reads some
-    /// blocks more than the query itself, to know how the fingerprints are spread.
+    /// Answers a query and tells how: what is read, the expected and the real number of candidates, and
+    /// the time.
     ///
     /// # Errors
     ///
-    /// As for [`query`](Self::query).
+    /// Those of [`query`](Self::query).
+    ///
+    /// # Cost
+    ///
+    /// The probes are made 4 to 18 times, to be timed and counted and for the answer. Some blocks are
+    /// read besides, to measure how the fingerprints are spread.
     pub fn explain(&self, query: &Query) -> Result<(Matches, Explanation)> {
-        // First, since it tells how long it takes to read what is not in memory.
+        // First, since it measures how long it takes to read blocks that are not in memory.
         let mut explanation = explain::explain(&self.reader, query)?;
         let matches = search::answer(&self.reader, query)?;
         explanation.total = matches.total();
         Ok((matches, explanation))
     }
 
-    /// Makes a dense copy of this snapshot at `path`, where nothing may stand yet: a database of its own, whole or not
-    /// there at all. Others can go on writing meanwhile. `progress` is called now and then with rows copied and rows in all.
+    /// Makes a dense copy of this snapshot at `path`, where nothing may stand yet.
+    ///
+    /// The copy is a database of its own. Afterwards it is there as a whole or not at all. Others can go
+    /// on writing meanwhile. `progress` is called now and then with the rows copied so far and the rows
+    /// in all.
     ///
     /// # Errors
     ///
-    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists) and [`Error::NoRoom`](crate::Error::NoRoom), before anything
-    /// is done; [`Error::Damaged`](crate::Error::Damaged), [`Error::Io`](crate::Error::Io) and
-    /// [`Error::Storage`](crate::Error::Storage).
+    /// * [`Error::AlreadyExists`](crate::Error::AlreadyExists) if something stands at `path`, and
+    ///   [`Error::NoRoom`](crate::Error::NoRoom) if the disk may not have enough room. Nothing is done
+    ///   then.
+    /// * [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted),
+    ///   [`Error::Io`](crate::Error::Io) and [`Error::Storage`](crate::Error::Storage) if a file cannot
+    ///   be read or written.
+    ///
+    /// # Cost
+    ///
+    /// Reads the whole snapshot, and writes and reads back its live documents and rows.
     pub fn backup(&self, path: impl AsRef<Path>, mut progress: impl FnMut(u64, u64)) -> Result<()> {
         self.reader.backup(path.as_ref(), self.store.sizes(), &mut progress)
     }
 
-    /// Goes through all documents in the order they were written.
+    /// Goes through all documents in the order in which they were written.
+    ///
+    /// One block of documents is in memory at a time.
     pub fn documents(&self) -> Documents<'_> {
         Documents { snapshot: self, next: DocumentNumber::MIN, block: Vec::new().into_iter(), failed: false }
     }
 
-    /// What the database holds and how large it is.
+    /// The contents and the size of the database.
+    ///
+    /// The size of the file is that of now, the rest is that of the snapshot.
     ///
     /// # Errors
     ///
-    /// [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
+    /// [`Error::Io`](crate::Error::Io) if the system does not tell the size of the file.
     pub fn stats(&self) -> Result<Statistics> {
         let metadata = self.store.metadata()?;
         let settings = self.reader.settings();
@@ -151,7 +196,7 @@ impl Snapshot {
     }
 }
 
-/// Files are sparse where the system allows it, so that they take less room than they are long.
+/// The bytes that the file system has allocated. A sparse file takes less room than its length.
 fn allocated_bytes(metadata: &fs::Metadata) -> u64 {
     #[cfg(unix)]
     {
@@ -164,7 +209,9 @@ fn allocated_bytes(metadata: &fs::Metadata) -> u64 {
     }
 }
 
-/// All documents of a [`Snapshot`], in the order they were written. After an error it ends.
+/// All documents of a [`Snapshot`], in the order in which they were written.
+///
+/// After an error it ends.
 #[derive(Debug)]
 pub struct Documents<'s> {
     snapshot: &'s Snapshot,
@@ -199,39 +246,41 @@ impl Iterator for Documents<'_> {
     }
 }
 
-/// What a database holds and how large it is.
+/// The contents and the size of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// How many documents there are.
+    /// The number of documents.
     pub documents: u64,
-    /// How many of them are without a fingerprint, their text being too short to judge.
+    /// The number of documents without a fingerprint, because their text was too short to judge.
     pub too_short: u64,
-    /// How many distinct fingerprints the others have: rows held less rows marked, which may be a few more or fewer where
-    /// repetitions and deletions have not been merged yet. [`Database::check`](crate::Database::check) counts exactly.
+    /// About the number of distinct fingerprints: the stored rows less the marks. It may be some more or
+    /// fewer while repetitions and deletions are not merged. [`Database::check`](crate::Database::check)
+    /// counts exactly.
     pub fingerprints: u64,
-    /// The length of the file in bytes.
+    /// The length of the file, in bytes.
     pub file_bytes: u64,
-    /// How many bytes of it the file system has allocated; less than its length where the file is sparse.
+    /// The bytes that the file system has allocated for the file: less than its length if it is sparse.
     pub allocated_bytes: u64,
     /// The version of the file format.
     pub format_version: u32,
     /// The scheme of the fingerprints.
     pub scheme: Scheme,
-    /// The name of the plan: number of tables, `x`, bits of their prefix.
+    /// The name of the plan: number of tables, `x`, bits of their shortest prefix.
     pub plan: String,
-    /// The distance at which queries match that name none.
+    /// The max distance of queries that name none.
     pub max_distance: u32,
-    /// The largest distance that one range read of each table answers; larger ones take more ranges, or compare with every
-    /// fingerprint where that is cheaper.
+    /// The largest distance that one range read of each table answers. Queries of a larger distance read
+    /// more ranges, or compare with every fingerprint if that is cheaper.
     pub probed_distance: u32,
-    /// When the database was created, in Unix seconds.
+    /// The time at which the database was created, in Unix seconds.
     pub created: i64,
-    /// How many rows say that something is deleted, in all sorted sets, until merging meets what they delete.
+    /// The number of marks in all sorted sets. A mark is a row that says deleted. It stays until merging
+    /// brings it to the row that it deletes.
     pub marks: u64,
-    /// How much memory the directories take, which say where blocks are, and the filters of keys; from the memory given as
-    /// [`OpenOptions::cache_bytes`](crate::OpenOptions::cache_bytes).
+    /// The memory of the directories, which say where blocks are, and of the filters of keys, in bytes.
+    /// It is part of the memory given as [`OpenOptions::cache_bytes`](crate::OpenOptions::cache_bytes).
     pub directory_bytes: u64,
-    /// How many levels a sorted set has at most, besides its recent rows in memory.
+    /// The largest number of levels in a sorted set, without its recent rows in memory.
     pub levels: u32,
 }

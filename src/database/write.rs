@@ -11,24 +11,28 @@ use crate::error::Result;
 use crate::plan::Near;
 use crate::store::{Numbered, Store, Writer};
 
-/// The documents that are searched for at a time. Each is also compared with those of them that come before it.
+/// The number of documents that are searched for together. Each is also compared with the earlier ones
+/// among them.
 const SEARCHED_TOGETHER: usize = 1024;
 
-/// What [`WriteTxn::insert_if_new`] does with a document that has near-duplicates. Documents without any are
-/// always stored.
+/// What [`WriteTxn::insert_if_new`] does with a document that has near-duplicates.
+///
+/// A document without near-duplicates is always stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnMatch {
     /// Store it, and report the matches.
     #[default]
     Link,
-    /// Change nothing, even if there is a document of its key.
+    /// Change nothing. A stored document of the same key stays too.
     Skip,
-    /// Let the better one survive. If the document outranks every match, store it and delete the matches;
-    /// otherwise, ties included, change nothing. [`Document::with_rank`] says what is better.
+    /// Let the better document survive.
+    ///
+    /// If the document outranks every match, it is stored and the matches are deleted. Otherwise, ties
+    /// included, nothing is changed. [`Document::with_rank`] says which document is better.
     Replace,
 }
 
-/// Which documents count as near-duplicates of one that is to be inserted, and what happens if there are any.
+/// Which documents count as near-duplicates of a new document, and what happens if there are any.
 ///
 /// # Example
 ///
@@ -45,34 +49,36 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Acts on a match as `on_match` says, with the defaults of the methods below.
+    /// A policy that acts on matches as `on_match` says, with the defaults of the methods below.
     pub fn new(on_match: OnMatch) -> Self {
         Self { on_match, filter: Filter::default() }
     }
 
-    /// [`OnMatch::Link`]: store every document and report its matches. The default.
+    /// Stores every document and reports its matches: [`OnMatch::Link`]. This is the default.
     pub fn link() -> Self {
         Self::new(OnMatch::Link)
     }
 
-    /// [`OnMatch::Skip`]: store only documents without a match.
+    /// Stores only documents without a match: [`OnMatch::Skip`].
     pub fn skip() -> Self {
         Self::new(OnMatch::Skip)
     }
 
-    /// [`OnMatch::Replace`]: let the better one survive.
+    /// Lets the better document survive: [`OnMatch::Replace`].
     pub fn replace() -> Self {
         Self::new(OnMatch::Replace)
     }
 
-    /// The largest distance that matches, inclusive; 0 to 64. Default: that of the database.
+    /// The largest distance that matches: inclusive, 0 to 64. Default: the max distance of the database.
     #[must_use]
     pub fn max_distance(mut self, max_distance: u32) -> Self {
         self.filter.max_distance = Some(max_distance);
         self
     }
 
-    /// How many matches the verdict lists, the nearest first; its total does not depend on it. Default: 10.
+    /// The most matches that the verdict lists, the nearest first. Default: 10.
+    ///
+    /// Its total does not depend on it, except for a policy with a time ([`Matches::total`]).
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.filter.limit = limit;
@@ -86,8 +92,9 @@ impl Policy {
         self
     }
 
-    /// Only documents of one of these scopes match; the empty text is the scope of documents that have none.
-    /// Default: all.
+    /// Only documents of one of these scopes match. Default: all.
+    ///
+    /// The empty text is the scope of documents that have none.
     #[must_use]
     pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.filter.scopes = Some(scopes.into_iter().map(Into::into).collect());
@@ -100,13 +107,13 @@ impl Policy {
 pub enum Change {
     /// It was stored, and its key is new.
     Inserted,
-    /// It was stored in the place of this document of the same key.
+    /// It was stored and replaced this document of the same key.
     Replaced(Document),
     /// It was not stored, and nothing was changed.
     Skipped,
 }
 
-/// What [`WriteTxn::insert_if_new`] did, and which documents it was compared with and found near.
+/// What [`WriteTxn::insert_if_new`] did, and which near-duplicates it found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     change: Change,
@@ -125,12 +132,13 @@ impl Verdict {
         &self.change
     }
 
-    /// The near-duplicates that were there before. The document's own key is never among them.
+    /// The near-duplicates that were stored before. A document of the same key is never among them.
     pub fn matches(&self) -> &Matches {
         &self.matches
     }
 
-    /// The near-duplicates that were deleted because the document outranks them; with [`OnMatch::Replace`] only.
+    /// The near-duplicates that were deleted because the document outranks them. Only
+    /// [`OnMatch::Replace`] deletes any.
     pub fn deleted(&self) -> &[Document] {
         &self.deleted
     }
@@ -141,12 +149,15 @@ impl Verdict {
     }
 }
 
-/// The transaction that writes: its changes become visible and durable together when it is committed, and are
-/// undone when it is dropped. There is one at a time.
+/// The transaction that writes. There is one at a time.
 ///
-/// An operation that is refused (a document out of bounds, a max distance above 64) changes nothing. One that fails
-/// while it writes breaks the transaction, since its tables may no longer agree: it can only be dropped then, and every
-/// further call answers [`Error::Aborted`](crate::Error::Aborted).
+/// Its changes become visible and durable together when it is committed. They are undone when it is
+/// dropped.
+///
+/// An operation that is refused (a document out of bounds, a max distance above 64) changes nothing. An
+/// operation that fails while it looks up the document of its key, or while it changes something, breaks
+/// the transaction, since its sorted sets may no longer agree. The transaction can then only be dropped,
+/// and every further call returns [`Error::Aborted`](crate::Error::Aborted).
 #[derive(Debug)]
 pub struct WriteTxn {
     // Before the store, so that the engine's transaction ends before the engine.
@@ -159,22 +170,33 @@ impl WriteTxn {
         Ok(Self { writer: store.begin_write()?, _store: store })
     }
 
-    /// Stores a document, whatever it resembles, and returns the document of the same key that it replaces. So a
-    /// crawler can tell new pages, unchanged ones and changed ones.
+    /// Stores a document, whatever it resembles, and returns the document of the same key that it
+    /// replaces.
+    ///
+    /// So a crawler can tell new pages, unchanged pages and changed pages apart.
     ///
     /// # Errors
     ///
-    /// [`Error::KeyLength`](crate::Error::KeyLength) and the other errors of length for a document out of bounds,
-    /// which change nothing; [`Error::Damaged`](crate::Error::Damaged) and
-    /// [`Error::Storage`](crate::Error::Storage); [`Error::Io`](crate::Error::Io) if documents that this transaction does not keep
-    /// in memory cannot be written beside the database; [`Error::Aborted`](crate::Error::Aborted);
-    /// [`Error::TooManyDocuments`](crate::Error::TooManyDocuments) and [`Error::TooManyScopes`](crate::Error::TooManyScopes) after
-    /// 2^40 insertions and 2^24 names of scopes.
+    /// * [`Error::KeyLength`](crate::Error::KeyLength),
+    ///   [`Error::ScopeLength`](crate::Error::ScopeLength),
+    ///   [`Error::PayloadLength`](crate::Error::PayloadLength) and
+    ///   [`Error::RankLength`](crate::Error::RankLength) for a document out of bounds. They change
+    ///   nothing.
+    /// * [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
+    ///   [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
+    /// * [`Error::Io`](crate::Error::Io) if documents that do not stay in memory cannot be written
+    ///   beside the database.
+    /// * [`Error::TooManyDocuments`](crate::Error::TooManyDocuments) after about 2^40 insertions in the
+    ///   life of the database.
+    /// * [`Error::TooManyScopes`](crate::Error::TooManyScopes) for a new scope after 2^24 - 2 others,
+    ///   the empty one not counted.
+    /// * [`Error::Aborted`](crate::Error::Aborted) if an earlier operation broke the transaction.
     ///
     /// # Cost
     ///
-    /// About two microseconds for a new key; for one that is known, the reading of its document and two searches more. Until the
-    /// commit 120 bytes of memory; the documents themselves wait in a file without a name once they take more than 64 MB.
+    /// About two microseconds for a new key. For a known key, its document is read, and there are up to
+    /// two searches more. Until the commit a document takes about 120 bytes of memory. The documents
+    /// themselves take up to 64 MiB. Beyond that they wait in a file without a name beside the database.
     pub fn insert(&mut self, document: &Document) -> Result<Option<Document>> {
         document.validate()?;
         let old = self.writer.find_to_change(document.key())?;
@@ -182,35 +204,40 @@ impl WriteTxn {
         Ok(old.map(|(_, old)| old))
     }
 
-    /// Looks for near-duplicates of a document and stores it, or not, as the policy says: in one step, so that of
-    /// two duplicates the second always sees the first. It sees what this transaction has written.
+    /// Looks for near-duplicates of a document, and stores it or not, as the policy says.
     ///
-    /// A document without a fingerprint has no near-duplicates.
+    /// It is one step: of two duplicates the second always sees the first. The search sees what this
+    /// transaction has written. A document without a fingerprint has no near-duplicates.
     ///
     /// # Errors
     ///
-    /// As for [`insert`](Self::insert), and [`Error::MaxDistance`](crate::Error::MaxDistance).
+    /// * [`Error::MaxDistance`](crate::Error::MaxDistance) for a max distance above 64. It changes
+    ///   nothing.
+    /// * The errors of [`insert`](Self::insert).
     ///
     /// # Cost
     ///
-    /// That of a query and an insertion. With [`OnMatch::Replace`] that of two queries, and every match is read, not only those
-    /// listed.
+    /// That of a query and an insertion. With [`OnMatch::Replace`] not only the listed matches are read.
+    /// All are read, up to the first that the document does not outrank.
     pub fn insert_if_new(&mut self, document: &Document, policy: &Policy) -> Result<Verdict> {
         document.validate()?;
         self.decide(document, policy, None)
     }
 
-    /// Does with many documents what [`insert_if_new`](Self::insert_if_new) does with each, one after the other, with the same
-    /// verdicts; but looks for near-duplicates of many at a time, on all cores.
+    /// Does for each of many documents, in order, what [`insert_if_new`](Self::insert_if_new) does.
+    ///
+    /// The verdicts are the same. But the searches for near-duplicates are made for many documents
+    /// together, on all cores.
     ///
     /// # Errors
     ///
-    /// As for [`insert_if_new`](Self::insert_if_new). Nothing is changed if any of the documents is out of bounds.
+    /// Those of [`insert_if_new`](Self::insert_if_new). If any document is out of bounds, nothing is
+    /// changed. After another error some of the documents may have been inserted.
     ///
     /// # Cost
     ///
-    /// That of [`Snapshot::query_batch`](crate::Snapshot::query_batch) and of an insertion for each; the verdicts take memory, as
-    /// many matches as the policy lists.
+    /// That of [`Snapshot::query_batch`](crate::Snapshot::query_batch), and of one insertion for each
+    /// document. The verdicts take memory for all matches that they list.
     pub fn insert_batch_if_new(&mut self, documents: &[Document], policy: &Policy) -> Result<Vec<Verdict>> {
         let mut verdicts = Vec::with_capacity(documents.len());
         self.insert_each_if_new(documents, policy, |verdict| {
@@ -220,8 +247,10 @@ impl WriteTxn {
         Ok(verdicts)
     }
 
-    /// As [`insert_batch_if_new`](Self::insert_batch_if_new), but tells one verdict after the other, and ends when it is told to; what
-    /// follows is not inserted then.
+    /// As [`insert_batch_if_new`](Self::insert_batch_if_new), but calls `each` with one verdict after
+    /// the other.
+    ///
+    /// When `each` breaks, the remaining documents are not inserted.
     pub(crate) fn insert_each_if_new(
         &mut self,
         documents: &[Document],
@@ -244,9 +273,9 @@ impl WriteTxn {
         Ok(())
     }
 
-    /// Stores a document, or not. `near` is what may be near to it, if that is known.
+    /// Stores a document, or not. `near` has the fingerprints that may be near to it, if they are known.
     fn decide(&mut self, document: &Document, policy: &Policy, near: Option<&[Near]>) -> Result<Verdict> {
-        // A document's own key is never a match, and what stands there is what the document replaces.
+        // A document's own key is never a match. A document stored under it is what this one replaces.
         let own = self.writer.find_to_change(document.key())?;
         let mut verdict = Verdict::inserted();
         if let Some(search) = self.search(document, policy, near, own.as_ref())? {
@@ -272,13 +301,19 @@ impl WriteTxn {
         Ok(verdict)
     }
 
-    /// Removes the document of a key and returns it, or `None` where there is none.
+    /// Removes the document of a key and returns it, or `None` if there is none.
     ///
     /// # Errors
     ///
-    /// [`Error::KeyLength`](crate::Error::KeyLength) for a key that no document can have;
-    /// [`Error::Damaged`](crate::Error::Damaged) and [`Error::Storage`](crate::Error::Storage);
-    /// [`Error::Aborted`](crate::Error::Aborted).
+    /// * [`Error::KeyLength`](crate::Error::KeyLength) for a key that no document can have. It changes
+    ///   nothing.
+    /// * [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
+    ///   [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
+    /// * [`Error::Aborted`](crate::Error::Aborted) if an earlier operation broke the transaction.
+    ///
+    /// # Cost
+    ///
+    /// A search for the key, the reading of its document, and one search more.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Document>> {
         validate_key(key.as_ref())?;
         let Some(found) = self.writer.find_to_change(key.as_ref())? else { return Ok(None) };
@@ -286,29 +321,36 @@ impl WriteTxn {
         Ok(Some(found.1))
     }
 
-    /// Makes all changes visible and durable: when it returns, they survive a kill of the process and a loss of
-    /// power, as far as the disk keeps what it says it has synced.
+    /// Makes all changes visible and durable.
+    ///
+    /// When it returns, they survive a kill of the process and a loss of power, if the disk keeps the
+    /// data that it says it has synced. Without changes nothing is written.
     ///
     /// # Errors
     ///
-    /// Nothing is stored after [`Error::Aborted`](crate::Error::Aborted), since an operation failed before; after
-    /// [`Error::OutcomeUnknown`](crate::Error::OutcomeUnknown), since an earlier commit or a merge could not be written; and where
-    /// the message says that levels could not be merged ([`Error::Storage`](crate::Error::Storage), or
-    /// [`Error::Corrupted`](crate::Error::Corrupted) if the file is damaged), which is told to transactions once too much waits to be
-    /// merged.
+    /// After these errors nothing is stored:
     ///
-    /// After any other error, such as [`Error::Storage`](crate::Error::Storage) where the file cannot be written, it is not
-    /// known whether the changes are stored, and the handle takes no further ones. Close the database and open it again to
-    /// find out.
+    /// * [`Error::Aborted`](crate::Error::Aborted): an earlier operation broke the transaction.
+    /// * [`Error::OutcomeUnknown`](crate::Error::OutcomeUnknown): an earlier commit or a merge could not
+    ///   be written.
+    /// * [`Error::Storage`](crate::Error::Storage), or [`Error::Corrupted`](crate::Error::Corrupted) if
+    ///   the file is damaged, with a message that levels could not be merged. Transactions get it once
+    ///   too many recent documents wait for the merge.
+    ///
+    /// After any other error, such as [`Error::Storage`](crate::Error::Storage) if the file cannot be
+    /// written, it is not known whether the changes are stored. The handle may then refuse all further
+    /// changes. Close the database and open it again to find out.
     ///
     /// # Cost
     ///
-    /// About half a millisecond and two syncs of the disk; on top, sorting what was written. If merging cannot follow, it waits.
+    /// Two syncs of the disk and about half a millisecond, in a file of several gigabytes about a
+    /// millisecond. On top, the written rows are sorted. If merging cannot follow, a commit waits for
+    /// it.
     pub fn commit(self) -> Result<()> {
         self.writer.commit()
     }
 
-    /// The search for the near-duplicates of a document; `None` if there is none to be made.
+    /// The search for the near-duplicates of a document. `None` if it is known to have none.
     fn search(
         &self,
         document: &Document,
@@ -320,7 +362,7 @@ impl WriteTxn {
         if near.is_some_and(<[_]>::is_empty) {
             return Ok(None);
         }
-        // Whoever replaces has to outrank every match, not only those that are listed.
+        // With this policy a document has to outrank every match, not only the listed ones.
         let limit = if policy.on_match == OnMatch::Replace { usize::MAX } else { policy.filter.limit };
         let filter = Filter { limit, ..policy.filter.clone() };
         let search = match near {
