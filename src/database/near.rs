@@ -109,33 +109,32 @@ impl<'a, R: Read> NearSearch<'a, R> {
         if self.scanning.is_empty() { Ok(None) } else { self.next_scanned() }
     }
 
-    /// The next part of the fingerprints near to the scanning queries.
+    /// The next part of what is near to the scanning queries, among all fingerprints.
     fn next_scanned(&mut self) -> Result<Option<NearEach>> {
         let permutation = &self.reader.settings().plan.tables()[0].permutation;
         let scan = match &mut self.scan {
             Some(scan) => scan,
             none => {
-                self.compared = self.scanning.len();
-                none.insert(self.reader.scan())
+                let mut scan = self.reader.scan();
+                scan.advance()?;
+                none.insert(scan)
             }
         };
         let mut near = Vec::new();
-        loop {
-            if self.compared == self.scanning.len() {
+        while near.len() < self.most {
+            let Some(&query_index) = self.scanning.get(self.compared) else {
+                // All queries were compared with the part of the scan at hand.
                 if !near.is_empty() || !scan.advance()? {
                     break;
                 }
                 self.compared = 0;
-            }
-            let query_index = self.scanning[self.compared];
+                continue;
+            };
             let NearQuery { fingerprint, max_distance } = self.queries[query_index];
             let query = permutation.apply(fingerprint);
             let found = scan.candidates().near(query, max_distance, permutation);
             found.for_each(|it| near.push((query_index, it)));
             self.compared += 1;
-            if near.len() >= self.most {
-                break;
-            }
         }
         sort_and_dedup(&mut near);
         Ok((!near.is_empty()).then_some(near))

@@ -217,5 +217,6 @@ mod tests {
         let rest = Run::new(vec![1u64, 5, 9], vec![4, 6], Rules::ONCE).from(5);
         assert_eq!((rest.puts(), rest.marks()), (&[5, 9][..], &[6][..]));
         assert_eq!(rest.from(2).puts(), [5, 9]);
+        assert_eq!(rest.from(0).puts(), [5, 9], "what was taken is there again");
     }
 }
