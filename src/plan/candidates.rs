@@ -1,34 +1,37 @@
-//! Candidate -> near fingerprint: the only way from a row that a probe returned to a fingerprint that is near.
+//! From candidates to near fingerprints. There is no other way from a row that a probe returned to a near
+//! fingerprint.
 
 use super::compare;
 use super::permutation::{Permutation, Permuted};
 use super::probes::Probe;
 use crate::fingerprint::Fingerprint;
 
-/// Stored fingerprints, as one table has them, that a probe or a scan returned; their distances are not yet known.
+/// Stored fingerprints that a probe or a scan returned, permuted as in their table. Their distances are
+/// not yet known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidates<'a>(&'a [u64]);
 
 impl<'a> Candidates<'a> {
-    /// Rows of a permuted table.
+    /// The candidates in these rows of a permuted table.
     pub(crate) const fn new(rows: &'a [u64]) -> Self {
         Self(rows)
     }
 
-    /// How many there are.
+    /// The number of candidates.
     pub(crate) fn len(self) -> usize {
         self.0.len()
     }
 
-    /// How many are in the range of a probe.
+    /// The number of candidates in the range of a probe.
     pub(crate) fn within(self, probe: &Probe) -> u64 {
         self.0.iter().filter(|&&row| (probe.first..=probe.last).contains(&row)).count() as u64
     }
 
-    /// The only way to a [`Near`] fingerprint: the distance of each candidate is computed and must not exceed the maximum.
+    /// The candidates within `max_distance` of the query. This is the only way to a [`Near`] fingerprint:
+    /// it computes the distance of each candidate.
     ///
-    /// `query` is permuted as the candidates are. The distance is the same for permuted fingerprints, so only those that are
-    /// near are permuted back.
+    /// `query` is permuted as the candidates are. The distance of permuted fingerprints is the same, so
+    /// only the near ones are permuted back.
     #[inline]
     pub(crate) fn near(
         self,
@@ -44,7 +47,7 @@ impl<'a> Candidates<'a> {
     }
 }
 
-/// A stored fingerprint within the max distance of a query. Ordered by distance, then fingerprint, so that one
+/// A stored fingerprint within the max distance of a query. Ordered by distance, then fingerprint. So one
 /// set both removes repeats and sorts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Near {
@@ -62,10 +65,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_near_is_found_up_to_the_max_distance_and_no_farther() {
+    fn fingerprints_are_found_up_to_the_max_distance_and_no_farther() {
         let permutation = scattered();
         let query = permutation.apply(Fingerprint::from_bits(0));
-        // Every distance at every index of a list that is longer than what is compared together.
+        // Distances 0 to 63 in turn, in a list longer than the number of rows compared together.
         let fingerprints: Vec<Fingerprint> = (0..1000u64)
             .map(|i| Fingerprint::from_bits((1u64 << (i % 64)).wrapping_sub(1).rotate_left(i as u32)))
             .collect();

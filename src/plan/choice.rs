@@ -1,4 +1,5 @@
-//! Choosing the tables of a file that is made: what each plan would take and cost, and which is taken.
+//! The choice of the tables of a new file: the space and the time that each plan would take, and which one
+//! is preferred.
 
 use std::time::Duration;
 
@@ -13,43 +14,46 @@ use crate::fingerprint::Fingerprint;
 pub enum Prefer {
     /// The fewest tables.
     Space,
-    /// The least product of space and query time: twice the space has to be worth half the time.
+    /// The least product of space and query time. Twice the space has to halve the time.
     #[default]
     Balance,
     /// The least query time.
     Speed,
 }
 
-/// What the tables of a plan would take and cost for some number of documents at a distance; from
-/// [`CreateOptions::plans`](crate::CreateOptions::plans).
+/// The space and the time that the tables of a plan would take, for a number of documents at a distance.
+/// From [`CreateOptions::plans`](crate::CreateOptions::plans).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PlanEstimate {
-    /// The name of the plan: tables, `x`, bits of the shortest prefix.
+    /// The name of the plan: the number of tables, `x`, and the bits of the shortest prefix.
     pub plan: String,
-    /// How many tables it has.
+    /// The number of tables.
     pub tables: usize,
-    /// How many leading bits each table is probed on, at least.
+    /// The number of leading bits that each table is made to be probed on, at least.
     pub prefix_bits: u32,
-    /// How many tables the construction of Manku, Jain and Das Sarma (2007, section 3.2) needs for prefixes as long.
+    /// The number of tables that the construction of Manku, Jain and Das Sarma (2007, section 3.2) needs
+    /// for prefixes of this length.
     pub tables_in_the_paper: u64,
-    /// How many bytes a document takes in a dense file, its key and payload apart.
+    /// The bytes of a document in a dense file, without its key and payload.
     pub document_bytes: f64,
-    /// How much memory keeps all tables at hand, in bytes for each document.
+    /// The memory that holds the rows of all tables, in bytes for each document.
     pub cached_bytes: f64,
-    /// How many candidates a query meets.
+    /// The number of candidates that a query is expected to meet.
     pub candidates: f64,
-    /// How long a query takes with the tables in memory, the look-up of its matches apart.
+    /// The time a query takes with the tables in memory, without the look-up of its matches.
     pub query: Duration,
-    /// Whether it is the one to take.
+    /// Whether this is the plan to take.
     pub preferred: bool,
 }
 
-/// What a document takes besides its rows in the permuted tables: its record, the row of its key with a filter, its posting.
+/// The bytes of a document beside its rows in the permuted tables: its record, the row of its key with a
+/// filter, and its posting.
 const OTHER_BYTES: f64 = 24.0;
 
-/// All plans that are worth considering, from the fewest tables to the most, and what is known of them. `sample`: stored fingerprints
-/// that show how unevenly they are spread; without, they are taken to be uniform.
+/// All plans that are worth considering, from the fewest tables to the most, with their estimates.
+/// `sample` is stored fingerprints that show how unevenly they are spread. An empty sample stands for
+/// uniform ones.
 pub(crate) fn plans_and_estimates(
     documents: u64,
     distance: u32,
@@ -75,7 +79,7 @@ pub(crate) fn plans_and_estimates(
             (plan.for_another_file(), estimate)
         })
         .collect();
-    // More tables are worth nothing if queries do not become faster.
+    // More tables are worth nothing unless queries become faster.
     let mut fastest = Duration::from_secs(1 << 30);
     all.retain(|(_, estimate)| {
         let faster = estimate.query < fastest.mul_f64(0.98);
@@ -93,15 +97,17 @@ pub(crate) fn plans_and_estimates(
     all
 }
 
-/// How many bytes a row takes in a block: the bits of the mean gap between rows, and those that the largest gap of a block has more.
+/// The bytes of a row in a block. All rows of a block are as wide as its largest gap needs. On average
+/// that is `MORE_BITS` more than the mean gap between rows needs.
 fn row_bytes(rows: u64) -> f64 {
     const MORE_BITS: f64 = 3.2;
     let gap = 64.0 - (rows.max(2) as f64).log2();
     (gap + MORE_BITS) / 8.0
 }
 
-/// The recursion of the paper: with the tables of C(r, k) choices of r - k of r blocks, on whose remaining bits the same may be done again,
-/// the fewest tables that have so many bits in front.
+/// The fewest tables that have `prefix_bits` bits in front, by the recursion of the paper. It cuts the
+/// bits into r blocks and takes a table for each choice of r - k blocks. The same may be done again with
+/// the bits of the other k blocks.
 fn tables_in_the_paper(bits: f64, distance: u32, prefix_bits: f64) -> u64 {
     if prefix_bits <= 0.0 {
         return 1;
@@ -109,7 +115,7 @@ fn tables_in_the_paper(bits: f64, distance: u32, prefix_bits: f64) -> u64 {
     let splits = (distance + 1..=distance + 12).filter_map(|blocks| {
         let kept = bits * f64::from(blocks - distance) / f64::from(blocks);
         let tables = (0..distance).fold(1, |all, i| all * u64::from(blocks - i) / u64::from(i + 1));
-        // Blocks have at least a bit.
+        // Each block has at least a bit.
         (bits >= f64::from(blocks) && distance > 0).then(|| {
             // A block may be rounded up.
             let rest = prefix_bits - kept.ceil();
@@ -124,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_paper_needs_as_many_tables_as_it_says() {
+    fn the_recursion_gives_the_numbers_of_tables_in_the_paper() {
         for (prefix_bits, tables) in [(16.0, 4), (25.0, 10), (28.0, 16), (32.0, 20)] {
             assert_eq!(tables_in_the_paper(64.0, 3, prefix_bits), tables, "{prefix_bits} bits");
         }

@@ -1,7 +1,8 @@
-//! Comparing many rows of a table with a query. It uses the processor's vector instructions, chosen when the program
-//! runs.
+//! Comparing many rows of a table with a query. It uses the processor's vector instructions, chosen when
+//! the program runs.
 //!
-//! The loop is plain. The compiler makes of it what each set of instructions allows. This file only names the sets.
+//! The loop is plain. The compiler makes of it what each set of instructions allows. This file only names
+//! the sets.
 #![allow(
     unsafe_code,
     reason = "the calls of functions compiled for other processors, which `multiversion` checks first"
@@ -45,8 +46,8 @@ mod tests {
 
     type Count = fn(&[u64], u64, u32) -> u32;
 
-    /// The version that is chosen, the loop compiled for any processor of this kind, and the loop compiled for each set of
-    /// instructions that this processor has.
+    /// The version that is chosen for this processor, the loop compiled for any processor of its kind, and
+    /// the loop compiled for each set of instructions that this processor has.
     fn versions() -> Vec<Count> {
         #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut))]
         let mut versions: Vec<Count> = vec![count_within, count];

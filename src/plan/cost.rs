@@ -1,59 +1,63 @@
-//! What a probe set costs: ranges read, candidates met, and the time they take.
+//! What a probe set costs: the ranges it reads, the candidates it meets, and the time they take.
 
 use super::probes::{ProbeSet, ProbedPrefix};
 use super::table::Table;
 use crate::fingerprint::Fingerprint;
 
-// Nanoseconds, measured on the machine of docs/benchmarks.md; it is the ratios that count.
+// Measured on the machine of docs/benchmarks.md. Only their ratios matter.
 
-/// A cost in nanoseconds: where the processor's caches have the memory, and what comes on top where they do not.
+/// A cost in nanoseconds: `in_cache` if the memory is in the caches of the processor, and `miss` in
+/// addition if it is not.
 struct Nanos {
     in_cache: f64,
     miss: f64,
 }
 
-/// The steps of a query, each of which waits for the one before, however many ranges take them together.
+/// The cost of a query apart from its ranges and candidates. A query has a chain of steps that wait for
+/// one another, and the ranges take each step together.
 const QUERY: Nanos = Nanos { in_cache: 250.0, miss: 600.0 };
-/// Reading a range in a level, or in a run in memory that may have rows in it.
+/// Reading a range in a level, or in a run in memory that has rows in it.
 const RANGE: Nanos = Nanos { in_cache: 80.0, miss: 190.0 };
-/// Learning that a run in memory has no rows in a range.
+/// Finding out that a run in memory has no rows in a range.
 const NO_ROWS: Nanos = Nanos { in_cache: 10.0, miss: 30.0 };
-/// Comparing with a candidate.
+/// Comparing the query with a candidate.
 const CANDIDATE: Nanos = Nanos { in_cache: 0.4, miss: 1.4 };
-/// The size of tables of which the processor's caches have half.
+/// The size of the tables at which half of them is in the caches of the processor.
 const HALF_IN_CACHE_BYTES: f64 = 128e6;
 
-/// What a range costs on top where its block is not in the cache. It is read from the system's page cache, and decoded.
+/// The additional cost of a range whose block is not in the cache. The block is read from the page cache
+/// of the system, and decoded.
 const READ_NANOS: f64 = 5_000.0;
-/// Comparing with one fingerprint in a scan, reading and decoding included.
+/// Comparing the query with one fingerprint in a scan, including reading and decoding.
 const SCANNED_NANOS: f64 = 4.5;
 
-/// What a query costs in a file: what the file holds, as far as the cost depends on it.
+/// What the cost of a query in a file depends on, and the costs.
 #[derive(Clone, Debug)]
 pub(crate) struct CostModel {
-    /// How many fingerprints there are.
+    /// The number of fingerprints.
     pub(crate) rows: f64,
-    /// How many tables hold them.
+    /// The number of tables.
     pub(crate) tables: f64,
-    /// In how many levels each table is stored.
+    /// The number of levels in which each table is stored.
     pub(crate) levels: f64,
-    /// How many rows the runs in memory have that are to be read besides.
+    /// The number of rows of each run in memory that is read beside the levels.
     pub(crate) runs: Vec<f64>,
-    /// What share of the blocks fits into the cache, 0 to 1.
+    /// The share of the blocks that fits into the cache, 0 to 1.
     pub(crate) cached: f64,
-    /// For each table, the share of its rows that a prefix of 0 to 64 bits leads to, on average over the prefixes of stored
-    /// fingerprints. Empty where fingerprints are taken to be uniform.
+    /// For each table, the share of its rows that a prefix of 0 to 64 bits leads to, on average over the
+    /// prefixes of stored fingerprints. Empty if the fingerprints are taken to be uniform.
     pub(crate) shares: Vec<Vec<f64>>,
 }
 
 impl CostModel {
-    /// So many uniform fingerprints in one level, cached.
+    /// The cost model of `rows` uniform fingerprints in one level, all of it in the cache.
     pub(crate) fn uniform(rows: f64, tables: &[Table]) -> Self {
         let tables = tables.len() as f64;
         Self { rows, tables, levels: 1.0, runs: Vec::new(), cached: 1.0, shares: Vec::new() }
     }
 
-    /// So many fingerprints, spread as those of a sample are; as uniform ones where there is none.
+    /// The cost model of `rows` fingerprints that are spread as those of a sample. A sample of less than
+    /// two fingerprints stands for uniform ones.
     pub(super) fn sampled(rows: f64, tables: &[Table], sample: &[Fingerprint]) -> Self {
         let shares = if sample.len() < 2 {
             Vec::new()
@@ -69,15 +73,16 @@ impl CostModel {
         measured.copied().unwrap_or_else(uniform)
     }
 
-    /// How many candidates a way of probing meets.
+    /// The number of candidates that a query is expected to meet in a probed prefix.
     pub(crate) fn candidates(&self, prefix: ProbedPrefix) -> f64 {
-        // Prefixes beside that of a stored fingerprint are not more frequent than others; but nor are they for sure.
+        // The share is that of the prefixes of stored fingerprints. Prefixes with flipped bits may lead to
+        // fewer rows, but that is not sure. So they count with the same share.
         self.rows * self.share(prefix.table, prefix.prefix_bits) * prefix.values()
     }
 
     pub(super) fn prefix_nanos(&self, prefix: ProbedPrefix) -> f64 {
         let candidates = self.candidates(prefix);
-        // Whoever reads much of a table will not find it in memory.
+        // A probe that reads more than a sixteenth of a table is not expected to find it in the cache.
         let each = if candidates > self.rows / 16.0 { SCANNED_NANOS } else { self.of(&CANDIDATE) };
         let range = self.of(&RANGE) + READ_NANOS * (1.0 - self.cached);
         let run = |rows: &f64| {
@@ -88,7 +93,8 @@ impl CostModel {
         prefix.ranges() * ranges + candidates * each
     }
 
-    /// A cost at the size of the tables: the larger they are, the less of them is in the processor's caches.
+    /// A cost at the size of these tables. The larger they are, the smaller is the part in the caches of
+    /// the processor.
     fn of(&self, cost: &Nanos) -> f64 {
         let bytes = self.rows * self.tables * 8.0;
         cost.in_cache + cost.miss * bytes / (bytes + HALF_IN_CACHE_BYTES)
@@ -98,7 +104,7 @@ impl CostModel {
         self.of(&QUERY) + prefixes.iter().map(|&prefix| self.prefix_nanos(prefix)).sum::<f64>()
     }
 
-    /// How many candidates a query meets with a probe set.
+    /// The number of candidates that a query is expected to meet with a probe set.
     pub(crate) fn all_candidates(&self, probes: &ProbeSet) -> f64 {
         match probes {
             ProbeSet::Scan => self.rows,
@@ -106,7 +112,7 @@ impl CostModel {
         }
     }
 
-    /// What a query costs with a probe set, in nanoseconds, its matches apart.
+    /// The cost of a query with a probe set, in nanoseconds, without the look-up of its matches.
     pub(crate) fn nanos(&self, probes: &ProbeSet) -> f64 {
         match probes {
             ProbeSet::Scan => self.of(&QUERY) + self.rows * SCANNED_NANOS,
@@ -115,7 +121,7 @@ impl CostModel {
     }
 }
 
-/// For each number of leading bits, the share of all pairs of a sample that agree on them.
+/// For each number of leading bits from 0 to 64, the share of all pairs of a sample that agree on them.
 fn shares_of(table: &Table, sample: &[Fingerprint]) -> Vec<f64> {
     let mut rows: Vec<u64> = sample.iter().map(|&it| table.permutation.apply(it).bits()).collect();
     rows.sort_unstable();

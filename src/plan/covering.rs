@@ -1,27 +1,29 @@
 //! The proof, by branch and bound, that a set of probes misses nothing.
 //!
-//! A probe set looks, in some tables, at a prefix in which so many bits may be flipped. It misses a pair of fingerprints if the
-//! pair differs, in every one of these prefixes, in more bits than may be flipped there. So it is exact at distance k if k
-//! differences cannot be spread over the 64 bits in such a way. Bits that lie in the same prefixes are interchangeable:
-//! they form a *cell*, which can hold as many differences as it has bits.
+//! A probe of a prefix finds the fingerprints that differ from the query in at most a given number of its
+//! bits, its flips. A probe set misses a pair of fingerprints if, in every probed prefix, the pair differs
+//! in more bits than the flips. So a probe set is exact at distance k if no k differing bits among the 64
+//! do that. Bits that lie in the same prefixes are interchangeable. They form a *cell*, which holds at
+//! most as many differences as it has bits.
 
-/// A prefix, as a mask of fingerprint bits, and in how many of them a fingerprint may differ and is found all the same.
+/// A probed prefix, as a mask of fingerprint bits, and the number of these bits in which query and stored
+/// fingerprint may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reach {
     pub(super) prefix: u64,
     pub(super) flips: u32,
 }
 
-/// How many steps a proof may take: some dozen milliseconds.
+/// The most steps of one proof. They take about a dozen milliseconds.
 pub(super) const MOST_STEPS: u32 = 1 << 16;
 
-/// Whether no pair of fingerprints that differ in at most `distance` bits is missed; `None` if the search took more than `steps`, which
-/// proves nothing. What it took is taken from `steps`.
+/// Whether no pair of fingerprints that differ in at most `distance` bits is missed. `None` if the search
+/// ran out of `steps`, which proves nothing. The steps it took are subtracted from `steps`.
 ///
 /// # Cost
 ///
-/// Exponential in the distance at worst, with a limit. Disjoint prefixes and those of the usual families take some dozens
-/// of steps.
+/// Exponential in the distance at worst, and limited by `steps`. Disjoint prefixes and those of the usual
+/// families take a few dozen steps.
 pub(super) fn covers(reaches: &[Reach], distance: u32, steps: &mut u32) -> Option<bool> {
     let mut search = Search::new(reaches, *steps);
     let missed = search.can_miss(distance);
@@ -29,28 +31,28 @@ pub(super) fn covers(reaches: &[Reach], distance: u32, steps: &mut u32) -> Optio
     (missed || search.steps > 0).then_some(!missed)
 }
 
-/// The largest distance at which nothing is missed; `None` where there are no probes. Gives up as [`covers`] does, with the
-/// largest distance it could prove.
+/// The largest distance at which nothing is missed, or `None` if there are no probes. If a proof runs out
+/// of steps, the largest distance proved before it.
 pub(super) fn radius(reaches: &[Reach]) -> Option<u32> {
     let proved =
         (0..=u64::BITS).take_while(|&distance| covers(reaches, distance, &mut { MOST_STEPS }) == Some(true));
     proved.last()
 }
 
-/// Bits that lie in the same prefixes.
+/// The bits that lie in the same prefixes.
 #[derive(Clone, Copy)]
 struct Cell {
-    /// Which these are, a bit for each.
+    /// The prefixes, a bit for each.
     prefixes: u64,
-    /// How many more differences the cell can take.
+    /// The number of differences that still fit into the cell.
     room: u32,
 }
 
 struct Search {
     cells: Vec<Cell>,
-    /// How many more differences each prefix needs before its probes miss.
+    /// For each prefix, the number of further differences at which its probes miss.
     lacking: Vec<u32>,
-    /// How many more steps it may take.
+    /// The steps that are left.
     steps: u32,
 }
 
@@ -70,7 +72,8 @@ impl Search {
 
     /// Whether `left` further differences can make every probe miss.
     fn can_miss(&mut self, left: u32) -> bool {
-        // Whatever is chosen has to put differences into the prefix that lacks most.
+        // Some difference must go into the prefix that lacks the most, so only the cells of that prefix
+        // are tried.
         let most = self.lacking.iter().enumerate().max_by_key(|(_, lacking)| **lacking);
         let Some((most, &lacking)) = most.filter(|(_, lacking)| **lacking > 0) else { return true };
         if lacking > left || self.steps == 0 || !self.may_suffice(left) {
@@ -92,20 +95,21 @@ impl Search {
             if found {
                 break;
             }
-            // All choices with this cell have been tried, so the others are tried without it.
+            // All choices with this cell were tried, so the others are tried without it.
             self.cells[index].room = 0;
         }
         closed.into_iter().for_each(|(index, room)| self.cells[index].room = room);
         found
     }
 
-    /// The prefixes that lack differences, a bit for each.
+    /// The prefixes that still lack differences, a bit for each.
     fn open(&self) -> u64 {
         let lacking = self.lacking.iter().enumerate().filter(|(_, lacking)| **lacking > 0);
         lacking.fold(0, |set, (index, _)| set | 1 << index)
     }
 
-    /// Whether `left` differences could be enough, if each counted in as many prefixes as its cell has.
+    /// Whether `left` differences could be enough. It is an optimistic bound: each difference counts in
+    /// every open prefix of its cell, even beyond what that prefix lacks.
     fn may_suffice(&self, mut left: u32) -> bool {
         let open = self.open();
         let mut uses: Vec<(u32, u32)> =
@@ -120,7 +124,7 @@ impl Search {
         lacking == 0
     }
 
-    /// The cells of a prefix that have room, those first that count in the most prefixes.
+    /// The cells of a prefix that have room. First come those that lie in the most open prefixes.
     fn cells_of(&self, prefix: usize) -> Vec<usize> {
         let open = self.open();
         let usable =
@@ -152,18 +156,18 @@ mod tests {
         }
         assert_eq!(radius(&[]), None);
         assert_eq!(radius(&reaches(&[0xff, 0], 0)), Some(64));
-        // More flips than bits find everything.
+        // A prefix with all its bits flipped finds everything.
         assert_eq!(radius(&reaches(&[0xff], 8)), Some(64));
         assert_eq!(radius(&reaches(&[0xff], 7)), Some(7));
     }
 
     #[test]
     fn overlapping_prefixes_are_hit_by_their_common_bits() {
-        // All pairs of three blocks: one difference hits two of them, two hit all.
+        // The prefixes are all pairs of three blocks. One difference hits two prefixes, two hit all three.
         assert_eq!(radius(&reaches(&[0xffff, 0xff_00ff, 0xff_ff00], 0)), Some(1));
     }
 
-    /// Of all ways to spread differences over bits, whether one makes every probe miss.
+    /// Whether some set of at most `distance` differing bits makes every probe miss.
     fn misses(reaches: &[Reach], bits: u32, distance: u32) -> bool {
         (0..1u64 << bits)
             .filter(|it| it.count_ones() <= distance)

@@ -1,7 +1,8 @@
-//! The families of tables there are: which blocks of bits each table has in front.
+//! The families of tables: which blocks of bits each table has in front.
 //!
-//! All of them keep, in each table, some of the blocks that the 64 bits fall into, such that differences in any k blocks leave
-//! one table's blocks untouched. `covering` proves that of the bits themselves; what is said here is why they exist.
+//! The 64 bits are cut into blocks, and each table keeps some of them in front. Whichever k blocks differ,
+//! one table keeps none of them. `covering` proves that of the bits themselves. The comments here say why
+//! the families exist.
 
 use std::sync::LazyLock;
 
@@ -10,10 +11,12 @@ use super::permutation::Permutation;
 use super::plan::Plan;
 use super::table::{MOST_TABLES, Table};
 
-/// For each table, the blocks it keeps in front; the 64 bits fall into as many blocks as are named.
+/// For each table, the blocks it keeps in front. The number of blocks is one more than the largest of
+/// them.
 type Design = Vec<Vec<usize>>;
 
-/// All plans, from the fewest tables to the most; of those with as many tables and as long prefixes, one.
+/// All plans, from the fewest tables to the most. Of several plans with the same number of tables and the
+/// same shortest prefix, there is one.
 pub(super) fn all_plans() -> &'static [Plan] {
     static PLANS: LazyLock<Vec<Plan>> = LazyLock::new(|| {
         let mut designs: Vec<Design> = (1..=7).flat_map(designs_for).collect();
@@ -26,12 +29,12 @@ pub(super) fn all_plans() -> &'static [Plan] {
     &PLANS
 }
 
-/// The plan of a name, as [`Plan`] displays it.
+/// The plan with this name, as [`Plan`] displays it.
 pub(crate) fn plan_named(name: &str) -> Option<Plan> {
     all_plans().iter().find(|plan| plan.to_string() == name).map(Plan::for_another_file)
 }
 
-/// The designs that are exact at just this distance, 1 to 7.
+/// The designs made for this distance, 1 to 7. Each is exact at it.
 fn designs_for(distance: u32) -> Vec<Design> {
     let differences = distance as usize;
     let mut designs: Vec<Design> = (1..=differences + 1)
@@ -48,12 +51,14 @@ fn designs_for(distance: u32) -> Vec<Design> {
     designs
 }
 
-/// The 64 bits in `groups` groups, in each of which `differences` differences leave one table's blocks untouched; so
-/// `groups * (differences + 1)` differences are needed to touch them all.
+/// The 64 bits in `groups` groups. In each group, whichever `differences` bits differ, one table keeps
+/// none of them in front. So it takes `groups * (differences + 1)` differences to touch the blocks of all
+/// tables.
 ///
-/// A group has 2^(d+1) - 1 blocks, which are the vectors of d + 1 bits but zero, and as many tables: for each such vector h the
-/// blocks v with h.v = 1. That is the simplex code. d blocks span at most d dimensions, so some h vanishes on all of them,
-/// and its table has none of them in front. With d = 0 this is one table for each of `groups` blocks, with it in front.
+/// With d differences, a group has 2^(d+1) - 1 blocks and the same number of tables. The blocks are the
+/// vectors of d + 1 bits, except zero. There is a table for each vector h, which keeps the blocks v with
+/// h.v = 1. This is the simplex code. Any d blocks span at most d dimensions, so some h is orthogonal to
+/// all of them, and its table keeps none of them. With d = 0, each group is one block and one table.
 fn grouped_simplex(groups: usize, differences: usize) -> Design {
     let size = (1 << (differences + 1)) - 1;
     let table = |group: usize, h: usize| {
@@ -63,27 +68,29 @@ fn grouped_simplex(groups: usize, differences: usize) -> Design {
     (0..groups).flat_map(|group| (1..=size).map(move |h| table(group, h))).collect()
 }
 
-/// All ways to keep `kept` of `blocks` blocks: the design of the paper (Manku, Jain, Das Sarma, 2007), section 3.1.
+/// Every way to keep `kept` of `blocks` blocks: the design of the paper (Manku, Jain, Das Sarma, 2007),
+/// section 3.1. The list ends early if there are more than [`MOST_TABLES`].
 fn subsets(blocks: usize, kept: usize) -> Design {
     let all = 0..1usize << blocks;
     let chosen = all.filter(|set| set.count_ones() as usize == kept).take(MOST_TABLES + 1);
     chosen.map(|set| (0..blocks).filter(|block| set >> block & 1 != 0).collect()).collect()
 }
 
-/// Eleven blocks, and as tables the shifts of the quadratic residues modulo 11, a symmetric design: whichever three blocks
-/// differ, one of the tables keeps none of them.
+/// Eleven blocks. The tables are the shifts of the quadratic residues modulo 11, a symmetric design.
+/// Whichever three blocks differ, one of the tables keeps none of them.
 fn quadratic_residues() -> Design {
     (0..11).map(|shift| [1, 3, 4, 5, 9].map(|it| (it + shift) % 11).to_vec()).collect()
 }
 
-/// Eight blocks, the points of the affine space of three bits, and its fourteen planes: any three points lie in a plane, and the
-/// parallel plane has none of them (the Steiner system S(3, 4, 8)).
+/// Eight blocks, which are the points of the affine space of three bits. The tables are its fourteen
+/// planes. Any three points lie in a plane, and the parallel plane has none of them (the Steiner system
+/// S(3, 4, 8)).
 fn planes() -> Design {
     let plane = |h: usize, side: u32| (0..8usize).filter(move |v| (h & v).count_ones() % 2 == side).collect();
     (1..8).flat_map(|h| [plane(h, 0), plane(h, 1)]).collect()
 }
 
-/// For each table, the bits it keeps in front; the blocks are as equal as may be.
+/// For each table, the bits it keeps in front. The sizes of the blocks differ by at most one bit.
 fn kept_bits(design: &Design) -> Vec<u64> {
     let blocks = design.iter().flatten().max().map_or(1, |last| last + 1);
     let first_bit = |block: usize| (64 * block).div_ceil(blocks);
@@ -106,7 +113,7 @@ mod tests {
     use super::super::covering::{Reach, radius};
     use super::*;
 
-    /// The radius with so many flips in each table.
+    /// The radius with this number of flips in each table.
     fn radius_of(plan: &Plan, flips: u32) -> u32 {
         let reach = |table: &Table| Reach { prefix: table.permutation.prefix_mask(table.prefix_bits), flips };
         let reaches: Vec<Reach> = plan.tables().iter().map(reach).collect();

@@ -1,5 +1,5 @@
-//! Which tables a file has, and which probes answer a distance exactly. Shows [`Plan`]; hides the families of tables, the
-//! proof that probes miss nothing, and what they cost.
+//! The tables of a file, and the probes that answer a distance exactly. Shows [`Plan`]. Hides the families
+//! of tables, the proof that probes miss nothing, and the cost of probes.
 
 mod candidates;
 mod choice;

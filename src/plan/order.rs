@@ -1,22 +1,27 @@
-//! The order of the bits within each table: such that shortened prefixes of several tables partition the 64 bits.
+//! The order of the bits within each table. It lets shortened prefixes of several tables partition the 64
+//! bits.
 //!
-//! Flips make a distance k exact where m prefixes are disjoint, each with about k / m flips; and few long disjoint prefixes
-//! are the cheapest way to larger distances. A family only says which bits a table has in front, not in which order. So
-//! the order is chosen, here, such that for several m there are m tables whose first 64 / m bits are disjoint.
+//! With m disjoint prefixes, about k / m flips in each are enough to answer distance k exactly. A few long
+//! disjoint prefixes are the cheapest way to larger distances. A family says only which bits a table has
+//! in front, and leaves their order open. This file chooses the order. For several m, there are then m
+//! tables whose first 64 / m bits are disjoint.
 //!
-//! The plain algorithm: each table has a chain of sets of bits, each containing the one before, which its leading bits are to be.
-//! For each m and each choice of m tables, it is asked, as a matching of bits with tables, whether the 64 bits can be dealt out so that
-//! each chain can take in its table's share.
+//! The plain algorithm: each table has a chain of sets of bits, in which each set contains the one before.
+//! The leading bits of the table are to be these sets. For each m, it tries choices of m tables, and deals
+//! the 64 bits out to them in m equal shares. Each share must fit into the chain of its table, which is a
+//! matching of bits with tables. The first choice that succeeds adds its shares to the chains.
 
 use super::combinations::combinations;
 
-/// Into how many prefixes the 64 bits are to fall, the most useful first: at a hundred million fingerprints, 4 prefixes serve distances up to 11.
+/// The numbers of prefixes to partition the 64 bits into, the most useful first. At a hundred million
+/// fingerprints, 4 prefixes serve distances up to 11.
 const PARTS: [usize; 7] = [4, 3, 2, 5, 6, 8, 7];
 
-/// How many choices of tables are tried for each number of parts.
+/// The most choices of tables that are tried for each number of prefixes.
 const MOST_CHOICES: usize = 100;
 
-/// Orders of the bits, as positions counted from the most significant bit, in which each table begins with the bits `kept` for it.
+/// The order of the bits of each table, as positions counted from the most significant bit. Each table
+/// begins with the bits `kept` for it.
 pub(super) fn bit_orders(kept: &[u64]) -> Vec<[u8; 64]> {
     let mut chains: Vec<Chain> = kept.iter().map(|&bits| Chain(vec![bits, u64::MAX])).collect();
     for parts in PARTS.into_iter().filter(|&parts| parts <= kept.len()) {
@@ -31,11 +36,11 @@ pub(super) fn bit_orders(kept: &[u64]) -> Vec<[u8; 64]> {
     chains.iter().map(Chain::order).collect()
 }
 
-/// Sets of bits, each containing the one before; the last has all.
+/// Sets of bits, each of which contains the one before. The last one has all bits.
 struct Chain(Vec<u64>);
 
 impl Chain {
-    /// What a set of so many bits must have, and what it may have, to fit into the chain.
+    /// The bits that a set of `bits` bits must have, and those it may have, to fit into the chain.
     fn bounds(&self, bits: u32) -> (u64, u64) {
         let least = self.0.iter().rev().find(|set| set.count_ones() <= bits).copied().unwrap_or(0);
         let most = self.0.iter().find(|set| set.count_ones() >= bits).copied().unwrap_or(u64::MAX);
@@ -60,7 +65,8 @@ impl Chain {
     }
 }
 
-/// Deals the 64 bits out to tables, in shares as equal as may be that fit into their chains.
+/// Deals the 64 bits out to tables, in shares as equal as possible that fit into their chains. `None` if
+/// there is no way.
 fn deal(chains: &[Chain], tables: &[usize]) -> Option<Vec<u64>> {
     let sizes: Vec<u32> =
         (0..tables.len()).map(|i| ((64 * (i + 1)) / tables.len() - (64 * i) / tables.len()) as u32).collect();
@@ -80,7 +86,8 @@ fn deal(chains: &[Chain], tables: &[usize]) -> Option<Vec<u64>> {
     Some(shares)
 }
 
-/// Gives a bit to a table that may have it, which if it is full passes one of its own on: an augmenting path.
+/// Gives a bit to a table that may have it. If that table is full, it passes one of its own bits on: an
+/// augmenting path. `tried` are the tables already asked, a bit for each.
 fn give(bit: u64, shares: &mut [u64], bounds: &[(u64, u64)], sizes: &[u32], tried: &mut u64) -> bool {
     for index in 0..shares.len() {
         if bounds[index].1 & bit == 0 || *tried >> index & 1 != 0 {
@@ -122,7 +129,7 @@ mod tests {
         }
         for parts in 2..=4 {
             let partitions = |tables: Vec<usize>| {
-                // Any split of the bits among them that is about equal.
+                // Each prefix may have 64 / parts bits, rounded down, or one more.
                 let least = 64 / parts;
                 let shares = tables.iter().map(|&table| (least..=least + 1).map(move |bits| (table, bits)));
                 let mut sets = vec![Some(0u64)];

@@ -1,10 +1,11 @@
-//! One permuted table's view of fingerprints: the permutation, and the permuted value.
+//! The order of bits in one permuted table: the permutation, and the permuted value.
 
 use std::sync::OnceLock;
 
 use crate::fingerprint::Fingerprint;
 
-/// A fingerprint with its bits in the order of one table; sorted, its leading bits decide.
+/// A fingerprint with its bits in the order of one table. A table is sorted by this value, so equal
+/// prefixes are neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Permuted(u64);
 
@@ -22,22 +23,24 @@ impl Permuted {
 
 /// An order of the 64 bits of a fingerprint. It is invertible and leaves distances unchanged.
 ///
-/// Bit positions count from the most significant bit, 0, to the least, 63, so that positions and prefixes read
-/// the same way.
+/// Bit positions count from the most significant bit, 0, to the least significant, 63. So a prefix is the
+/// positions from 0 on.
 #[derive(Clone)]
 pub(crate) struct Permutation {
-    /// Which position of the fingerprint stands at each position of the permuted value: each of 0..64 once.
+    /// For each position of the permuted value, the position of that bit in the fingerprint. Each of 0..64
+    /// occurs once.
     positions: [u8; 64],
-    /// Made when they are first needed: most plans are only considered.
+    /// Made at first use, because most plans are compared and never used.
     forward: OnceLock<Spread>,
     backward: OnceLock<Spread>,
 }
 
-/// Where each value of each of the eight bytes of a word goes: a permutation is eight look-ups and seven ORs.
+/// For each of the eight bytes of a word and each value of the byte, its bits at their new positions. A
+/// permutation then costs eight look-ups, joined by OR.
 type Spread = Box<[[u64; 256]; 8]>;
 
 impl Permutation {
-    /// The permutation with these positions, or `None` where they are not a permutation of 0..64.
+    /// The permutation with these positions, or `None` if they are not each of 0..64 once.
     pub(crate) fn new(positions: [u8; 64]) -> Option<Self> {
         let is_order = inverse(&positions).is_some();
         is_order.then(|| Self { positions, forward: OnceLock::new(), backward: OnceLock::new() })
@@ -61,13 +64,13 @@ impl Permutation {
         Fingerprint::from_bits(look_up(backward, permuted.0))
     }
 
-    /// Which bits of a fingerprint stand in the leading `prefix_bits` bits of its permuted value.
+    /// The bits of a fingerprint that are the leading `prefix_bits` bits of its permuted value, as a mask.
     pub(crate) fn prefix_mask(&self, prefix_bits: u32) -> u64 {
         self.positions[..prefix_bits as usize].iter().fold(0, |mask, &from| mask | (1 << (63 - from)))
     }
 }
 
-/// Where each position stands; `None` if one stands nowhere.
+/// The order that undoes `positions`, or `None` if they are not each of 0..64 once.
 fn inverse(positions: &[u8; 64]) -> Option<[u8; 64]> {
     let mut inverse = [u8::MAX; 64];
     for (to, &from) in positions.iter().enumerate() {
@@ -76,7 +79,7 @@ fn inverse(positions: &[u8; 64]) -> Option<[u8; 64]> {
     inverse.iter().all(|&to| to != u8::MAX).then_some(inverse)
 }
 
-/// The look-up tables of the bit order in which position `from` moves to `targets[from]`.
+/// The look-up tables that move the bit at each position `from` to position `targets[from]`.
 fn spread(targets: &[u8; 64]) -> Spread {
     let mut tables = Box::new([[0; 256]; 8]);
     for (byte, table) in tables.iter_mut().enumerate() {
@@ -90,7 +93,7 @@ fn spread(targets: &[u8; 64]) -> Spread {
 }
 
 fn look_up(tables: &Spread, word: u64) -> u64 {
-    // Big-endian order of bytes: the tables count from the most significant.
+    // Positions count from the most significant bit, so the first table is that of the highest byte.
     (0..8).fold(0, |moved, byte| moved | tables[byte][usize::from((word >> (56 - 8 * byte)) as u8)])
 }
 
@@ -124,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_permutation_is_refused() {
+    fn a_position_that_repeats_or_is_too_large_is_refused() {
         let mut twice: [u8; 64] = std::array::from_fn(|i| i as u8);
         twice[5] = 4;
         assert!(Permutation::new(twice).is_none());

@@ -1,4 +1,4 @@
-//! Plan: the tables of a file, and the cheapest probe set for each distance that was asked of it.
+//! Plan: the tables of a file, and the cheapest probe set for each distance queried so far.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,27 +10,31 @@ use super::table::{MOST_TABLES, Table};
 use super::{covering, planner};
 use crate::error::Result;
 
-/// The permuted tables of a file, fixed at its creation. A clone knows what was found for the same file.
+/// The permuted tables of a file, fixed when the file is created. Clones share the probe sets found so
+/// far.
 #[derive(Clone)]
 pub(crate) struct Plan {
     tables: Vec<Table>,
-    /// The probe sets found so far.
+    /// The probe sets found so far, for this plan and its clones.
     probe_sets: Arc<RwLock<KnownProbeSets>>,
 }
 
-/// Probe sets by distance, and by what the file held when they were chosen.
+/// Probe sets by distance, and by the size of the file when they were chosen.
 type KnownProbeSets = HashMap<(u32, Size), Arc<ProbeSet>>;
 
-/// What a file holds, to the next power of two: a probe set that was the cheapest stays about the cheapest so long.
+/// The size of a file, as coarse as the choice of a probe set needs it. While the size stays the same, the
+/// cheapest probe set remains about the cheapest.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Size {
-    rows: u32,
+    /// The binary logarithm of the number of fingerprints, rounded up.
+    rows_log2: u32,
     levels: usize,
     runs: usize,
 }
 
 impl Plan {
-    /// The plan of these tables, or `None` where there are none, too many, or a prefix longer than 64 bits.
+    /// The plan of these tables. `None` if there are no tables, too many, or a prefix is longer than 64
+    /// bits.
     pub(crate) fn new(tables: Vec<Table>) -> Option<Self> {
         let possible = !tables.is_empty()
             && tables.len() <= MOST_TABLES
@@ -38,7 +42,7 @@ impl Plan {
         possible.then(|| Self { tables, probe_sets: Arc::default() })
     }
 
-    /// The same tables for another file.
+    /// The same tables for another file. The copy shares no probe sets with this plan.
     pub(super) fn for_another_file(&self) -> Self {
         Self { tables: self.tables.clone(), probe_sets: Arc::default() }
     }
@@ -48,25 +52,28 @@ impl Plan {
         &self.tables
     }
 
-    /// The shortest of the prefixes that the tables were made to be probed on.
+    /// The number of bits of the shortest prefix that a table was made for.
     pub(crate) fn least_prefix_bits(&self) -> u32 {
         self.tables.iter().map(|table| table.prefix_bits).min().unwrap_or(0)
     }
 
-    /// The largest distance that one probe of each table answers exactly, with the prefixes they were made for.
+    /// The largest distance that one probe of each table answers exactly, on the prefix that the table was
+    /// made for.
     pub(crate) fn radius(&self) -> u32 {
-        let whole =
+        let own_prefix =
             |(table, of): (usize, &Table)| ProbedPrefix { table, prefix_bits: of.prefix_bits, flips: 0 };
         let reaches: Vec<_> =
-            self.tables.iter().enumerate().map(|it| whole(it).reach(&self.tables)).collect();
+            self.tables.iter().enumerate().map(|it| own_prefix(it).reach(&self.tables)).collect();
         covering::radius(&reaches).unwrap_or(0)
     }
 
-    /// The cheapest probe set for a distance in a file of so many fingerprints, in so many levels and runs in memory; `load` tells the rest.
+    /// The cheapest probe set for a distance, in a file of `rows` fingerprints in this number of levels
+    /// and of runs in memory. `cost_model` is called only if the probe set is not known yet.
     ///
     /// # Cost
     ///
-    /// A look-up; the first time for a distance, and again when the file has doubled, some milliseconds.
+    /// A look-up. Some milliseconds for a new distance, and again when the number of fingerprints passed a
+    /// power of two or the number of levels or runs changed.
     pub(crate) fn probe_set(
         &self,
         distance: u32,
@@ -74,7 +81,7 @@ impl Plan {
         (levels, runs): (usize, usize),
         cost_model: impl FnOnce() -> Result<CostModel>,
     ) -> Result<Arc<ProbeSet>> {
-        let size = Size { rows: rows.next_power_of_two().trailing_zeros(), levels, runs };
+        let size = Size { rows_log2: rows.next_power_of_two().trailing_zeros(), levels, runs };
         let known = |probe_sets: &KnownProbeSets| probe_sets.get(&(distance, size)).cloned();
         if let Some(probe_set) = known(&self.probe_sets.read().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(probe_set);
@@ -86,7 +93,7 @@ impl Plan {
     }
 }
 
-/// The name of a plan: number of tables, `x`, bits of their shortest prefix.
+/// The name of a plan: the number of tables, `x`, and the bits of their shortest prefix.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}x{}", self.tables.len(), self.least_prefix_bits())

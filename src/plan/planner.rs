@@ -1,8 +1,9 @@
-//! The search for the cheapest probe set: for a distance, on the tables a file has, with what it holds.
+//! The search for the cheapest probe set for a distance, with the tables and the cost model of a file.
 //!
-//! The plain algorithm: start from layouts of which the probes could be exact with enough flips (prefixes that are disjoint; and
-//! the prefixes the tables were made for), add the cheapest flips until they are, and then take away what can be taken away while
-//! they stay so: tables, flips, candidates. `covering` has the last word, whatever was found here.
+//! The plain algorithm: start from layouts whose probes become exact with enough flips. These are disjoint
+//! prefixes, and the prefixes that the tables were made for. Add the cheapest flips until the probes are
+//! exact. Then move to cheaper layouts while they stay exact. `covering` proves the result, whatever was
+//! found here.
 
 use std::cell::RefCell;
 
@@ -12,23 +13,24 @@ use super::covering::{self, Reach};
 use super::probes::{ProbeSet, ProbedPrefix};
 use super::table::Table;
 
-/// How many choices of tables are tried for disjoint prefixes.
+/// The most choices of tables that are tried for disjoint prefixes.
 const MOST_CHOICES: usize = 2_000;
 
-/// How many steps all proofs together may take; what is not proved then is not improved further.
+/// The most steps of all proofs of one search together, apart from the proof of its result. When they are
+/// used up, nothing is improved further.
 const MOST_STEPS: u32 = 1 << 17;
 
-/// So few fingerprints are compared sooner than a probe set is found.
+/// Up to this number of fingerprints, a scan takes less time than the search for a probe set.
 const FEW_ROWS: f64 = 128.0;
 
-/// How many layouts are worked out further.
+/// The most layouts of disjoint prefixes that are improved.
 const MOST_LAYOUTS: usize = 4;
 
-/// The cheapest probe set found; to scan if none is cheaper.
+/// The cheapest probe set found, or a scan if none is cheaper.
 ///
 /// # Cost
 ///
-/// Some milliseconds; up to some dozens with many tables and a large distance.
+/// Some milliseconds. With many tables and a large distance, some dozens of milliseconds.
 pub(super) fn cheapest(tables: &[Table], distance: u32, cost_model: &CostModel) -> ProbeSet {
     if cost_model.rows <= FEW_ROWS {
         return ProbeSet::Scan;
@@ -46,11 +48,11 @@ pub(super) fn cheapest(tables: &[Table], distance: u32, cost_model: &CostModel) 
 
 struct Planner<'a> {
     tables: &'a [Table],
-    /// For each table, the bits of the fingerprint that stand in its leading 0 to 64 bits.
+    /// For each table, the bits of the fingerprint that are its leading 0 to 64 bits, as masks.
     masks: Vec<[u64; 65]>,
     distance: u32,
     cost_model: &'a CostModel,
-    /// How many steps the proofs may still take, in all.
+    /// The steps that are left for all proofs together.
     steps: RefCell<u32>,
 }
 
@@ -82,7 +84,7 @@ impl<'a> Planner<'a> {
         covering::covers(&reaches, self.distance, &mut self.steps.borrow_mut()) == Some(true)
     }
 
-    /// Disjoint prefixes of some tables, with flips that make them exact: the cheapest few.
+    /// The cheapest layouts of disjoint prefixes of some tables, with flips that make them exact.
     fn disjoint(&self) -> Vec<Layout> {
         let most_parts = self.tables.len().min(self.distance as usize + 1);
         let choices = (1..=most_parts).flat_map(|parts| combinations(self.tables.len(), parts));
@@ -96,7 +98,7 @@ impl<'a> Planner<'a> {
         cheapest
     }
 
-    /// The longest disjoint prefixes of these tables, grown bit by bit in turn.
+    /// The longest disjoint prefixes of these tables. They grow by one bit in turn.
     fn grown(&self, chosen: &[usize]) -> Vec<ProbedPrefix> {
         let mut prefixes: Vec<ProbedPrefix> =
             chosen.iter().map(|&table| ProbedPrefix { table, prefix_bits: 0, flips: 0 }).collect();
@@ -118,31 +120,35 @@ impl<'a> Planner<'a> {
         prefixes
     }
 
-    /// Disjoint prefixes find everything at distance k if their flips, one more for each, are more than k.
+    /// Adds the cheapest flips that make disjoint prefixes exact. At distance k, the flips and the number
+    /// of prefixes must add up to more than k.
     fn with_cheapest_flips(&self, mut prefixes: Vec<ProbedPrefix>) -> Option<Layout> {
         for _ in prefixes.len() as u32..=self.distance {
-            let dearer = |prefix: &ProbedPrefix| {
+            let added_nanos = |prefix: &ProbedPrefix| {
                 let next = ProbedPrefix { flips: prefix.flips + 1, ..*prefix };
                 self.cost_model.prefix_nanos(next) - self.cost_model.prefix_nanos(*prefix)
             };
-            let cheapest = prefixes.iter_mut().min_by(|a, b| dearer(a).total_cmp(&dearer(b)))?;
+            let cheapest = prefixes.iter_mut().min_by(|a, b| added_nanos(a).total_cmp(&added_nanos(b)))?;
             cheapest.flips += 1;
         }
         Some(self.layout(prefixes))
     }
 
-    /// The prefixes the tables were made for, with the fewest flips that suffice.
+    /// The prefixes that the tables were made for, with the fewest equal flips that make them exact.
+    /// `None` if they cannot be proved, or cost much more than a scan.
     fn natural(&self) -> Option<Layout> {
         let mut prefixes: Vec<ProbedPrefix> = (0..self.tables.len())
             .map(|table| ProbedPrefix { table, prefix_bits: self.tables[table].prefix_bits, flips: 0 })
             .collect();
         let scan = self.cost_model.nanos(&ProbeSet::Scan);
-        // No distance takes more flips than it has differences; but the proof may have been given up.
+        // With `distance` flips in each prefix nothing is missed. The loop still has to end if the proof
+        // runs out of steps.
         for _ in 0..=self.distance {
             if self.is_exact(&prefixes) {
                 return Some(self.layout(prefixes));
             }
-            // All of them, since a flip in one alone may not get any nearer; what is too much is taken away later.
+            // Every prefix gets a flip, because a flip in one alone may not bring the proof nearer.
+            // `improve` takes away the flips that are not needed.
             prefixes.iter_mut().for_each(|prefix| prefix.flips += 1);
             if self.layout(prefixes.clone()).nanos > scan * 8.0 {
                 return None;
@@ -151,7 +157,8 @@ impl<'a> Planner<'a> {
         None
     }
 
-    /// Takes away what can be taken away, the dearest first, as long as the probes stay exact.
+    /// Moves to the cheapest neighbour that is exact, again and again, until no cheaper neighbour is
+    /// exact.
     fn improve(&self, mut best: Layout) -> Layout {
         loop {
             let mut cheaper = self.cheaper_neighbours(&best);
@@ -163,7 +170,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Layouts that are cheaper and differ in one table, or in two of which one does more and one less.
+    /// Layouts that are cheaper by at least a thousandth. In each of them one prefix is longer, has a flip
+    /// less, or is gone. In some of them another prefix has a flip more.
     fn cheaper_neighbours(&self, layout: &Layout) -> Vec<Layout> {
         let prefixes = &layout.prefixes;
         let nanos: Vec<f64> = prefixes.iter().map(|&prefix| self.cost_model.prefix_nanos(prefix)).collect();
@@ -213,26 +221,27 @@ mod tests {
     }
 
     #[test]
-    fn every_distance_is_answered_exactly_and_not_dearer_than_by_a_scan() {
+    fn every_distance_is_answered_exactly_and_at_no_higher_cost_than_by_a_scan() {
         for plan in ["2x32", "4x16", "6x21", "10x25", "11x28", "14x32", "8x8"] {
             let tables = plan_named(plan).expect("a plan");
             for rows in [1e3, 1e6, 1e8] {
-                let mut cheaper = 0.0;
+                let mut previous = 0.0;
                 for distance in (0..=12).chain([20, 33, 64]) {
                     let (set, cost_model) = found(plan, distance, rows);
                     assert!(set.is_exact(tables.tables(), distance), "{plan} at {distance}");
                     let nanos = cost_model.nanos(&set);
                     assert!(nanos <= cost_model.nanos(&ProbeSet::Scan));
-                    // What is exact for a distance is so for a smaller one; the search may miss it by a little.
-                    assert!(nanos >= cheaper * 0.8, "{plan} at {distance}: {nanos} after {cheaper}");
-                    cheaper = nanos;
+                    // A probe set that is exact for a distance is exact for a smaller one, so costs should
+                    // not fall. The search may be off by a little.
+                    assert!(nanos >= previous * 0.8, "{plan} at {distance}: {nanos} after {previous}");
+                    previous = nanos;
                 }
             }
         }
     }
 
-    /// In an empty database every probe set was as cheap as any other, so that the search for one with more flips did not end where
-    /// the proof was given up.
+    /// In an empty database, all probe sets had the same cost. So the search for more flips did not end
+    /// when the proof ran out of steps.
     #[test]
     fn the_search_ends_where_nothing_is_stored() {
         for plan in ["2x32", "4x16", "6x21", "10x25", "11x28", "14x32", "8x8"] {
@@ -259,7 +268,7 @@ mod tests {
         );
         let ProbeSet::Prefixes(prefixes) = found("6x21", 3, 1e8).0 else { panic!("a scan") };
         assert_eq!(prefixes.len(), 6);
-        // 7 differences at a hundred million fingerprints.
+        // Distance 7 at a hundred million fingerprints.
         for plan in ["4x16", "6x21", "11x28", "14x32"] {
             let (set, cost_model) = found(plan, 7, 1e8);
             assert!(cost_model.nanos(&set) < 250e3, "{plan}: {set:?}, {} us", cost_model.nanos(&set) / 1e3);

@@ -1,11 +1,12 @@
-//! Probe sets: which range reads together answer a distance exactly.
+//! Probe sets: the range reads that together answer a distance exactly.
 
 use super::covering::{self, Reach};
 use super::permutation::Permuted;
 use super::table::Table;
 use crate::fingerprint::Fingerprint;
 
-/// How one table is probed: all its fingerprints that differ in at most `flips` of the leading `prefix_bits` bits.
+/// A prefix of one table that is probed. The probe finds all fingerprints that differ from the query in at
+/// most `flips` of the leading `prefix_bits` bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProbedPrefix {
     pub(crate) table: usize,
@@ -13,22 +14,22 @@ pub(crate) struct ProbedPrefix {
     pub(crate) flips: u32,
 }
 
-/// How a distance is answered.
+/// The way a distance is answered.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ProbeSet {
-    /// By probes that were proved to miss nothing.
+    /// By probes of these prefixes, which were proved to miss nothing.
     Prefixes(Vec<ProbedPrefix>),
-    /// By comparing with every fingerprint.
+    /// By comparing the query with every fingerprint.
     Scan,
 }
 
 /// One range read of one table for one query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Probe {
-    /// Which of several queries it is for.
+    /// The index of the query among those that are answered together.
     pub(crate) query_index: usize,
     pub(crate) table: usize,
-    /// The fingerprint asked for, as the table has it.
+    /// The fingerprint of the query, in the order of this table.
     pub(crate) query: Permuted,
     /// The first and the last row of the range.
     pub(crate) first: u64,
@@ -40,13 +41,14 @@ impl ProbedPrefix {
         Reach { prefix: tables[self.table].permutation.prefix_mask(self.prefix_bits), flips: self.flips }
     }
 
-    /// How many ranges it reads. With flips at the end of a prefix both values of the bit are read, as one range of a shorter
-    /// prefix; that leaves one range for each choice of `flips` of the bits.
+    /// The number of ranges that a query reads for this prefix. Where the flips left are enough for all
+    /// remaining bits of the prefix, one range has every value of these bits. That leaves one range for
+    /// each choice of `flips` of the bits.
     pub(crate) fn ranges(self) -> f64 {
         if self.flips >= self.prefix_bits { 1.0 } else { choose(self.prefix_bits, self.flips) }
     }
 
-    /// How many values of the prefix they contain.
+    /// The number of values of the prefix that these ranges contain.
     pub(super) fn values(self) -> f64 {
         (0..=self.flips.min(self.prefix_bits)).map(|flips| choose(self.prefix_bits, flips)).sum()
     }
@@ -57,13 +59,13 @@ impl ProbedPrefix {
     }
 }
 
-/// How many choices of `chosen` of `all` there are.
+/// The number of ways to choose `chosen` of `all`.
 fn choose(all: u32, chosen: u32) -> f64 {
     (0..chosen).map(|i| f64::from(all - i) / f64::from(i + 1)).product()
 }
 
-/// The ranges around a row of which the bits before `bit` are fixed, in order; up to `flips` of those from there to `prefix_bits` may
-/// be flipped.
+/// Calls `each` with the ranges around a row, in order. The bits before `bit` are fixed. Up to `flips` of
+/// the bits from there to `prefix_bits` may be flipped.
 fn flipped(row: u64, bit: u32, prefix_bits: u32, flips: u32, each: &mut impl FnMut(u64, u64)) {
     if flips >= prefix_bits - bit || flips == 0 {
         let fixed = if flips == 0 { prefix_bits } else { bit };
@@ -78,7 +80,7 @@ fn flipped(row: u64, bit: u32, prefix_bits: u32, flips: u32, each: &mut impl FnM
 }
 
 impl ProbeSet {
-    /// Whether it is proved to miss nothing at this distance.
+    /// Whether the probe set is proved to miss nothing at this distance.
     pub(super) fn is_exact(&self, tables: &[Table], distance: u32) -> bool {
         match self {
             Self::Scan => true,
@@ -89,8 +91,8 @@ impl ProbeSet {
         }
     }
 
-    /// Adds its probes for a fingerprint, those of one table in the order of its rows, in the name of `query_index`; false if everything is to be
-    /// scanned instead.
+    /// Adds the probes for a query, those of one table in the order of its rows. Returns false, and adds
+    /// none, if the query is answered by a scan.
     pub(crate) fn add_probes(
         &self,
         tables: &[Table],
@@ -134,7 +136,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranges_have_just_the_rows_that_differ_little(
+        fn one_range_has_each_row_within_the_flips_and_none_has_others(
             row: u64, difference: u64, thin: u64, prefix_bits in 0..=64u32, flips in 0..4u32,
         ) {
             let prefix = ProbedPrefix { table: 0, prefix_bits, flips };

@@ -2,10 +2,10 @@
 
 use super::permutation::Permutation;
 
-/// No plan has more tables: each takes as much space as the first.
+/// The most tables of a plan. Each table takes as much space as the first.
 pub(super) const MOST_TABLES: usize = 32;
 
-/// A permuted table: its bit order, and the leading bits that it was made to be probed on.
+/// A permuted table: its order of bits, and the number of leading bits it was made to be probed on.
 #[derive(Clone)]
 pub(crate) struct Table {
     pub(crate) permutation: Permutation,
