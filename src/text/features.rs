@@ -1,22 +1,22 @@
-//! Words and shingles with their weights: what of a text votes for its fingerprint.
+//! The features of a text, which vote for its fingerprint: words and shingles, with their weights.
 
 use unicode_segmentation::UnicodeSegmentation;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The features of a text.
 pub(super) struct Features {
-    /// How many tokens the text has.
+    /// The number of tokens of the text.
     pub(super) tokens: usize,
-    /// The hashes of the features, once for each time they occur, sorted.
+    /// The hashes of the features, sorted. A feature that occurs several times is there several times.
     hashes: Vec<u64>,
 }
 
 impl Features {
     /// The features of a normalised text, hashed with `seed`.
     ///
-    /// Tokens are the words of Unicode Standard Annex #29. In scripts that put no spaces between words these are
-    /// single characters, which say too little: there a feature is a character with the token that follows it,
-    /// joined by a space. Elsewhere each token is a feature.
+    /// Tokens are the words of Unicode Standard Annex #29. Each token is a feature, except in scripts that
+    /// put no spaces between words. There the tokens are single characters, which say too little. So a
+    /// feature is a character and the token that follows it, joined by a space.
     pub(super) fn of(text: &str, seed: u64) -> Self {
         let mut features = Self { tokens: 0, hashes: Vec::with_capacity(text.len() / 6) };
         let mut shingle = String::new();
@@ -35,19 +35,20 @@ impl Features {
         features
     }
 
-    /// Each distinct feature with its weight: one more than the binary logarithm, rounded down, of how often it
-    /// occurs. Words that stand everywhere would otherwise make all long texts of a language alike.
+    /// Each distinct feature with its weight: one more than the binary logarithm, rounded down, of the
+    /// number of times it occurs. Without the logarithm, the frequent words of a language would make all
+    /// its long texts alike.
     pub(super) fn weighted(&self) -> impl Iterator<Item = (u64, u32)> {
         self.hashes.chunk_by(|a, b| a == b).map(|same| (same[0], same.len().ilog2() + 1))
     }
 }
 
-/// Cuts a text into pieces that have the same words as the whole. They are ASCII throughout where that is possible,
-/// since the segmenter takes such text three times as fast, and most texts have a quotation mark or an accent
-/// somewhere.
+/// Cuts a text into pieces that have the same words as the whole. The pieces are ASCII throughout where
+/// that is possible, because the segmenter takes ASCII text three times as fast. Most texts have a
+/// quotation mark or an accent somewhere.
 ///
-/// Every cut is in front of a space or a line feed. No rule of Annex #29 joins these to what stands before, except
-/// spaces to each other, and spaces are not words.
+/// Every cut is before a space or a line feed. No rule of Annex #29 joins these to the text before them,
+/// except spaces to each other, and spaces are not words.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let is_space = |byte: u8| byte == b' ' || byte == b'\n';
     let mut rest = text;
@@ -64,8 +65,9 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether words of the character's script are not separated by spaces: Han, Hiragana, Thai, Lao, Myanmar and
-/// Khmer. The ranges are whole blocks of Unicode, so that no later version changes what they hold.
+/// Whether the script of the character puts no spaces between words: Han, Hiragana, Thai, Lao, Myanmar and
+/// Khmer. The ranges are whole blocks of Unicode. So no later version of Unicode changes the characters in
+/// them.
 fn is_unspaced(c: char) -> bool {
     matches!(c,
         '\u{0E00}'..='\u{0EFF}'     // Thai, Lao

@@ -1,4 +1,4 @@
-//! Fingerprinter: text in, fingerprint out. Puts the steps of a scheme together.
+//! Fingerprinter: text in, fingerprint out. Joins the steps of a scheme.
 
 use super::features::Features;
 use super::scheme::Scheme;
@@ -7,22 +7,22 @@ use super::{html, normalize};
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 
-/// Makes fingerprints from texts, by one scheme. It is cheap to make, and its methods may be called from any
-/// number of threads.
+/// Makes fingerprints from texts, by one scheme. It costs nothing to make. Its methods may be called from
+/// any number of threads.
 ///
 /// The recipe of [`Scheme::Text1`]:
 ///
-/// 1. Of HTML, the visible text: no markup, comments, scripts, styles nor what stands in the head.
+/// 1. Of HTML, the visible text: no markup, comments, scripts or styles, and nothing of the head.
 /// 2. Unicode normalisation form KC, simple case folding.
-/// 3. Tokens: the words of Unicode Standard Annex #29. A text of less than [`MIN_TOKENS`](Self::MIN_TOKENS) is too
-///    short to judge.
-/// 4. Features: each token; in scripts without spaces (Chinese, Thai, …), where tokens are single characters, each
-///    token with the one that follows.
-/// 5. Each distinct feature votes for the bits of its xxh3 hash and against the others, with a weight of one more
-///    than the binary logarithm, rounded down, of how often it occurs.
+/// 3. Tokens: the words of Unicode Standard Annex #29. A text of less than [`MIN_TOKENS`](Self::MIN_TOKENS)
+///    tokens is too short to judge.
+/// 4. Features: each token. In scripts without spaces (Chinese, Thai, …), where tokens are single
+///    characters, each token with the one that follows.
+/// 5. Each distinct feature votes for the bits that are one in its xxh3 hash, and against the others. Its
+///    weight is one more than the binary logarithm, rounded down, of the number of times it occurs.
 /// 6. A bit is one if more weight is for it than against it.
 ///
-/// What this finds and misses on labelled texts stands in `docs/benchmarks.md`.
+/// `docs/benchmarks.md` says what this finds and misses on labelled texts.
 ///
 /// # Example
 ///
@@ -46,11 +46,11 @@ pub struct Fingerprinter {
 }
 
 impl Fingerprinter {
-    /// The fewest tokens a text is judged by. Below, one changed word moves the fingerprint so far that hardly
-    /// anything but copies is found.
+    /// The fewest tokens of a text that is judged. In a shorter text, one changed word moves the
+    /// fingerprint so far that hardly anything but copies is found.
     pub const MIN_TOKENS: usize = 8;
 
-    /// A maker of fingerprints of this scheme.
+    /// A fingerprinter of this scheme.
     ///
     /// # Errors
     ///
@@ -67,11 +67,12 @@ impl Fingerprinter {
         self.scheme
     }
 
-    /// The fingerprint of a text, or `None` where it is too short to be judged.
+    /// The fingerprint of a text, or `None` if the text is too short to judge.
     ///
     /// # Cost
     ///
-    /// Linear in the text but for a sort of its words; memory of the order of the text.
+    /// Time linear in the length of the text, apart from a sort of its features. Memory of the order of
+    /// the text.
     pub fn fingerprint(&self, text: &str) -> Option<Fingerprint> {
         let features = Features::of(&normalize::normalize(text), self.scheme.feature_seed());
         if features.tokens < Self::MIN_TOKENS {
@@ -84,8 +85,8 @@ impl Fingerprinter {
         Some(votes.fingerprint(Tie::Zero))
     }
 
-    /// The fingerprint of the visible text of an HTML page, or `None` where it is too short to be judged. Broken
-    /// markup is read as browsers read it.
+    /// The fingerprint of the visible text of an HTML page, or `None` if that text is too short to judge.
+    /// Broken markup is read as browsers read it.
     pub fn fingerprint_html(&self, html: &str) -> Option<Fingerprint> {
         self.fingerprint(&html::visible_text(html))
     }
@@ -99,7 +100,7 @@ mod tests {
         Fingerprinter::new(Scheme::Text1).expect("text-1 makes fingerprints")
     }
 
-    /// Another value here is another scheme: files that exist would no longer find their documents.
+    /// Another value here would be another scheme: existing files would no longer find their documents.
     #[test]
     fn fingerprints_of_fixed_texts_never_change() {
         let pinned = [

@@ -3,14 +3,14 @@
 use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
 use html5gum::{Span, Tokenizer};
 
-/// The text of `html` that a reader of the page sees, blocks separated by line breaks.
+/// The text of `html` that a reader of the page sees. Line breaks separate its blocks.
 ///
-/// Left out are comments, markup and the content of the elements in [`HIDDEN`]. Broken markup is read as a
-/// browser's tokenizer reads it; nothing is an error.
+/// It leaves out comments, markup and the content of the elements in [`HIDDEN`]. Broken markup is read as
+/// the tokenizer of a browser reads it. Nothing is an error.
 ///
 /// # Cost
 ///
-/// One pass; memory of the order of the page.
+/// One pass over the page. Memory of the order of the page.
 pub(super) fn visible_text(html: &str) -> String {
     let mut page = Page {
         text: Vec::with_capacity(html.len() / 4),
@@ -24,17 +24,18 @@ pub(super) fn visible_text(html: &str) -> String {
             None
         });
     emitter.naively_switch_states(true);
-    // The callback yields no tokens, so running to the end is one call.
+    // The callback yields no tokens, so this one call runs to the end.
     Tokenizer::new_with_emitter(html, emitter).for_each(|token| match token {
         Ok(never) | Err(never) => match never {},
     });
-    // The tokenizer passes bytes on as they are, and they were UTF-8.
+    // The tokenizer passes bytes on unchanged, and they were UTF-8.
     String::from_utf8(page.text)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// Elements whose content is not shown, or not text. `head` holds nothing visible; a `title` is shown by the
-/// window, not by the page, and site names in it drown what differs.
+/// Elements whose content is not shown, or is not text. A `head` holds nothing visible. A `title` is shown
+/// by the window and not by the page. The name of the site in it would hide the differences between short
+/// pages.
 const HIDDEN: [&[u8]; 12] = [
     b"head",
     b"iframe",
@@ -50,7 +51,7 @@ const HIDDEN: [&[u8]; 12] = [
     b"title",
 ];
 
-/// Elements that do not end a word: everything else separates.
+/// Elements that do not end a word. All others separate words.
 const INLINE: [&[u8]; 27] = [
     b"a", b"abbr", b"acronym", b"b", b"bdi", b"bdo", b"big", b"cite", b"code", b"data", b"del", b"dfn",
     b"em", b"font", b"i", b"ins", b"kbd", b"mark", b"q", b"s", b"small", b"span", b"strong", b"sub", b"sup",
@@ -59,9 +60,10 @@ const INLINE: [&[u8]; 27] = [
 
 struct Page {
     text: Vec<u8>,
-    /// The hidden elements that are open, outermost first, as their places in [`HIDDEN`].
+    /// The hidden elements that are open, outermost first, as indexes into [`HIDDEN`].
     hidden: Vec<usize>,
-    /// How many of each are open, so that an end tag of one that is not costs no search: pages can be hostile.
+    /// The number of open elements of each kind. An end tag without an open element then costs no search.
+    /// Pages can be hostile.
     open: [usize; HIDDEN.len()],
     /// The hidden element whose start tag is being read.
     started: Option<usize>,
@@ -73,7 +75,8 @@ impl Page {
             CallbackEvent::OpenStartTag { name } => self.open(name),
             CallbackEvent::EndTag { name } => self.close(name),
             CallbackEvent::String { value } if self.hidden.is_empty() => self.text.extend_from_slice(value),
-            // `<script/>` opens a script all the same in HTML, but `<svg/>` and, in XHTML, `<object/>` are whole.
+            // In HTML, `<script/>` opens a script all the same. But `<svg/>` and, in XHTML, `<object/>`
+            // are whole elements.
             CallbackEvent::CloseStartTag { self_closing: true } if self.is_whole() => _ = self.pop(),
             _ => {}
         }
@@ -86,24 +89,25 @@ impl Page {
             self.open = [0; HIDDEN.len()];
         }
         self.separate(name);
-        self.started = place_of(name);
-        if let Some(place) = self.started {
-            self.hidden.push(place);
-            self.open[place] += 1;
+        self.started = index_of(name);
+        if let Some(index) = self.started {
+            self.hidden.push(index);
+            self.open[index] += 1;
         }
     }
 
     fn close(&mut self, name: &[u8]) {
-        // An end tag closes what was opened inside its element too; one without a start tag closes nothing.
-        if let Some(place) = place_of(name).filter(|&place| self.open[place] > 0) {
-            while self.pop() != Some(place) {}
+        // An end tag also closes the elements that were opened inside its element. An end tag without a
+        // start tag closes nothing.
+        if let Some(index) = index_of(name).filter(|&index| self.open[index] > 0) {
+            while self.pop() != Some(index) {}
         }
         self.separate(name);
     }
 
-    /// Whether the start tag being read is one of those that may be a whole element.
+    /// Whether the element whose start tag is being read may end with that tag.
     fn is_whole(&self) -> bool {
-        self.started.is_some_and(|place| matches!(HIDDEN[place], b"svg" | b"math" | b"object"))
+        self.started.is_some_and(|index| matches!(HIDDEN[index], b"svg" | b"math" | b"object"))
     }
 
     fn pop(&mut self) -> Option<usize> {
@@ -122,8 +126,8 @@ impl Page {
     }
 }
 
-/// The place of an element in [`HIDDEN`].
-fn place_of(name: &[u8]) -> Option<usize> {
+/// The index of an element in [`HIDDEN`].
+fn index_of(name: &[u8]) -> Option<usize> {
     HIDDEN.iter().position(|hidden| *hidden == name)
 }
 
@@ -165,7 +169,7 @@ mod tests {
         assert_eq!(words("<head><svg><body>seen</svg>too"), "seen too");
     }
 
-    /// Each end tag once searched all open elements: a page of 2 MB took seven seconds.
+    /// Each end tag once searched all open elements. A page of 2 MB took seven seconds.
     #[test]
     fn hostile_nesting_takes_linear_time() {
         let page = format!("{}{}seen", "<svg></math>".repeat(300_000), "</svg>".repeat(300_000));

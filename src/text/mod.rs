@@ -1,4 +1,4 @@
-//! Text in, fingerprint out: shows [`Fingerprinter`] and [`Scheme`], hides the steps between.
+//! Text in, fingerprint out. Shows [`Fingerprinter`] and [`Scheme`], hides the steps between.
 
 mod features;
 mod fingerprinter;

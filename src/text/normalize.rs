@@ -1,11 +1,11 @@
-//! Case and Unicode folding, so that texts that read the same compare the same.
+//! Case and Unicode folding. Texts that look the same to a reader become the same text.
 
 use std::borrow::Cow;
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
-/// `text` in Unicode normalisation form KC (full-width letters, ligatures and composed accents become one form),
-/// with simple case folding. White space is left: features do not contain any.
+/// Returns `text` in Unicode normalisation form KC, with simple case folding. Full-width letters,
+/// ligatures and composed accents become one form. White space stays, because features do not contain any.
 pub(super) fn normalize(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return if text.bytes().any(|byte| byte.is_ascii_uppercase()) {
@@ -17,8 +17,8 @@ pub(super) fn normalize(text: &str) -> Cow<'_, str> {
     let mut folded = String::with_capacity(text.len());
     let mut rest = text;
     while !rest.is_empty() {
-        // Plain ASCII stays what it is, except that its last letter may compose with an accent behind it. Nothing
-        // composes across the front of an ASCII character.
+        // Plain ASCII stays the same, except that its last letter may compose with an accent behind it.
+        // Nothing before an ASCII character composes with it.
         let ascii =
             rest.bytes().position(|byte| !byte.is_ascii()).map_or(rest.len(), |at| at.saturating_sub(1));
         let (plain, other) = rest.split_at(ascii);
@@ -35,7 +35,8 @@ pub(super) fn normalize(text: &str) -> Cow<'_, str> {
     Cow::Owned(folded)
 }
 
-/// Normalises and folds a piece that is mostly not ASCII. Han characters stay what they are, and compose with nothing.
+/// Normalises and folds a piece that is mostly not ASCII. Han characters stay the same, and compose with
+/// nothing.
 fn fold_into(text: &str, folded: &mut String) {
     let is_han = |c: char| matches!(c, '\u{4E00}'..='\u{9FFF}');
     let mut rest = text;
@@ -51,8 +52,8 @@ fn fold_into(text: &str, folded: &mut String) {
     }
 }
 
-/// Simple case folding: one character becomes one, whatever stands around it, so that Greek final sigma and
-/// the letters of a title fold as in the middle of a text.
+/// Simple case folding: one character becomes one, whatever its neighbours are. So a Greek final sigma and
+/// the letters of a title become the same as in the middle of a text.
 fn fold(c: char) -> char {
     if c.is_ascii() {
         return c.to_ascii_lowercase();

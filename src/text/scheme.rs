@@ -1,20 +1,21 @@
-//! Scheme: the numbered recipe from text to fingerprint, by its name, its number in files and its seed.
+//! Scheme: the numbered recipe from text to fingerprint, with its name, its number in files and its seed.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
-/// The whole recipe from text to fingerprint. It is stored in a database, by number, since fingerprints of
+/// The whole recipe from text to fingerprint. A database stores its number, because fingerprints of
 /// different schemes cannot be compared.
 ///
-/// A scheme never changes: a better recipe is another scheme.
+/// A scheme never changes. A better recipe is another scheme.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Scheme {
     /// Number 0: the caller brings fingerprints, and simdb makes none.
     External,
-    /// Number 1, the default, for texts in any language and script. [`Fingerprinter`](crate::Fingerprinter) gives the recipe.
+    /// Number 1, the default, for texts in any language and script.
+    /// [`Fingerprinter`](crate::Fingerprinter) gives the recipe.
     #[default]
     Text1,
 }
@@ -23,7 +24,7 @@ impl Scheme {
     /// Every scheme there is, by number.
     pub const ALL: &'static [Self] = &[Self::External, Self::Text1];
 
-    /// The number by which a file knows the scheme.
+    /// The number of the scheme in a file.
     pub const fn number(self) -> u32 {
         match self {
             Self::External => 0,
@@ -31,12 +32,12 @@ impl Scheme {
         }
     }
 
-    /// The scheme of a number, or `None` where this release knows none.
+    /// The scheme with this number, or `None` if this release does not know it.
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.iter().copied().find(|scheme| scheme.number() == number)
     }
 
-    /// The name, as in messages and on the command line: `external` or `text-1`.
+    /// The name in messages and on the command line: `external` or `text-1`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::External => "external",
@@ -48,7 +49,8 @@ impl Scheme {
     pub(crate) const fn feature_seed(self) -> u64 {
         match self {
             Self::External => 0,
-            // "simdb\0\0\x01" read as a big-endian number: nothing up the sleeve.
+            // "simdb\0\0\x01" read as a big-endian number. Anyone can see that it was not chosen for its
+            // effect.
             Self::Text1 => 0x7369_6d64_6200_0001,
         }
     }

@@ -1,8 +1,9 @@
-//! The weighted vote that makes a fingerprint: every feature votes, with its weight, for each bit of its hash.
+//! The weighted vote that makes a fingerprint. Every feature votes, with its weight, for each bit of its
+//! hash.
 
 use crate::fingerprint::Fingerprint;
 
-/// What a bit becomes for which as much was voted as against it.
+/// The value of a bit that has the same weight for it and against it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tie {
     Zero,
@@ -13,20 +14,21 @@ pub(super) enum Tie {
 
 /// The votes so far.
 ///
-/// The plain algorithm keeps 64 sums and adds or subtracts the weight of each feature in each. Here only the
-/// votes *for* a bit are counted, since those against it are the rest of the total. Eight bits at a time are
-/// spread over the eight bytes of a word, so that one addition counts eight votes; before a byte can overflow
-/// the words are emptied into the sums.
+/// The plain algorithm keeps 64 sums. For each feature and each bit, it adds or subtracts the weight. This
+/// code counts only the votes *for* a bit, because the rest of the total is against it. It spreads eight
+/// bits of a hash over the eight bytes of a word. So one addition counts eight votes. Before a byte can
+/// overflow, the words are added to the sums and cleared.
 pub(super) struct Votes {
-    /// Lane b of word i counts the votes for bit 8 i + b (from the least significant).
+    /// Lane b of word i, which is its byte b, counts the votes for bit 8 i + b. Both count from the least
+    /// significant.
     lanes: [u64; 8],
-    /// The weight voted since the lanes were emptied: no lane exceeds it, and it does not exceed 255.
+    /// The weight voted since the lanes were emptied. No lane exceeds it, and it does not exceed 255.
     in_lanes: u32,
     sums: [u64; 64],
     total: u64,
 }
 
-/// For each byte, a word whose byte b is 1 if bit b of the byte is set.
+/// For each value of a byte, a word whose byte b is 1 if bit b of the value is set.
 const SPREAD: [u64; 256] = {
     let mut spread = [0; 256];
     let mut byte = 0;
@@ -41,7 +43,7 @@ const SPREAD: [u64; 256] = {
     spread
 };
 
-/// The most that a lane holds.
+/// The largest count that a lane holds.
 const LANE_MAX: u32 = u8::MAX as u32;
 
 impl Votes {
@@ -49,7 +51,7 @@ impl Votes {
         Self { lanes: [0; 8], in_lanes: 0, sums: [0; 64], total: 0 }
     }
 
-    /// Lets a feature with this hash vote with this weight.
+    /// Counts the votes of a feature with this hash and this weight.
     pub(super) fn vote(&mut self, hash: u64, weight: u32) {
         self.total += u64::from(weight);
         let mut left = weight;
@@ -66,7 +68,7 @@ impl Votes {
         }
     }
 
-    /// The fingerprint: each bit as the greater weight says.
+    /// The fingerprint. Each bit has the value with more weight.
     pub(super) fn fingerprint(mut self, tie: Tie) -> Fingerprint {
         self.empty_lanes();
         let decide = |sum: u64| match (2 * sum).cmp(&self.total) {

@@ -1,5 +1,5 @@
-//! The voting step against the values other implementations publish. Their recipes use other hashes, tokens and
-//! tie rules, which are spelled out here.
+//! Tests the voting step with the values that other implementations publish. Their recipes use other
+//! hashes, tokens and tie rules, which this file repeats.
 
 use md5::{Digest, Md5};
 use serde_json::Value;
@@ -49,7 +49,7 @@ fn md5_tail(text: &str) -> u64 {
     Md5::digest(text.as_bytes())[8..].iter().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
 
-/// Python's old string hash, without a seed.
+/// The string hash of Python 2, without a seed.
 fn old_python(bytes: &[u8]) -> u64 {
     let first = bytes.first().map_or(0, |&byte| u64::from(byte) << 7);
     let hash = bytes.iter().fold(first, |hash: u64, &byte| hash.wrapping_mul(1_000_003) ^ u64::from(byte));
@@ -84,7 +84,7 @@ fn mfonda(text: &str) -> Fingerprint {
     simhash(mfonda_words(text).iter().map(|word| fnv_1(word.as_bytes())), Tie::One)
 }
 
-/// All windows of four characters of what is left of the lower-cased text.
+/// All windows of four letters, digits and underscores of the lower-cased text.
 fn windows_of_four(text: &str) -> Fingerprint {
     let kept = |c: &char| c.is_alphanumeric() || *c == '_' || ('\u{4e00}'..='\u{9fcc}').contains(c);
     let chars: Vec<char> = text.to_lowercase().chars().filter(kept).collect();
@@ -93,7 +93,8 @@ fn windows_of_four(text: &str) -> Fingerprint {
     simhash((0..count).map(|start| md5_tail(&window(start))), Tie::Zero)
 }
 
-/// Features that add up to the given sums: of `total` votes, the first `(total + sum) / 2` are for the bit.
+/// Features that add up to the given sums. The first `(total + sum) / 2` of `total` features vote for the
+/// bit.
 fn features_of_sums(sums: &[i64]) -> Vec<u64> {
     let most = sums.iter().map(|sum| sum.abs()).max().unwrap_or(0);
     let total = if most == 0 { 2 } else { most };
@@ -187,7 +188,8 @@ fn published_vectors_are_reproduced() -> Result<(), serde_json::Error> {
     let mut checked = 0;
     for line in include_str!("../../tests/data/vectors/published.jsonl").lines() {
         let vector: Value = serde_json::from_str(line)?;
-        // One needs the dictionaries of a word segmenter, and its own publisher's recipe cannot be repeated.
+        // Of the published vectors, one needs the dictionaries of a word segmenter. Its recipe cannot be
+        // repeated here.
         if vector["verified"] == Value::Bool(true) {
             check_vector(&vector);
             checked += 1;
@@ -197,7 +199,8 @@ fn published_vectors_are_reproduced() -> Result<(), serde_json::Error> {
     Ok(())
 }
 
-/// 210 real documents, fingerprinted by 1e0ng/simhash itself; in the data folder that SIMDB_DATA names.
+/// 210 real documents, fingerprinted by 1e0ng/simhash itself. They are in the data folder that SIMDB_DATA
+/// names.
 #[test]
 fn fingerprints_of_another_implementation_are_reproduced() -> Result<(), Box<dyn std::error::Error>> {
     use std::io::{Read as _, Write as _};
