@@ -1,4 +1,5 @@
-//! What is stored: a document, the bounds of its parts, and which of two documents is worth more.
+//! Document: what a database stores under a key. The bounds of its parts, and which of two documents is
+//! worth more.
 
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -6,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 
-/// A document: the key that names it, its fingerprint, and what the caller wants kept beside it.
+/// A document: its key, its fingerprint, and the caller's data beside them.
 ///
 /// | part | bounds | absent |
 /// |---|---|---|
@@ -50,7 +51,7 @@ impl Document {
     /// The most numbers a rank can have.
     pub const MAX_RANKS: usize = 4;
 
-    /// A document seen now, without rank, scope or payload. A fingerprint of `None` says that its text is
+    /// A document seen now, without rank, scope or payload. A fingerprint of `None` says that the text is
     /// too short to judge.
     pub fn new(key: impl Into<Vec<u8>>, fingerprint: impl Into<Option<Fingerprint>>) -> Self {
         Self {
@@ -70,8 +71,8 @@ impl Document {
         self
     }
 
-    /// Sets what the document is worth beside its duplicates: numbers compared in order, more is better, and
-    /// a missing number is less than any. Default: none.
+    /// Sets the worth of the document beside its duplicates: numbers compared in order. More is better,
+    /// and a missing number is less than any. Default: none.
     #[must_use]
     pub fn with_rank(mut self, rank: impl Into<Vec<i64>>) -> Self {
         self.rank = rank.into();
@@ -85,7 +86,7 @@ impl Document {
         self
     }
 
-    /// Sets the bytes kept for the caller, which simdb does not look at. Default: empty.
+    /// Sets the bytes that are kept for the caller. simdb does not look at them. Default: empty.
     #[must_use]
     pub fn with_payload(mut self, payload: impl Into<Vec<u8>>) -> Self {
         self.payload = payload.into();
@@ -97,7 +98,7 @@ impl Document {
         &self.key
     }
 
-    /// The fingerprint, or `None` where the text was too short to judge.
+    /// The fingerprint, or `None` if the text was too short to judge.
     pub fn fingerprint(&self) -> Option<Fingerprint> {
         self.fingerprint
     }
@@ -107,12 +108,12 @@ impl Document {
         self.seen
     }
 
-    /// What the document is worth beside its duplicates.
+    /// The worth of the document beside its duplicates.
     pub fn rank(&self) -> &[i64] {
         &self.rank
     }
 
-    /// The scope; empty where none was given.
+    /// The scope, empty if none was given.
     pub fn scope(&self) -> &str {
         &self.scope
     }
@@ -122,7 +123,8 @@ impl Document {
         &self.payload
     }
 
-    /// Whether this document is worth more than `other`; of equal documents neither outranks the other.
+    /// Whether this document is worth more than `other`. Of two documents worth the same, neither outranks
+    /// the other.
     pub fn outranks(&self, other: &Self) -> bool {
         self.rank > other.rank
     }
@@ -168,7 +170,7 @@ pub(crate) fn validate_key(key: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The time in Unix seconds; clocks set before 1970 count as 1970.
+/// The time in Unix seconds. A clock set before 1970 counts as 1970.
 fn now() -> i64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX)

@@ -1,4 +1,4 @@
-//! Everything that can go wrong, as values; the wording is in `Display`, the cause in `source()`.
+//! Everything that can go wrong, as values. `Display` has the wording, `source()` the cause.
 
 use std::fmt;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// A result with simdb's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong. `Display` names the fact and, where there is one, the remedy; the cause is in
+/// What went wrong. `Display` names the fact and, if there is one, the remedy. The cause is in
 /// [`source()`](std::error::Error::source).
 #[derive(Debug)]
 #[non_exhaustive]
@@ -16,7 +16,7 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// There is no database at the path.
@@ -24,7 +24,7 @@ pub enum Error {
         /// The path.
         path: PathBuf,
     },
-    /// There is a file already where a database is to be created.
+    /// A file exists already where a database is to be created.
     AlreadyExists {
         /// The path.
         path: PathBuf,
@@ -34,29 +34,29 @@ pub enum Error {
         /// The database.
         path: PathBuf,
     },
-    /// The file is not a simdb database, or so damaged that it cannot be told to be one.
+    /// The file is not a simdb database, or is too damaged to be recognised as one.
     NotSimdb {
         /// The file.
         path: PathBuf,
     },
-    /// The database was not closed in order and was opened read-only, so that it cannot be recovered.
+    /// The database was not closed in order, and it was opened read-only. So it cannot be recovered.
     NeedsRecovery {
         /// The database.
         path: PathBuf,
     },
-    /// The database has a format this release does not read.
+    /// The database has a format that this release does not read.
     FormatVersion {
         /// The version of the file.
         found: u32,
-        /// The version this release reads and writes.
+        /// The version that this release reads and writes.
         supported: u32,
     },
-    /// The database uses features this release does not know.
+    /// The database uses features that this release does not know.
     UnknownFeatures {
         /// The unknown feature bits.
         bits: u64,
     },
-    /// The database holds a fingerprint scheme this release does not know.
+    /// The database holds fingerprints of a scheme that this release does not know.
     UnknownScheme {
         /// The number of the scheme.
         number: u32,
@@ -65,7 +65,7 @@ pub enum Error {
     UnknownSchemeName {
         /// The name.
         name: String,
-        /// The names there are.
+        /// The names of all schemes.
         known: Vec<&'static str>,
     },
     /// No plan has this name.
@@ -73,9 +73,9 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// A stored unit is missing, unreadable or contradicts another.
+    /// A stored row or block is missing, unreadable, or contradicts another.
     Damaged {
-        /// The table it belongs to.
+        /// The table of the row.
         table: &'static str,
         /// The key of the row, as text.
         key: String,
@@ -84,16 +84,16 @@ pub enum Error {
     },
     /// The database was opened read-only.
     ReadOnly,
-    /// The operation needs the database for itself, and a snapshot or transaction is open.
+    /// The operation needs the database for itself, but a snapshot or transaction is open.
     InUse,
-    /// Fingerprints of one scheme were to be mixed with those of another.
+    /// Fingerprints of one scheme cannot be mixed with those of another.
     SchemeMismatch {
-        /// The name of the database's scheme.
+        /// The name of the scheme of the database.
         stored: &'static str,
-        /// The name of the scheme of what was given.
+        /// The name of the scheme of the fingerprints or options given.
         given: &'static str,
     },
-    /// A text was to be fingerprinted under the external scheme, which takes ready fingerprints only.
+    /// A text cannot be fingerprinted under the external scheme, which takes ready fingerprints only.
     ExternalScheme,
     /// A key is empty or too long.
     KeyLength {
@@ -118,12 +118,12 @@ pub enum Error {
     },
     /// A rank has too many numbers.
     RankLength {
-        /// How many.
+        /// The number of its numbers.
         numbers: usize,
         /// The most a rank may have.
         max_numbers: usize,
     },
-    /// A max distance is larger than a fingerprint has bits.
+    /// A max distance is larger than the number of bits of a fingerprint.
     MaxDistance {
         /// The distance given.
         given: u32,
@@ -133,38 +133,39 @@ pub enum Error {
         /// The text, cut to 40 characters.
         text: String,
     },
-    /// An input of an ingestion cannot be read further, or held a bad record that was to be fatal.
+    /// An input cannot be read further, or has a bad record that the caller wants to be fatal.
     Input {
         /// The input: a path, or `-` for standard input.
         source_name: String,
-        /// The line, where the input has lines.
+        /// The line, if the input has lines.
         line: Option<u64>,
         /// What is wrong with it.
         reason: String,
     },
-    /// An operation of this transaction failed before, so that nothing of it can be committed.
+    /// An operation of this transaction failed before. So nothing of it can be committed.
     Aborted,
-    /// Two documents have the same key where all have to be different.
+    /// Two documents have the same key, but all keys have to be different.
     KeyRepeated {
         /// The key, as text.
         key: String,
     },
-    /// The database holds as many scopes as it can.
+    /// The database holds the most scopes it can.
     TooManyScopes,
-    /// The database has given as many document numbers as it can.
+    /// The database has given out all its document numbers.
     TooManyDocuments,
     /// The disk has no room for a copy of the database.
     NoRoom {
-        /// Where something was to be written.
+        /// The directory in which the file was to be written.
         directory: PathBuf,
-        /// How many bytes that may need.
+        /// The number of bytes that the file may need.
         needed: u64,
-        /// How many are free.
+        /// The number of bytes that are free.
         available: u64,
     },
-    /// An earlier commit, perhaps one that merges, could not be written, so that the handle takes no further ones.
+    /// An earlier commit could not be written, perhaps one of a merge. So the handle takes no further
+    /// commits.
     OutcomeUnknown {
-        /// Why it could not be written.
+        /// The reason why it could not be written.
         reason: String,
     },
     /// The storage engine found its own pages damaged.

@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
-/// The 64-bit simhash of a text: texts that resemble each other have fingerprints that differ in few bits.
+/// The 64-bit simhash of a text. Texts that resemble each other have fingerprints that differ in few bits.
 ///
-/// It is written as 16 hexadecimal digits, most significant first, by `Display` and read back by `FromStr`.
+/// `Display` writes it as 16 hexadecimal digits, most significant first. `FromStr` reads them back.
 ///
 /// # Example
 ///
@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 pub struct Fingerprint(u64);
 
 impl Fingerprint {
-    /// The number of bits of a fingerprint, and so the largest distance there is.
+    /// The number of bits of a fingerprint, which is also the largest distance.
     pub const BITS: u32 = 64;
 
     /// A fingerprint of the given bits.
@@ -40,7 +40,7 @@ impl Fingerprint {
         self.0
     }
 
-    /// The Hamming distance: in how many of the 64 bits the two differ.
+    /// The Hamming distance: the number of bits in which the two fingerprints differ.
     pub const fn distance(self, other: Self) -> u32 {
         (self.0 ^ other.0).count_ones()
     }
@@ -71,14 +71,14 @@ impl FromStr for Fingerprint {
     }
 }
 
-/// Every word with at most `bits` bits set, the zero word included: all that two fingerprints within that distance
-/// can differ in. For the proofs by enumeration.
+/// Every word with at most `bits` bits set, the zero word included. These are all differences between two
+/// fingerprints within that distance. For the proofs by enumeration.
 #[cfg(test)]
 pub(crate) fn differences_up_to(bits: u32) -> Vec<u64> {
     let mut differences = vec![0];
     let mut layer = vec![0u64];
     for _ in 0..bits {
-        // Only bits above the highest one set are added, so that each word is made once.
+        // Only bits above the highest one set are added, so each word is made once.
         let grow = |word: u64| (64 - word.leading_zeros()..64).map(move |bit| word | (1 << bit));
         layer = layer.into_iter().flat_map(grow).collect();
         differences.extend(&layer);
