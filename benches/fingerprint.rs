@@ -1,8 +1,8 @@
-//! How fast texts become fingerprints, on one core.
+//! The speed at which texts become fingerprints, on one core.
 //!
-//! Corpus: the bundled pages of the PostgreSQL manual, as HTML and as the text in it (their markup removed by the same
-//! extraction, by way of the fingerprints being equal). Reading and JSON are left out. Throughput counts the bytes of
-//! the HTML for `fingerprint/html` and the bytes of the text for `fingerprint/text`.
+//! Corpus: the bundled pages of the PostgreSQL manual, as HTML, and the text between their tags. Reading
+//! the file and JSON are left out. Throughput counts the bytes of the HTML for `fingerprint/html`, and the
+//! bytes of the text for `fingerprint/text`.
 
 use std::io::Read as _;
 
@@ -21,7 +21,7 @@ fn pages() -> Vec<String> {
     lines.lines().map(html).collect()
 }
 
-/// Plain text with the words of the pages: what stands outside of tags.
+/// Plain text with the words of the pages: everything outside of tags.
 fn texts(pages: &[String]) -> Vec<String> {
     let outside = |page: &String| {
         page.split('<')

@@ -1,8 +1,11 @@
-//! What a fingerprint costs that a million documents share, beside fingerprints of one document each.
+//! The cost of a fingerprint that a million documents share, beside the cost of fingerprints of one
+//! document each.
 //!
-//! Corpus: a million documents of one fingerprint and a million with fingerprints uniformly random from a fixed seed, keys of up to 8
-//! bytes, built at once. Queries ask at distance 0 for the total and the first three documents; a verdict is an `insert_if_new`
-//! at distance 0, which stores; deletions are of documents built. Writes go to one transaction, which is not committed.
+//! Corpus: a million documents with one fingerprint, and a million with uniformly random fingerprints from
+//! a fixed seed. Keys have up to 8 bytes. The database is built at once. A query asks at distance 0 for
+//! the total and the first three documents. A verdict is an `insert_if_new` at distance 0, which stores
+//! the document. A deletion takes a document that was built. Writes go to one transaction, which is not
+//! committed.
 
 mod support;
 
@@ -32,7 +35,8 @@ fn bench(criterion: &mut Criterion) {
     for (name, odd, expected) in [("hot", 1, DOCUMENTS), ("cold", 0, 1)] {
         let mut number = odd;
         let mut next = || {
-            // Far from one another, and again and again the same, so that neither is cached better.
+            // The numbers are far from one another and repeat in the same order, so neither kind is cached
+            // better.
             number = (number + 2 * 7_919) % (2 * 50_000);
             document(number)
         };

@@ -1,7 +1,8 @@
-//! How fast documents are stored, one durable commit for each batch.
+//! The speed at which documents are stored, with one durable commit for each batch.
 //!
-//! Corpus: uniformly random fingerprints from a fixed seed, keys of 8 bytes. Each iteration inserts one batch of new
-//! documents into a database that grows from 100,000 documents on: by `insert`; by `insert_if_new`, which queries; by `insert_batch_if_new`.
+//! Corpus: uniformly random fingerprints from a fixed seed, keys of 8 bytes. Each iteration inserts one
+//! batch of new documents into a database that has 100,000 documents at first and grows. It inserts by
+//! `insert`, by `insert_if_new`, which queries, or by `insert_batch_if_new`.
 
 mod support;
 

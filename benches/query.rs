@@ -1,8 +1,9 @@
-//! How long one query takes, warm, on one thread; and many at once, on all.
+//! The time of one query, warm, on one thread, and of many queries at once, on all threads.
 //!
-//! Corpus: `uniform`, 200,000 random fingerprints from a fixed seed; `real`, the bundled 20,000 fingerprints of real
-//! paragraphs. Half of the queries are stored fingerprints with two bits flipped, which therefore match, and half are
-//! random. Answers are compared with a linear scan before they are timed. Times are per query; opening is left out.
+//! Corpora: `uniform` is 200,000 random fingerprints from a fixed seed. `real` is the bundled 20,000
+//! fingerprints of real paragraphs. Half of the queries are stored fingerprints with two bits flipped. The
+//! other half are random. Some answers are compared with a linear scan before they are timed. Times are
+//! per query. Opening the database is left out.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! What several benches use.
+//! Helpers of several benches.
 
 /// SplitMix64: the n-th value of the sequence with seed 0.
 pub(crate) fn random(n: u64) -> u64 {
