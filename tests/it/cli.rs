@@ -30,7 +30,7 @@ fn the_example_of_the_readme_finds_the_same_page_in_other_releases() -> TestResu
     let last = ran.out.lines().last().unwrap_or_default();
     assert!(last.starts_with("368 documents: 199 near-duplicates, 368 inserted, 0 replaced"), "{last}");
     assert_eq!(ran.err, "", "no progress where there is no terminal");
-    // Again: the same documents under the same keys.
+    // The second time: the same documents under the same keys.
     let again =
         run!("ingest", folder.path("pg.simdb"), bundled("pg-docs-html/docs.jsonl.gz"), "--json").expect(0);
     let totals = again.json()?.pop().unwrap_or_default();
@@ -284,7 +284,7 @@ fn fingerprint_and_distance_print_what_ingest_would_store() -> TestResult {
 }
 
 #[test]
-fn files_that_cannot_be_opened_are_told_and_leave_the_question_open() -> TestResult {
+fn files_that_cannot_be_opened_are_named_with_exit_code_2() -> TestResult {
     let folder = Folder::new()?;
     let missing = folder.path("missing.simdb");
     let text = folder.file("text.simdb", "this is no database\n".repeat(500))?;
@@ -329,7 +329,7 @@ fn a_file_in_use_is_busy_and_readers_share_it() -> TestResult {
 
 #[cfg(unix)]
 #[test]
-fn what_nobody_reads_on_standard_error_does_not_stop_the_work() -> TestResult {
+fn messages_that_nobody_reads_do_not_stop_the_work() -> TestResult {
     let folder = Folder::new()?;
     let lines: String = (0..20_000)
         .map(|i| format!("{i}\t{:016x}\nbad\n", 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(i)))

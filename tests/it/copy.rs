@@ -1,4 +1,4 @@
-//! Compaction and backup: dense, exact, and whole or not there at all.
+//! Compaction, backup, dump and build: dense and exact copies, which are whole or absent.
 
 use std::fs;
 use std::process::Stdio;
@@ -16,7 +16,7 @@ fn spread(i: u64) -> Document {
     })
 }
 
-/// Half of the documents that are inserted are deleted again.
+/// Inserts documents, and deletes half of them again.
 fn half_deleted(database: &Database, documents: u64) -> simdb::Result<()> {
     for first in (0..documents).step_by(100) {
         insert_all(database, (first..first + 100).map(spread))?;
@@ -46,12 +46,12 @@ fn compaction_keeps_every_document_and_gives_back_the_space() -> TestResult {
     let after = database.snapshot()?.stats()?;
     assert!(after.allocated_bytes < before.allocated_bytes, "{after:?}, before {before:?}");
     assert_eq!((after.documents, after.fingerprints, after.marks, after.levels), (10_000, 10_000, 0, 1));
-    // A snapshot from before goes on with the old file.
+    // A snapshot from before the compaction still reads the old file.
     assert_eq!(snapshot.documents().collect::<simdb::Result<Vec<_>>>()?, documents);
     assert_eq!(snapshot.get("1")?, Some(spread(1)));
     drop(snapshot);
     assert_sound(&database)?;
-    // And so do the transactions that follow, with numbers that go on.
+    // Transactions go on after it, and so do the document numbers.
     insert_all(&database, [spread(0)])?;
     let found = database.snapshot()?.query(&Query::new(Fingerprint::from_bits(0)).max_distance(0))?;
     assert_eq!(listed(&found), [("0".to_owned(), 0)]);
@@ -64,7 +64,7 @@ fn compaction_keeps_every_document_and_gives_back_the_space() -> TestResult {
     Ok(())
 }
 
-/// Every document of `documents` within a distance of a query is found, and nothing else.
+/// Asserts that queries find every document of `documents` within a distance, and nothing else.
 fn assert_exact(database: &Database, documents: &[Document]) -> TestResult {
     let snapshot = database.snapshot()?;
     for (max_distance, queries) in [(0, 20), (3, 20), (7, 10), (13, 3)] {
@@ -97,7 +97,7 @@ fn compaction_with_another_plan_keeps_every_document_and_every_answer() -> TestR
         let stats = database.snapshot()?.stats()?;
         assert_eq!((stats.plan.as_str(), stats.documents, stats.levels), (plan, 10_000, 1));
         assert_exact(&database, &documents)?;
-        // The transactions that follow write its tables.
+        // Later transactions write the tables of the new plan.
         let mut txn = database.begin_write()?;
         txn.insert(&spread(0))?;
         txn.delete("1")?;
@@ -120,7 +120,7 @@ fn compaction_with_another_plan_keeps_every_document_and_every_answer() -> TestR
     Ok(())
 }
 
-/// Rows that do not fit into the memory there is for sorting go to files; see the tests of `sort`.
+/// Rows that do not fit into the memory for sorting go to files. The tests of `sort` look at that closely.
 #[test]
 fn compaction_with_another_plan_in_little_memory() -> TestResult {
     let folder = Folder::new()?;
@@ -187,7 +187,7 @@ fn a_backup_is_the_snapshot_and_overwrites_nothing() -> TestResult {
 }
 
 #[test]
-fn the_verbs_print_sizes_and_refuse_what_is_there() -> TestResult {
+fn compact_and_backup_print_sizes_and_overwrite_nothing() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
     half_deleted(&database, 1_000)?;
@@ -233,7 +233,7 @@ fn a_killed_compaction_leaves_the_old_file_or_the_new_one() -> TestResult {
 }
 
 #[test]
-fn a_dump_loads_as_what_it_was() -> TestResult {
+fn a_dump_loads_as_the_same_documents() -> TestResult {
     let folder = Folder::new()?;
     let database = Database::create(folder.path("d.simdb"), &CreateOptions::new().max_distance(2))?;
     let full = |i: u64| {
@@ -287,7 +287,7 @@ fn compaction_never_replaces_another_file() -> TestResult {
 }
 
 #[test]
-fn what_is_no_dump_is_refused_with_its_line_and_leaves_nothing() -> TestResult {
+fn a_bad_dump_is_refused_with_its_line_and_leaves_nothing() -> TestResult {
     let folder = Folder::new()?;
     let header = r#"{"simdb_dump":1,"scheme":"external","max_distance":3,"documents":2}"#;
     let document = r#"{"key":"a","fingerprint":"0000000000000001","seen":0}"#;
@@ -312,7 +312,7 @@ fn what_is_no_dump_is_refused_with_its_line_and_leaves_nothing() -> TestResult {
 }
 
 #[test]
-fn a_database_built_at_once_is_what_inserting_makes() -> TestResult {
+fn a_database_built_at_once_answers_as_one_of_insertions() -> TestResult {
     let folder = Folder::new()?;
     let options = CreateOptions::new().scheme(Scheme::External).tiny_blocks();
     for (documents, memory) in [(0, 1 << 20), (1, 1), (3_000, 1 << 20), (3_000, 10_000)] {

@@ -1,4 +1,4 @@
-//! Damaged files: an error or the right answer, never a wrong one, and no panic.
+//! Damaged files give an error or the right answer, never a wrong answer, and no panic.
 
 use std::fs;
 use std::ops::Range;
@@ -21,8 +21,8 @@ fn spread(i: u64) -> Document {
     })
 }
 
-/// A file with levels, marks, dead documents and a log; what was committed last are merges, so that the commit before,
-/// to which the engine may go back, has the same documents.
+/// Makes a file with levels, marks, dead documents and a log. Its last commits are merges. So the commit
+/// before the last, to which the engine may go back, has the same documents.
 fn sound_file(folder: &Folder, name: &str) -> simdb::Result<()> {
     let database = folder.tiny_database(name)?;
     for first in (0..DOCUMENTS).step_by(50) {
@@ -33,12 +33,12 @@ fn sound_file(folder: &Folder, name: &str) -> simdb::Result<()> {
         txn.delete(i.to_string())?;
     }
     txn.commit()?;
-    // A few more than are merged at once stay in the log.
+    // A few more, too few for a merge, stay in the log.
     insert_all(&database, (DOCUMENTS..DOCUMENTS + 5).map(spread))?;
     database.settle()
 }
 
-/// A sound file without free pages, which nobody would miss.
+/// A sound file without free pages. Nothing would miss a free page.
 fn dense_file(folder: &Folder, name: &str) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
     sound_file(folder, name)?;
     let mut engine = redb::Database::open(folder.path(name))?;
@@ -51,7 +51,8 @@ fn is_live(i: u64) -> bool {
     i % 10 != DELETED || i >= DOCUMENTS
 }
 
-/// What is wrong with the answers of a file, if it can be opened. Errors are not wrong.
+/// The wrong answers that a database gives. An error is not a wrong answer: it is returned if there are no
+/// wrong answers.
 fn wrong_answers(database: &Database) -> simdb::Result<Vec<String>> {
     let snapshot = database.snapshot()?;
     let mut wrong = Vec::new();
@@ -86,7 +87,8 @@ fn wrong_answers(database: &Database) -> simdb::Result<Vec<String>> {
     }
 }
 
-/// Asks everything of a file, checks it and writes to it. `Ok` if nothing was found to be wrong with it.
+/// Queries a file, checks it and writes to it. Panics at a wrong answer. `Ok` if nothing was found to be
+/// wrong with the file.
 fn use_damaged(path: &Path, what: &str) -> simdb::Result<()> {
     let read_only = Database::open(path, &tiny().read_only(true)).and_then(|it| wrong_answers(&it));
     assert!(read_only.as_ref().map_or(true, Vec::is_empty), "{what}, read-only: {read_only:?}");
@@ -95,7 +97,7 @@ fn use_damaged(path: &Path, what: &str) -> simdb::Result<()> {
     assert!(answers.as_ref().map_or(true, Vec::is_empty), "{what}: {answers:?}");
     let report = database.check()?;
     if report.is_sound() {
-        // The engine may have repaired the file on its way.
+        // The engine may have repaired the file when it was opened.
         let again = wrong_answers(&database);
         assert!(again.as_ref().is_ok_and(Vec::is_empty), "{what}: checked as sound, but {again:?}");
     }
@@ -116,22 +118,23 @@ fn the_file_that_is_damaged_below_is_sound() -> TestResult {
     Ok(())
 }
 
-/// What happens to one row of the engine behind simdb's back.
+/// A change of one row of the engine that simdb did not make.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Harm {
     Removed,
     Flipped,
     Shortened,
-    /// The value of another row stands in its place.
+    /// It has the value of another row.
     Swapped,
-    /// The value of an earlier commit stands in its place.
+    /// It has the value of an earlier commit.
     Stale,
 }
 
 impl Harm {
     const ALL: [Self; 5] = [Self::Removed, Self::Flipped, Self::Shortened, Self::Swapped, Self::Stale];
 
-    /// The value that a row gets; `None` if it is removed, or an error if there is nothing to harm.
+    /// The harmed value of a row, or `None` if the row is removed. An error if this row cannot be harmed
+    /// in this way.
     fn value(self, at: usize, values: &[Vec<u8>], old: Option<&Vec<u8>>) -> Result<Option<Vec<u8>>, ()> {
         let mut value = values[at].clone();
         match self {
@@ -148,7 +151,7 @@ impl Harm {
     }
 }
 
-/// Harms every row of a table, or every so manieth, each in a copy of its own.
+/// Harms every `$every`-th row of a table, each in a copy of the file.
 macro_rules! harm_rows {
     ($folder:expr, $table:expr, $every:expr, $own:expr, $as_key:expr) => {{
         let table = $table;
@@ -196,7 +199,7 @@ fn a_row_that_is_missing_flipped_shortened_swapped_or_stale_is_an_error() -> Tes
     fs::copy(folder.path("d.simdb"), folder.path("old.simdb"))?;
     {
         let database = Database::open(folder.path("d.simdb"), &tiny())?;
-        // Deletes and stores again, so that the answers stay and the rows change.
+        // Deletes documents and stores them again. So the rows change and the answers stay the same.
         for _ in 0..2 {
             for i in (0..DOCUMENTS).filter(|&i| is_live(i) && i % 4 == 1) {
                 let mut txn = database.begin_write()?;
@@ -206,19 +209,19 @@ fn a_row_that_is_missing_flipped_shortened_swapped_or_stale_is_an_error() -> Tes
             }
         }
         database.settle()?;
-        // For the log, once more.
+        // Once more, for the log.
         let mut txn = database.begin_write()?;
         txn.delete("1")?;
         txn.insert(&spread(1))?;
         txn.commit()?;
     }
     let number = |key: u64| key;
-    let place = |key: (u16, u128)| key;
+    let chunk = |key: (u16, u128)| key;
     let name = |key: &str| key.to_owned();
     let blocks =
         harm_rows!(folder, TableDefinition::<u64, &[u8]>::new("blocks"), 11, number, |key: &u64| *key);
     let chunks = TableDefinition::<(u16, u128), &[u8]>::new("directory");
-    let chunks = harm_rows!(folder, chunks, 13, place, |key: &(u16, u128)| *key);
+    let chunks = harm_rows!(folder, chunks, 13, chunk, |key: &(u16, u128)| *key);
     let pages = harm_rows!(folder, TableDefinition::<u64, &[u8]>::new("log"), 1, number, |key: &u64| *key);
     harm_rows!(folder, TableDefinition::<&str, &[u8]>::new("scopes"), 1, name, |key: &String| key
         .clone()
@@ -235,7 +238,7 @@ fn a_row_that_is_missing_flipped_shortened_swapped_or_stale_is_an_error() -> Tes
     Ok(())
 }
 
-/// Numbers that look random, always the same.
+/// Numbers that look random and are the same in each run.
 struct Random(u64);
 
 impl Random {
@@ -247,7 +250,7 @@ impl Random {
     }
 }
 
-/// The pages of the engine that begin with a byte.
+/// The pages of the engine whose first byte is `kind`.
 fn pages(whole: &[u8], kind: u8) -> Vec<Range<usize>> {
     let pages = (4096..whole.len()).step_by(4096).map(|at| at..(at + 4096).min(whole.len()));
     pages.filter(|page| whole[page.start] == kind && whole[page.clone()].iter().any(|&it| it > 2)).collect()
@@ -318,7 +321,7 @@ fn a_transaction_that_met_damage_cannot_be_committed() -> TestResult {
     let engine = redb::Database::open(folder.path("d.simdb"))?;
     let txn = engine.begin_write()?;
     {
-        // All blocks, so that whatever is read is gone.
+        // All blocks, so every block that is read is missing.
         let mut table = txn.open_table(TableDefinition::<u64, &[u8]>::new("blocks"))?;
         while table.pop_first()?.is_some() {}
     }

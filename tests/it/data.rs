@@ -1,5 +1,5 @@
-//! A million real fingerprints through the command line, against answers found by brute force. Runs where SIMDB_DATA
-//! names the data folder.
+//! A million real fingerprints through the command line, compared with answers found by brute force. Runs
+//! only if SIMDB_DATA names the data folder.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ fn every_count_and_every_pair_of_the_real_fingerprints_is_found() -> TestResult 
     }
     let input = folder.file("fp.tsv", lines)?;
 
-    // While ingesting, each document is linked to all those before it: together, every pair.
+    // Ingestion links each document to all near ones before it. Together these are all pairs.
     let limit = "100000";
     let ran = run!("ingest", &database, &input, "--input-format", "fingerprints", "--json", "--limit", limit)
         .expect(0);

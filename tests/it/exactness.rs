@@ -1,4 +1,5 @@
-//! No miss, no false match: the answers of the real path against enumeration and against a linear scan.
+//! No match is missed and none is false. The answers of the whole path from the query to the matches are
+//! compared with enumeration and with a linear scan.
 
 use simdb::{CreateOptions, Database, Fingerprint, Query, Scheme};
 
@@ -24,7 +25,7 @@ const PLANS: [&str; 14] = [
     "30x16",
 ];
 
-/// A scattered number for each.
+/// A scattered number for each `i`.
 fn spread(i: u64) -> u64 {
     (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31).wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
@@ -39,7 +40,7 @@ fn one_stored_fingerprint_is_found_from_every_query_within_three_bits_under_ever
         let options = CreateOptions::new().scheme(Scheme::External).plan(plan).recent_documents(2_000);
         let database = Database::create(folder.path(plan), &options)?;
         insert_all(&database, [document("it", stored)])?;
-        // Others, far from it, so that to compare with all would be dear.
+        // Other fingerprints, far from the first. With them, probes cost less than a scan.
         let others = (0..20_000).map(spread).filter(|it| (it ^ stored).count_ones() > 12);
         insert_all(&database, others.map(|it| document(it.to_le_bytes(), it)))?;
         let snapshot = database.snapshot()?;
@@ -66,7 +67,7 @@ fn one_stored_fingerprint_is_found_from_every_query_within_three_bits_under_ever
 #[test]
 fn every_plan_gives_the_counts_of_a_linear_scan_at_every_distance() -> TestResult {
     let folder = Folder::new()?;
-    // Uniform ones, a crowded prefix, and clusters of neighbours.
+    // Uniform fingerprints, a crowded prefix, and clusters of neighbours.
     let uniform = (0..15_000).map(spread);
     let crowded = (0..1_000).map(|i| 0xabcd << 48 | spread(i) >> 16);
     let clustered = (0..4_000).map(|i| spread(i / 40) ^ 1 << (i % 64) ^ 1 << (spread(i) % 64));
@@ -108,7 +109,7 @@ fn every_stored_fingerprint_within_three_bits_is_found_from_one_query() -> TestR
     let database = folder.database("all.simdb")?;
     let query = 0xfeed_face_cafe_beef;
     let differences = differences_up_to_three_bits();
-    // And as many that are just too far.
+    // Beside them, fingerprints at distances 4 to 9, which are too far.
     let too_far = differences.iter().filter(|it| it.count_ones() == 3).map(|it| it | (it << 1) | (it >> 1));
     let all = differences.iter().copied().chain(too_far);
     insert_all(&database, all.map(|it| document(it.to_le_bytes(), query ^ it)))?;
@@ -123,7 +124,7 @@ fn every_stored_fingerprint_within_three_bits_is_found_from_one_query() -> TestR
     Ok(())
 }
 
-/// How many of `stored` lie within each distance of `query`.
+/// For each distance, the number of fingerprints of `stored` within it of `query`.
 fn counts_by_scan(stored: &[u64], query: u64) -> [u64; 65] {
     let mut counts = [0; 65];
     for bits in stored {
@@ -143,7 +144,7 @@ fn real_fingerprints_give_the_counts_of_a_linear_scan_at_every_distance() -> Tes
     insert_all(&database, stored.iter().enumerate().map(|(i, &bits)| document(i.to_string(), bits)))?;
     let asked = rows(&bundled("fp-real/queries.tsv"))?;
     let asked = asked.iter().map(|row| row[1].parse()).collect::<Result<Vec<Fingerprint>, _>>()?;
-    // Queries near stored values too, so that something is found at small distances.
+    // Queries near stored values too, so small distances have matches.
     let asked: Vec<Fingerprint> = asked
         .into_iter()
         .chain(stored.iter().step_by(97).map(|bits| Fingerprint::from_bits(bits ^ 0x8001)))

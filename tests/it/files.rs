@@ -1,4 +1,4 @@
-//! Files that are not what they should be: missing, foreign, of another version, in use, damaged.
+//! Files that are missing, foreign, of another version, in use, or damaged.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn open(path: &Path) -> simdb::Result<Database> {
 }
 
 #[test]
-fn creation_never_touches_what_is_there() -> TestResult {
+fn creation_never_touches_an_existing_file() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.file("notes.txt", "precious")?;
     assert!(matches!(Database::create(&path, &CreateOptions::new()), Err(Error::AlreadyExists { .. })));
@@ -46,7 +46,7 @@ fn a_new_file_has_the_permissions_of_any_new_file() -> TestResult {
 }
 
 #[test]
-fn what_is_not_a_simdb_file_is_refused_by_name() -> TestResult {
+fn a_file_of_another_kind_is_refused_by_name() -> TestResult {
     let folder = Folder::new()?;
     let text = folder.file("text", "no database at all\n".repeat(1_000))?;
     let short = folder.file("short", "redb")?;
@@ -62,7 +62,7 @@ fn what_is_not_a_simdb_file_is_refused_by_name() -> TestResult {
             let opened = Database::open(path, &OpenOptions::new().read_only(read_only));
             assert!(matches!(opened, Err(Error::NotSimdb { .. })), "{}: {opened:?}", path.display());
         }
-        // The engine may note in the foreign file that it was opened, but nothing else is changed.
+        // The engine may note in the foreign file that it was opened. Nothing else is changed.
         assert!(path == &foreign || fs::read(path).ok() == before, "{} was changed", path.display());
     }
     assert!(matches!(open(&folder.path("missing")), Err(Error::NotFound { .. })));

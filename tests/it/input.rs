@@ -1,4 +1,5 @@
-//! Ingestion meets what inputs hold in practice: each bad record a clear message, each good one stored.
+//! Ingestion of the bad records that occur in practice. Each bad record gets a clear message, each good
+//! one is stored.
 
 use std::io::Write as _;
 
@@ -49,8 +50,8 @@ fn bad_records_are_named_by_line_counted_and_do_not_stop_the_good_ones() -> Test
         (11, "the rank has 5 numbers; at most 4 are allowed"),
         (12, "field `seen`"),
     ] {
-        let place = format!("in.jsonl, line {line}: ");
-        let said = ran.err.lines().any(|said| said.contains(&place) && said.contains(reason));
+        let prefix = format!("in.jsonl, line {line}: ");
+        let said = ran.err.lines().any(|said| said.contains(&prefix) && said.contains(reason));
         assert!(said, "line {line}, {reason:?} is not in:\n{}", ran.err);
     }
     let totals = ran.object()?;
@@ -63,7 +64,7 @@ fn bad_records_are_named_by_line_counted_and_do_not_stop_the_good_ones() -> Test
 }
 
 #[test]
-fn strict_makes_the_first_bad_record_fatal_and_keeps_what_stands_before() -> TestResult {
+fn strict_makes_the_first_bad_record_fatal_and_keeps_the_records_before_it() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.file("in.tsv", format!("a\t{TEXT}\nno tab here\nb\t{TEXT}\n"))?;
     run!("ingest", folder.path("d.simdb"), &path, "--strict")
@@ -84,7 +85,7 @@ fn a_line_of_100_megabytes_is_rejected_without_being_held() -> TestResult {
     let ran = run!("ingest", folder.path("d.simdb"), &path, "--json").expect(0);
     let ran = ran.says("in.tsv.gz, line 2: the record has 99").says("at most 67108864 are allowed");
     assert_eq!(ran.json()?.last().map(|totals| totals["inserted"].clone()), Some(2.into()));
-    // A limit of one's own, and the longest record it allows, whatever ends the line.
+    // A limit that is set, and the longest record it allows. The limit does not count the end of the line.
     let path = folder.file("limit.tsv", "k\t345678\nk\t345678\r\nk\t3456789\nk\t3456789")?;
     let ran = run!("ingest", folder.path("e.simdb"), &path, "--max-record", "8", "--json").expect(0);
     for line in [3, 4] {
@@ -115,7 +116,7 @@ fn formats_are_told_by_name_and_content_and_gzip_by_content() -> TestResult {
     let mut command = simdb();
     command.arg("ingest").arg(folder.path("d.simdb")).args(&inputs).arg("-").arg("--json");
     let ran = run_with_input(&mut command, format!("stdin\t{TEXT}\n").as_bytes())?.expect(0);
-    // One text in every form: one fingerprint.
+    // The same text in every form has one fingerprint.
     let totals = ran.json()?.pop().unwrap_or_default();
     assert_eq!((&totals["documents"], &totals["duplicates"]), (&7.into(), &6.into()), "{}", ran.err);
     for key in ["json", "json in gzip", "tsv\ttab", "stdin"] {
@@ -172,7 +173,7 @@ fn a_damaged_gzip_file_keeps_what_was_read_before() -> TestResult {
     let whole = gzip((0..50_000).map(line).collect::<String>().as_bytes())?;
     let path = folder.file("cut.jsonl.gz", &whole[..whole.len() / 2])?;
     let ran = run!("ingest", folder.path("d.simdb"), &path).expect(2).says("cannot be read further");
-    // Every line before the one that is named has been stored.
+    // Every line before the line that is named was stored.
     let after = ran.err.split("cut.jsonl.gz, line ").nth(1).unwrap_or_default();
     let line: u64 = after.split(':').next().unwrap_or_default().parse()?;
     assert!((10_000..40_000).contains(&line), "{line}");
@@ -199,7 +200,7 @@ fn nothing_on_standard_input_is_no_document() -> TestResult {
 }
 
 #[test]
-fn plain_files_that_are_not_utf_8_or_empty_are_told() -> TestResult {
+fn plain_files_that_are_not_utf_8_or_empty_are_counted() -> TestResult {
     let folder = Folder::new()?;
     let latin = folder.file("latin1.txt", b"caf\xe9 au lait")?;
     let empty = folder.file("empty.txt", "")?;
@@ -232,7 +233,7 @@ fn the_first_good_record_decides_whether_fingerprints_are_made_here() -> TestRes
         .expect(2)
         .says("of scheme text-1, not external");
     run!("ingest", &made_here, &ready, "--scheme", "nonesuch").expect(2).says("no scheme is called");
-    // Neither a document that is too short nor a record that is rejected says anything.
+    // Documents that are too short and records that are rejected do not decide the scheme.
     let mixed = folder.file(
         "mixed.jsonl",
         concat!(

@@ -1,4 +1,4 @@
-//! A process killed in the middle of an ingestion leaves exactly what it had committed.
+//! A process that is killed in the middle of an ingestion leaves exactly the documents it had committed.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -13,7 +13,8 @@ const BATCH: usize = 50;
 #[test]
 fn a_killed_ingestion_leaves_whole_batches_and_goes_on_when_repeated() -> TestResult {
     let folder = Folder::new()?;
-    // Every second document has the fingerprint of the one before it, so that each batch is told once it is durable.
+    // Every second document has the fingerprint of the one before it. So each batch prints matches, which
+    // it does when it is durable.
     let documents = 60_000;
     let lines: String = (0..documents)
         .map(|i: u64| format!("{i}\t{:016x}\n", (i / 2).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
@@ -31,7 +32,8 @@ fn a_killed_ingestion_leaves_whole_batches_and_goes_on_when_repeated() -> TestRe
             .stderr(Stdio::null())
             .spawn()?;
         let mut out = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
-        // What has been told is durable. After some of it, at no particular moment, the kill.
+        // Every document that was printed is durable. The kill comes after some of them, at no particular
+        // moment.
         let mut told = None;
         let mut line = String::new();
         for _ in 0..=round * 100 {
@@ -47,7 +49,7 @@ fn a_killed_ingestion_leaves_whole_batches_and_goes_on_when_repeated() -> TestRe
         child.wait()?;
         drop(out);
 
-        // Also those who may not write can read what a killed writer left.
+        // A command that only reads opens the file that a killed writer left.
         run!("stats", &path).expect(0);
         let database = Database::open(&path, &OpenOptions::new())?;
         assert_sound(&database)?;
@@ -56,8 +58,9 @@ fn a_killed_ingestion_leaves_whole_batches_and_goes_on_when_repeated() -> TestRe
             .documents()
             .map(|document| document.map(|it| String::from_utf8_lossy(it.key()).parse::<usize>()))
             .collect::<simdb::Result<Result<Vec<_>, _>>>()??;
-        // The same command began again from the start: the documents of earlier rounds were replaced by themselves,
-        // so the set is the longest prefix that any round reached, and it ends with a batch.
+        // Each round runs the same command from the start, and replaces the documents of earlier rounds by
+        // themselves. So the stored documents are the longest prefix of the input that any round reached,
+        // and it ends with a batch.
         let mut sorted = keys.clone();
         sorted.sort_unstable();
         assert!(sorted.iter().copied().eq(0..sorted.len()), "round {round}: not a prefix of the input");
@@ -83,7 +86,7 @@ fn a_killed_ingestion_leaves_whole_batches_and_goes_on_when_repeated() -> TestRe
     Ok(())
 }
 
-/// The limit on the size of a file stands in for a full disk: both fail the write.
+/// A limit on the size of the file stands in for a full disk. Both make the write fail.
 #[cfg(unix)]
 #[test]
 fn a_full_disk_is_named_and_nothing_acknowledged_is_lost() -> TestResult {
@@ -92,7 +95,7 @@ fn a_full_disk_is_named_and_nothing_acknowledged_is_lost() -> TestResult {
         (0..400_000u64).map(|i| format!("{i}\t{:016x}\n", i.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
     let input = folder.file("in.tsv", lines)?;
     let path = folder.path("d.simdb");
-    // In blocks of 512 or 1,024 bytes, as the shell has it. The signal is ignored, so that the write is an error.
+    // The shell counts in blocks of 512 or 1,024 bytes. The signal is ignored, so the write is an error.
     let script = "trap '' XFSZ; ulimit -f 20000; exec \"$0\" ingest \"$1\" \"$2\" --input-format fingerprints --max-distance 0 --batch 1000";
     let output = std::process::Command::new("sh")
         .args(["-c", script, env!("CARGO_BIN_EXE_simdb")])
@@ -107,7 +110,7 @@ fn a_full_disk_is_named_and_nothing_acknowledged_is_lost() -> TestResult {
         .ok_or_else(|| format!("it is not told how many documents are stored: {told}"))?;
     let database = Database::open(&path, &OpenOptions::new())?;
     let held = database.snapshot()?.stats()?.documents;
-    // A commit that failed may be there all the same, whole.
+    // A commit that failed may be in the file all the same, as a whole.
     assert!(held == stored || held == stored + 1_000, "{held} documents are held, {stored} were told");
     assert_sound(&database)?;
     Ok(())

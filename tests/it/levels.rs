@@ -1,4 +1,5 @@
-//! What a history leaves in the levels: every order of put, deletion and put again, replacement, hot fingerprints.
+//! The levels after a history of changes: every order of insertion, deletion and insertion again at every
+//! depth, replaced documents, hot fingerprints.
 
 use std::time::{Duration, Instant};
 
@@ -6,14 +7,14 @@ use simdb::{CreateOptions, Database, Fingerprint, OpenOptions, Policy, Query, Sc
 
 use crate::support::{Folder, TestResult, assert_sound, document, insert_all, listed, tiny};
 
-/// How deep a row is pushed before the next thing happens to it.
+/// How deep a row is pushed before its next change.
 #[derive(Clone, Copy)]
 enum Depth {
     /// It stays in memory and in the log.
     Recent,
     /// It is merged into the first level.
     First,
-    /// So many others follow that it comes to the last level.
+    /// Other rows follow until it is in the last level.
     Last,
 }
 
@@ -31,12 +32,13 @@ impl Depth {
     }
 }
 
-/// Puts a document, deletes it and puts it again, each pushed to a depth, and asks for it each time.
+/// Inserts a document, deletes it and inserts another with its fingerprint. Each change is pushed to a
+/// depth, and queried after.
 fn put_delete_put(first: Depth, second: Depth, third: Depth) -> TestResult {
     let folder = Folder::new()?;
     let mut database = folder.tiny_database("d.simdb")?;
     let mut filler = 1;
-    // An even fingerprint, which no filler has.
+    // An even fingerprint. The fingerprints of fillers are odd.
     let bits = 0x0123_4567_89ab_cdee;
     let found = |database: &Database| -> simdb::Result<_> {
         let matches =
@@ -105,8 +107,8 @@ orders! {
     put_last_deleted_last_put_last_is_found: Last Last Last,
 }
 
-/// Stores documents of a generation: the same keys each time, other fingerprints. No faster than they are merged, as on a
-/// machine that has time to; or the length of the log would depend on what else runs.
+/// Stores the documents of a generation. All generations have the same keys and other fingerprints. It
+/// waits for merges, or the length of the log would depend on the load of the machine.
 fn generation(database: &Database, documents: u64, generation: u64) -> simdb::Result<()> {
     let bits = |i: u64| (i + generation * documents + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     for first in (0..documents).step_by(500) {
@@ -118,7 +120,7 @@ fn generation(database: &Database, documents: u64, generation: u64) -> simdb::Re
     database.settle()
 }
 
-/// The shortest of some times that many queries take.
+/// The shortest time of several rounds of 2,000 queries.
 fn query_time(database: &Database) -> simdb::Result<Duration> {
     let snapshot = database.snapshot()?;
     let mut times = Vec::new();
@@ -152,13 +154,13 @@ fn documents_replaced_ten_times_over_take_little_more_than_fresh_ones() -> TestR
     let (small, large) = (stored(&fresh)?, stored(&replaced)?);
     assert!(large * 2 <= small * 3, "{large} bytes, fresh {small}");
     let (fast, slow) = (query_time(&fresh)?, query_time(&replaced)?);
-    // Tests run beside each other, so this is a coarse bound; docs/benchmarks.md has the measured ratio.
+    // Tests run at the same time, so this is a coarse bound. docs/benchmarks.md has the measured ratio.
     assert!(slow <= fast * 3, "{slow:?}, fresh {fast:?}");
     Ok(())
 }
 
 #[test]
-fn the_log_does_not_grow_with_what_cancels_itself() -> TestResult {
+fn the_log_does_not_grow_with_changes_that_cancel_out() -> TestResult {
     let folder = Folder::new()?;
     let options = CreateOptions::new().scheme(Scheme::External).recent_documents(200);
     let database = Database::create(folder.path("d.simdb"), &options)?;
@@ -194,7 +196,7 @@ fn a_hot_fingerprint_costs_what_others_cost() -> TestResult {
         insert_all(&database, (first..first + 1_000).map(|i| document(format!("cold {i}"), cold(i))))?;
     }
     database.settle()?;
-    // The shortest time of many, so that other tests disturb little.
+    // The first quartile of many times, which other tests disturb little.
     let time = |mut work: Box<dyn FnMut(u64) -> simdb::Result<()> + '_>| -> simdb::Result<Duration> {
         let mut times = Vec::new();
         for i in 0..300 {
@@ -229,7 +231,7 @@ fn a_hot_fingerprint_costs_what_others_cost() -> TestResult {
     );
     txn.into_inner().commit()?;
     drop(snapshot);
-    // Coarse, as tests have to be; docs/benchmarks.md has the measured ratios.
+    // A coarse bound. docs/benchmarks.md has the measured ratios.
     for (what, (hot, cold)) in [("query", queries), ("insert", inserts), ("delete", deletes)] {
         assert!(hot <= cold * 3 + Duration::from_micros(20), "{what}: hot {hot:?}, cold {cold:?}");
     }
@@ -242,7 +244,7 @@ fn a_reopened_database_goes_on_merging_where_it_was() -> TestResult {
     let folder = Folder::new()?;
     drop(folder.tiny_database("d.simdb")?);
     for round in 0..30u64 {
-        // Other sizes each time: levels of the one are read with those of the other.
+        // Other sizes in each round. Each handle reads the levels that were written with other sizes.
         let options = OpenOptions::new().recent_documents(1 + round as usize * 5);
         let options = if round % 3 == 0 { options } else { options.tiny_blocks() };
         let database = Database::open(folder.path("d.simdb"), &options)?;

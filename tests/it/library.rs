@@ -1,4 +1,4 @@
-//! The library as a crawler uses it: what each operation promises.
+//! The library as a crawler uses it. Each test is about a promise of an operation.
 
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -43,7 +43,7 @@ fn insert_tells_new_unchanged_and_changed_documents_apart() -> TestResult {
 fn a_search_by_time_finds_the_nearest_of_many() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
-    // Ten thousand different fingerprints near 0, each farther one seen later.
+    // Ten thousand documents with fingerprints near 0. The farther the fingerprint, the later it is seen.
     let bits =
         |i: u64| [0, 1 << (i % 64), 1 << (i % 64) | 1 << (i / 64 % 64), i | 0xff << 40][i as usize % 4];
     let documents: Vec<Document> = (0..10_000)
@@ -62,7 +62,7 @@ fn a_search_by_time_finds_the_nearest_of_many() -> TestResult {
                     it.seen() >= since && it.fingerprint().is_some_and(|it| it.bits().count_ones() <= 16)
                 })
                 .collect();
-            // The nearest, of these the smallest fingerprint, of these the newest.
+            // The nearest first. Of these the smallest fingerprint first, of these the newest.
             expected.sort_by_key(|it| {
                 let fingerprint = it.fingerprint().map(Fingerprint::bits);
                 (fingerprint.map(u64::count_ones), fingerprint, std::cmp::Reverse(it.seen()))
@@ -175,7 +175,7 @@ fn a_large_group_of_one_fingerprint_is_counted_and_listed_newest_first() -> Test
     Ok(())
 }
 
-/// A page shared by every site there is: no question may go through all of them.
+/// A page that every site has: no query may go through all scopes.
 #[test]
 fn a_group_of_many_scopes_costs_no_more_than_one_of_a_single_scope() -> TestResult {
     let folder = Folder::new()?;
@@ -193,7 +193,7 @@ fn a_group_of_many_scopes_costs_no_more_than_one_of_a_single_scope() -> TestResu
     let one =
         snapshot.query(&Query::new(Fingerprint::from_bits(7)).scopes(["site 17", "site 18", "site 17"]))?;
     assert_eq!((one.total(), &listed(&one)[0].0[..]), (2, "0018"));
-    // It was 7 ms each when every scope was read; a hundred times less is usual.
+    // When every scope was read, a query took 7 ms. Now it takes about a hundredth of that.
     assert!(began.elapsed().as_millis() < 400, "{:?}", began.elapsed());
     let mut txn = database.begin_write()?;
     for i in 0..5_000 {
@@ -275,7 +275,8 @@ fn threads_read_while_another_writes() -> TestResult {
                 while last < 2_000 {
                     let snapshot = database.snapshot()?;
                     let total = snapshot.query(&Query::new(Fingerprint::from_bits(7)))?.total();
-                    // Ten documents a commit: no snapshot sees a part of one, nor anything older than before.
+                    // Each commit has ten documents. No snapshot sees a part of a commit, or less than the
+                    // one before.
                     assert_eq!((total % 10, snapshot.stats()?.documents), (0, total));
                     assert!(total >= last);
                     last = total;
@@ -297,7 +298,7 @@ fn threads_read_while_another_writes() -> TestResult {
 #[test]
 fn a_transaction_may_write_more_than_it_keeps_in_memory() -> TestResult {
     let folder = Folder::new()?;
-    // Beyond 200 bytes, its documents wait in a file.
+    // Above 200 bytes, the documents of a transaction wait in a file.
     let database = folder.tiny_database("d.simdb")?;
     insert_all(&database, [document("0", 7), document("before", 8)])?;
     let stored = |i: u64, bits: u64| document(i.to_string(), bits).with_payload(vec![i as u8; 50]);
@@ -312,7 +313,7 @@ fn a_transaction_may_write_more_than_it_keeps_in_memory() -> TestResult {
         assert_eq!(txn.insert(&stored(i, i << 30))?, Some(stored(i, i << 20)));
     }
     txn.delete("299")?;
-    // Nobody sees it, and dropping it leaves nothing.
+    // No snapshot sees the transaction before its commit.
     assert_eq!(database.snapshot()?.stats()?.documents, 2);
     let right: Vec<_> =
         (0..299).filter(|i| i % 3 > 0).map(|i| stored(i, i << if i % 3 == 1 { 30 } else { 20 })).collect();

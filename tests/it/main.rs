@@ -1,4 +1,4 @@
-//! The tests of simdb from outside: library and command-line program.
+//! The tests of simdb from outside: the library and the command-line program.
 
 mod cli;
 mod copy;

@@ -10,32 +10,32 @@ use crate::support::{Folder, assert_sound, document, insert_all, listed, tiny};
 #[derive(Clone, Debug)]
 enum Operation {
     Insert(Document),
-    InsertIfNew(Document, OnMatch, Asked),
+    InsertIfNew(Document, OnMatch, Conditions),
     Delete(u8),
     Commit,
     Drop,
     Reopen,
-    /// Lets all merges that are due be done.
+    /// Waits until all merges that are due are done.
     Settle,
-    /// As many insertions of new documents, at once.
-    InsertBatchIfNew(Vec<Document>, OnMatch, Asked),
-    /// With the tables of another plan, perhaps.
+    /// Inserts several documents, if they are new, with one call.
+    InsertBatchIfNew(Vec<Document>, OnMatch, Conditions),
+    /// Compacts, with the tables of another plan if one is given.
     Compact(Option<&'static str>),
-    /// Takes a snapshot, which is compared with what it was at the end.
+    /// Takes a snapshot. Later it is compared with the documents that are committed now.
     Keep,
-    Query(u64, Asked),
+    Query(u64, Conditions),
 }
 
-/// What a query and a policy have in common.
+/// The conditions that a query and a policy have in common.
 #[derive(Clone, Debug)]
-struct Asked {
+struct Conditions {
     max_distance: u32,
     limit: usize,
     since: Option<i64>,
     scopes: Option<Vec<String>>,
 }
 
-impl Asked {
+impl Conditions {
     fn keeps(&self, document: &Document) -> bool {
         self.since.is_none_or(|since| document.seen() >= since)
             && self.scopes.as_ref().is_none_or(|scopes| scopes.iter().any(|it| it == document.scope()))
@@ -64,7 +64,7 @@ impl Asked {
     }
 }
 
-/// Few keys, fingerprints of a few clusters, few scopes and times: so that everything collides.
+/// Documents with few keys, scopes and times, and fingerprints of a few clusters. So they often collide.
 fn documents() -> impl Strategy<Value = Document> {
     let parts = (0..12u8, prop::option::weighted(0.9, bits()), 0..4i64, scopes(), prop::option::of(0..3i64));
     parts.prop_map(|(key, bits, seen, scope, rank)| {
@@ -86,21 +86,21 @@ fn scopes() -> impl Strategy<Value = String> {
     prop::sample::select(vec!["", "en", "zh"]).prop_map(str::to_owned)
 }
 
-fn asked() -> impl Strategy<Value = Asked> {
+fn conditions() -> impl Strategy<Value = Conditions> {
     let max_distance = prop_oneof![4 => 0..5u32, 1 => 0..=64u32];
     let scopes = prop::option::of(prop::collection::vec(scopes(), 0..3));
     (max_distance, 0..6usize, prop::option::of(0..4i64), scopes)
-        .prop_map(|(max_distance, limit, since, scopes)| Asked { max_distance, limit, since, scopes })
+        .prop_map(|(max_distance, limit, since, scopes)| Conditions { max_distance, limit, since, scopes })
 }
 
 fn operations() -> impl Strategy<Value = Operation> {
     let on_match = prop::sample::select(vec![OnMatch::Link, OnMatch::Skip, OnMatch::Replace]);
-    let insert_if_new = (documents(), on_match.clone(), asked());
-    let insert_batch = (prop::collection::vec(documents(), 0..10), on_match, asked());
+    let insert_if_new = (documents(), on_match.clone(), conditions());
+    let insert_batch = (prop::collection::vec(documents(), 0..10), on_match, conditions());
     prop_oneof![
         6 => documents().prop_map(Operation::Insert),
-        6 => insert_if_new.prop_map(|(document, on_match, asked)| Operation::InsertIfNew(document, on_match, asked)),
-        3 => insert_batch.prop_map(|(documents, on_match, asked)| Operation::InsertBatchIfNew(documents, on_match, asked)),
+        6 => insert_if_new.prop_map(|(document, on_match, conditions)| Operation::InsertIfNew(document, on_match, conditions)),
+        3 => insert_batch.prop_map(|(documents, on_match, conditions)| Operation::InsertBatchIfNew(documents, on_match, conditions)),
         2 => (0..12u8).prop_map(Operation::Delete),
         2 => Just(Operation::Commit),
         1 => Just(Operation::Drop),
@@ -108,7 +108,7 @@ fn operations() -> impl Strategy<Value = Operation> {
         1 => Just(Operation::Settle),
         1 => prop::option::of(prop::sample::select(vec!["2x32", "4x16", "6x21", "14x32"])).prop_map(Operation::Compact),
         1 => Just(Operation::Keep),
-        4 => (bits(), asked()).prop_map(|(bits, asked)| Operation::Query(bits, asked)),
+        4 => (bits(), conditions()).prop_map(|(bits, conditions)| Operation::Query(bits, conditions)),
     ]
 }
 
@@ -152,13 +152,13 @@ fn keys(near: &[(Document, u32)], limit: usize) -> Vec<(String, u32)> {
     near.iter().take(limit).map(|(document, distance)| (key(document), *distance)).collect()
 }
 
-/// What a document of another key is compared with.
-fn near_others(model: &Model, document: &Document, asked: &Asked) -> Vec<(Document, u32)> {
-    let keep = |other: &Document| other.key() != document.key() && asked.keeps(other);
-    document.fingerprint().map_or_else(Vec::new, |it| model.near(it, asked.max_distance, keep))
+/// The documents with other keys that are near `document` and meet the conditions.
+fn near_others(model: &Model, document: &Document, conditions: &Conditions) -> Vec<(Document, u32)> {
+    let keep = |other: &Document| other.key() != document.key() && conditions.keeps(other);
+    document.fingerprint().map_or_else(Vec::new, |it| model.near(it, conditions.max_distance, keep))
 }
 
-/// What the policy should do, on the model.
+/// Does on the model what the policy should do, and returns the change.
 fn insert_if_new(
     model: &mut Model,
     document: &Document,
@@ -182,10 +182,11 @@ fn insert_if_new(
     model.insert(document).map_or(Change::Inserted, Change::Replaced)
 }
 
-/// So many fingerprints are not compared one by one, but probed for.
+/// With this number of fingerprints, a query probes and does not scan.
 const MANY: u64 = 600;
 
-/// `many`: whether there are many documents from the beginning, of which the sequence knows nothing.
+/// Runs a sequence on a database and on the model, and asserts that they agree. With `many`, the database
+/// has [`MANY`] documents at the beginning, which no operation of the sequence names.
 fn agree(sequence: &[Operation], many: bool) -> Result<(), Box<dyn std::error::Error>> {
     let folder = Folder::new()?;
     let mut database = folder.tiny_database("model.simdb")?;
@@ -213,18 +214,18 @@ fn agree(sequence: &[Operation], many: bool) -> Result<(), Box<dyn std::error::E
             (Operation::Insert(document), Some(txn)) => {
                 assert_eq!(txn.insert(document)?, model.insert(document));
             }
-            (Operation::InsertIfNew(document, on_match, asked), Some(txn)) => {
-                let near = near_others(&model, document, asked);
-                let verdict = txn.insert_if_new(document, &asked.policy(*on_match))?;
-                asked.agrees(verdict.matches(), &near);
+            (Operation::InsertIfNew(document, on_match, conditions), Some(txn)) => {
+                let near = near_others(&model, document, conditions);
+                let verdict = txn.insert_if_new(document, &conditions.policy(*on_match))?;
+                conditions.agrees(verdict.matches(), &near);
                 assert_eq!(*verdict.change(), insert_if_new(&mut model, document, *on_match, &near));
             }
-            (Operation::InsertBatchIfNew(documents, on_match, asked), Some(txn)) => {
-                let verdicts = txn.insert_batch_if_new(documents, &asked.policy(*on_match))?;
+            (Operation::InsertBatchIfNew(documents, on_match, conditions), Some(txn)) => {
+                let verdicts = txn.insert_batch_if_new(documents, &conditions.policy(*on_match))?;
                 assert_eq!(verdicts.len(), documents.len());
                 for (document, verdict) in documents.iter().zip(verdicts) {
-                    let near = near_others(&model, document, asked);
-                    asked.agrees(verdict.matches(), &near);
+                    let near = near_others(&model, document, conditions);
+                    conditions.agrees(verdict.matches(), &near);
                     assert_eq!(*verdict.change(), insert_if_new(&mut model, document, *on_match, &near));
                 }
             }
@@ -251,7 +252,7 @@ fn agree(sequence: &[Operation], many: bool) -> Result<(), Box<dyn std::error::E
             }
             (Operation::Settle, _) => database.settle()?,
             (Operation::Compact(plan), _) => {
-                // It waits for the transaction to end.
+                // Compaction waits for the transaction to end.
                 if let Some(txn) = txn.take() {
                     txn.commit()?;
                 }
@@ -262,18 +263,20 @@ fn agree(sequence: &[Operation], many: bool) -> Result<(), Box<dyn std::error::E
                 }
             }
             (Operation::Keep, _) => kept.push((database.snapshot()?, committed.clone())),
-            (Operation::Query(bits, asked), _) => {
+            (Operation::Query(bits, conditions), _) => {
                 let fingerprint = Fingerprint::from_bits(*bits);
-                let near = committed.near(fingerprint, asked.max_distance, |document| asked.keeps(document));
-                let mut query = Query::new(fingerprint).max_distance(asked.max_distance).limit(asked.limit);
-                if let Some(since) = asked.since {
+                let near = committed
+                    .near(fingerprint, conditions.max_distance, |document| conditions.keeps(document));
+                let mut query =
+                    Query::new(fingerprint).max_distance(conditions.max_distance).limit(conditions.limit);
+                if let Some(since) = conditions.since {
                     query = query.since(since);
                 }
-                if let Some(scopes) = &asked.scopes {
+                if let Some(scopes) = &conditions.scopes {
                     query = query.scopes(scopes);
                 }
                 let snapshot = database.snapshot()?;
-                asked.agrees(&snapshot.query(&query)?, &near);
+                conditions.agrees(&snapshot.query(&query)?, &near);
                 assert_eq!(snapshot.any_match(&query)?, !near.is_empty());
             }
             (_, None) => unreachable!("a transaction was begun"),
@@ -286,7 +289,7 @@ fn agree(sequence: &[Operation], many: bool) -> Result<(), Box<dyn std::error::E
     Ok(())
 }
 
-/// Compares snapshots with what was committed when they were taken.
+/// Compares snapshots with the models of the moments when they were taken.
 fn compare_kept(kept: &mut Vec<(Snapshot, Model)>) -> Result<(), Box<dyn std::error::Error>> {
     for (snapshot, model) in kept.drain(..) {
         let documents = snapshot.documents().map(|document| document.map(|it| (it.key().to_vec(), it)));
@@ -306,7 +309,7 @@ fn compare_kept(kept: &mut Vec<(Snapshot, Model)>) -> Result<(), Box<dyn std::er
 }
 
 proptest! {
-    // Failing sequences are shrunk and printed; each becomes a test of its own.
+    // A failing sequence is shrunk, printed and stored, and runs again with every later test.
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
     #[test]
     fn every_sequence_of_operations_agrees_with_a_linear_scan(

@@ -11,13 +11,13 @@ use simdb::{Database, Document, OpenOptions, Query, Snapshot};
 
 use crate::support::{Folder, TestResult, assert_sound, document};
 
-/// What a commit left: fingerprints by key.
+/// The documents after a commit: fingerprints by key.
 type Documents = BTreeMap<u16, u64>;
 
-/// A snapshot of each of the last commits, with what it has to hold.
+/// Snapshots of the last commits, each with the documents it has to hold.
 type Commits = Mutex<Vec<Arc<(Snapshot, Documents)>>>;
 
-/// Numbers that look random, the same in each run.
+/// Numbers that look random and are the same in each run.
 struct Random(u64);
 
 impl Random {
@@ -26,7 +26,8 @@ impl Random {
         (self.0 >> 33) % end
     }
 
-    /// One of a few hundred fingerprints around three centres, one of them shared by many documents.
+    /// One of some thousands of fingerprints around three centres. The centres themselves are shared by
+    /// many documents.
     fn bits(&mut self) -> u64 {
         let centre = [0, u64::MAX, 0x0123_4567_89ab_cdef][self.below(3) as usize];
         if self.below(4) == 0 { centre } else { centre ^ 1 << self.below(64) ^ 1 << self.below(64) }
@@ -37,7 +38,7 @@ fn stored(key: u16, bits: u64) -> Document {
     document(key.to_le_bytes(), bits).with_scope(if key.is_multiple_of(3) { "third" } else { "" })
 }
 
-/// Commits random changes, keeps a snapshot of each of the last commits, and counts them.
+/// Commits random changes, and keeps snapshots of the last commits. Returns the number of commits.
 fn write(database: &Database, commits: &Commits, done: &AtomicBool) -> simdb::Result<u64> {
     let mut random = Random(1);
     let mut documents = Documents::new();
@@ -60,7 +61,7 @@ fn write(database: &Database, commits: &Commits, done: &AtomicBool) -> simdb::Re
             count += 1;
             let mut commits = commits.lock().expect("no other thread panics");
             if commits.len() == 20 {
-                // Most often an old one goes; the oldest stays for long.
+                // A random one is removed, but never the oldest, which stays to the end.
                 commits.remove(1 + random.below(19) as usize);
             }
             commits.push(Arc::new((database.snapshot()?, documents.clone())));
@@ -69,7 +70,7 @@ fn write(database: &Database, commits: &Commits, done: &AtomicBool) -> simdb::Re
     Ok(count)
 }
 
-/// Compares snapshots with what they have to hold.
+/// Compares snapshots with the documents they have to hold. Returns the number of comparisons.
 fn read(commits: &Commits, seed: u64, done: &AtomicBool) -> simdb::Result<u64> {
     let mut random = Random(seed);
     let mut compared = 0;
@@ -99,7 +100,7 @@ fn read(commits: &Commits, seed: u64, done: &AtomicBool) -> simdb::Result<u64> {
     Ok(compared)
 }
 
-/// Compacts the database and makes backups, again and again.
+/// Compacts the database and makes backups, again and again. Returns the number of rounds.
 fn keep(database: &Database, copy: &Path, done: &AtomicBool) -> simdb::Result<u64> {
     let mut rounds = 0;
     while !done.load(Ordering::Relaxed) {
@@ -135,7 +136,7 @@ fn a_writer_readers_compaction_and_backups_do_not_disturb_each_other() -> TestRe
             let done = &done;
             scope.spawn(move || {
                 let result = work();
-                // The others end too if one fails.
+                // If one fails, the others end too.
                 done.store(true, Ordering::Relaxed);
                 count.store(result.expect("nothing fails"), Ordering::Relaxed);
             });

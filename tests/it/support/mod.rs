@@ -1,4 +1,4 @@
-//! What several tests need, each once.
+//! Helpers that several tests need.
 
 use std::error::Error;
 use std::io::Write as _;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 pub(crate) type TestResult = Result<(), Box<dyn Error>>;
 
-/// A folder of its own for a test, removed at its end, and names in it.
+/// A folder for one test, which is removed at its end, and the paths in it.
 pub(crate) struct Folder(TempDir);
 
 impl Folder {
@@ -30,7 +30,7 @@ impl Folder {
         Ok(path)
     }
 
-    /// Creates a database of ready fingerprints, of which everything is [`tiny`].
+    /// Creates a [`tiny`] database of ready fingerprints.
     pub(crate) fn tiny_database(&self, name: &str) -> simdb::Result<Database> {
         let options = CreateOptions::new().scheme(Scheme::External).recent_documents(8).tiny_blocks();
         Database::create(self.path(name), &options)
@@ -42,7 +42,7 @@ impl Folder {
     }
 }
 
-/// Options that make everything small, so that a few documents go every way that millions go.
+/// Options that make everything small. A few documents then take every path that millions take.
 pub(crate) fn tiny() -> OpenOptions {
     OpenOptions::new().recent_documents(8).tiny_blocks()
 }
@@ -64,13 +64,13 @@ pub(crate) fn insert_all(
     txn.commit()
 }
 
-/// Keys and distances of matches, in order.
+/// The keys and distances of matches, in order.
 pub(crate) fn listed(matches: &Matches) -> Vec<(String, u32)> {
     let key = |document: &Document| String::from_utf8_lossy(document.key()).into_owned();
     matches.iter().map(|found| (key(&found.document), found.distance)).collect()
 }
 
-/// A sound check of a database.
+/// Asserts that the check of a database finds it sound.
 pub(crate) fn assert_sound(database: &Database) -> simdb::Result<()> {
     let report = database.check()?;
     assert!(report.is_sound(), "{:?}", report.problems);
@@ -82,11 +82,12 @@ pub(crate) fn bundled(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
-/// The folder of real data that SIMDB_DATA names, or `None`, said on standard error, where it is not set.
+/// The folder of real data that SIMDB_DATA names. If it is not set, says so on standard error and returns
+/// `None`.
 pub(crate) fn real_data(test: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("SIMDB_DATA").map(PathBuf::from);
     if folder.is_none() {
-        // Past the capture of the test harness, so that the skipped test is seen.
+        // Not with `eprintln!`, which the test harness captures, so the skipped test is seen.
         _ = writeln!(std::io::stderr(), "skipped without SIMDB_DATA: {test}");
     }
     folder
@@ -109,7 +110,7 @@ pub(crate) fn simdb() -> Command {
     Command::new(env!("CARGO_BIN_EXE_simdb"))
 }
 
-/// What a run of the program gave.
+/// The exit code and the output of a run of the program.
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
@@ -131,14 +132,14 @@ impl Ran {
         }
     }
 
-    /// Checks the exit code, showing what was printed if it is another.
+    /// Checks the exit code, and shows the output if it is another.
     #[track_caller]
     pub(crate) fn expect(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "standard output:\n{}\nstandard error:\n{}", self.out, self.err);
         self
     }
 
-    /// Checks that standard error says something.
+    /// Checks that standard error contains a text.
     #[track_caller]
     pub(crate) fn says(self, text: &str) -> Self {
         assert!(self.err.contains(text), "{text:?} is not in standard error:\n{}", self.err);
@@ -156,7 +157,7 @@ impl From<Output> for Ran {
     }
 }
 
-/// Arguments of the program, of any kind that names something.
+/// Runs the program with these arguments, which may be strings or paths.
 macro_rules! run {
     ($($argument:expr),+ $(,)?) => {{
         let mut command = $crate::support::simdb();
@@ -171,7 +172,7 @@ pub(crate) fn run_with_input(command: &mut Command, input: &[u8]) -> std::io::Re
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let mut stdin = child.stdin.take().expect("standard input is a pipe");
     let input = input.to_vec();
-    // From another thread, since the program may fill standard output before it has read everything.
+    // From another thread, because the program may fill standard output before it has read everything.
     let writer = std::thread::spawn(move || _ = stdin.write_all(&input));
     let output = child.wait_with_output()?;
     writer.join().expect("writing does not panic");
