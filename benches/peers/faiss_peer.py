@@ -1,8 +1,10 @@
-"""Runs one FAISS index as the Rust program runs its peers: same arguments, same JSON object on standard output.
+"""Runs one FAISS index as the Rust program runs its peers. It has the same arguments, and prints the same
+JSON object.
 
-Queries go to FAISS in one call per pass, so that they do not pay for Python. FAISS excludes the radius itself from a
-range search, hence `max_distance + 1`. IndexBinaryMultiHash takes at query time how many flipped bits per block it
-tries; it gets the fewest that make an answer exact, which the pigeonhole principle gives: distance // blocks.
+FAISS gets the queries of a pass in one call, so they do not pay for Python. Its range search excludes the
+radius itself, hence `max_distance + 1`. IndexBinaryMultiHash is told before each search the number of bits
+per block to flip. It gets the fewest flips that make an answer exact. By the pigeonhole principle these are
+distance // blocks.
 """
 
 import argparse
@@ -40,7 +42,7 @@ def codes(words):
 
 
 def counts(index, queries, max_distance):
-    """How many stored fingerprints are within `max_distance` of each query."""
+    """The number of stored fingerprints within `max_distance` of each query."""
     if isinstance(index, faiss.IndexBinaryMultiHash):
         index.nflip = max_distance // index.nhash
     limits, _, _ = index.range_search(codes(queries), max_distance + 1)
@@ -48,7 +50,7 @@ def counts(index, queries, max_distance):
 
 
 def inserted(index, path, limit_seconds):
-    """Adds the words of a file in batches; returns the seconds and whether all went in before the limit."""
+    """Adds the words of a file in batches. Returns the seconds, and whether all were added in time."""
     begin = time.perf_counter()
     with open(path, "rb") as file:
         while batch := file.read(8 * BATCH):
@@ -59,7 +61,7 @@ def inserted(index, path, limit_seconds):
 
 
 def query(index, queries, answers, max_distance, options):
-    """Compares the answers with the known ones, and times the queries only where they agree."""
+    """Compares the answers with the known ones, and times the queries if they agree."""
     begin = time.perf_counter()
     found = counts(index, queries[: len(answers)], max_distance)
     per_query = (time.perf_counter() - begin) / len(answers)
@@ -87,7 +89,7 @@ def query(index, queries, answers, max_distance, options):
 
 
 def memory():
-    """The memory of this process now, and at most so far."""
+    """The memory of this process, now and at its peak."""
     with open("/proc/self/status") as status:
         fields = dict(line.split(":", 1) for line in status)
     now, peak = (int(fields[name].split()[0]) * 1024 for name in ("VmRSS", "VmHWM"))

@@ -3,25 +3,28 @@
     pip install -r benches/peers/requirements.txt
     python benches/peers/run.py --size 2000000 --size 10000000
 
-It makes the data from a fixed seed, finds the exact answers of some queries by comparing them with every fingerprint,
-builds the Rust program of this package, and runs every peer in a process of its own, one at a time, on one thread.
-What it wrote is removed at the end.
+It makes the data from a fixed seed. It finds the exact answers of some queries by comparing them with every
+fingerprint. It builds the Rust program of this package. It runs each peer in a process of its own, one at a
+time, on one thread. It removes the files it wrote at the end.
 
 Data, all fingerprints different:
   uniform  random.
-  skewed   each of the four 16-bit blocks is that of another fingerprint drawn from the file of `--real`, so that block
-           values are as crowded as there; a tenth are copies of others with one to three bits flipped.
-Queries, 10,000 for each distance k of 3 and 7, in turn: a stored fingerprint with up to k bits flipped, which therefore
-matches; one made as the data are, and not stored.
+  skewed   each of the four 16-bit blocks is that of another fingerprint, drawn from the file of `--real`. So
+           block values are as crowded as there. A tenth are copies of others with one to three bits flipped.
+Queries, 10,000 for each distance k of 3 and 7, in turn:
+  near     a stored fingerprint with up to k bits flipped, which therefore matches.
+  new      a fingerprint made like the data, and not stored.
 
-A peer's answers are compared before they are timed: 400 queries at distance 3, 100 at distance 7. Then as many of the
-queries as the peer can answer in about `--pass-seconds` are timed in each of `--passes` passes. Of the means of the
-passes the table gives the median, with the least and greatest. A dash stands where a peer has no such thing.
+A peer's answers are compared before they are timed: 400 queries at distance 3, 100 at distance 7. Each of
+`--passes` passes then times the number of queries that the peer can answer in about `--pass-seconds`. The
+table gives the median of the means of the passes, with the least and greatest. A dash stands for a value that
+a peer does not have.
 
-simdb and the plain layout make every 10,000 insertions durable. The others are in memory; the file of those that can be
-saved is written after the queries, and "reopen" reads all of it. Reopening includes one query, with the file in the
-memory of the system. mih-rs builds its index at once, and the rate is that of building. gaoya and mih-rs name the
-number of blocks a fingerprint is split into, FAISS blocks by bits. gaoya fixes the distance when the index is made.
+simdb and the plain layout make every 10,000 insertions durable. The other peers are in memory. If a peer can
+save its index, the file is written after the queries, and "reopen" reads all of it. Reopening includes one
+query, with the file in the memory of the system. mih-rs builds its index at once, and its rate is that of
+building. The names of gaoya and mih-rs have the number of blocks of a fingerprint. Those of FAISS have the
+number of blocks by their bits. gaoya fixes the distance when the index is made.
 """
 
 import argparse
@@ -83,7 +86,7 @@ def arguments():
 
 
 def flipped(words, bits_per_word, rng):
-    """The words, each with as many different random bits flipped as stand beside it."""
+    """The words, each with the given number of different random bits flipped."""
     flips = numpy.zeros(len(words), dtype=numpy.uint64)
     while (short := numpy.flatnonzero(numpy.bitwise_count(flips) < bits_per_word)).size:
         flips[short] |= numpy.uint64(1) << rng.integers(0, 64, short.size, dtype=numpy.uint64)
@@ -91,7 +94,7 @@ def flipped(words, bits_per_word, rng):
 
 
 def drawn(count, real, rng):
-    """So many fingerprints, uniform or with the blocks of real ones; some may be equal."""
+    """`count` fingerprints, uniform or with the blocks of real ones. Some may be equal."""
     if real is None:
         return rng.integers(0, 2**64, count, dtype=numpy.uint64)
     words = numpy.zeros(count, dtype=numpy.uint64)
@@ -116,7 +119,7 @@ def made(size, real, rng):
 
 
 def asked(stored, distance, real, rng):
-    """The queries of a distance: near a stored fingerprint and new, in turn."""
+    """The queries of a distance: one near a stored fingerprint and a new one, in turn."""
     near = flipped(rng.choice(stored, QUERIES // 2), rng.integers(0, distance + 1, QUERIES // 2), rng)
     new = drawn(2 * QUERIES, real, rng)
     new = new[~numpy.isin(new, stored)][: QUERIES // 2]
@@ -124,7 +127,7 @@ def asked(stored, distance, real, rng):
 
 
 def answered(stored, queries):
-    """For each distance, how many stored fingerprints the first of its queries have within it."""
+    """For each distance, the number of stored fingerprints within it of each of its first queries."""
     found = {distance: numpy.zeros(count, dtype="<u4") for distance, count in COMPARED.items()}
     # Parts that stay in the cache while all queries pass over them.
     for part in numpy.array_split(stored, -(-len(stored) // 65_536)):
@@ -135,7 +138,7 @@ def answered(stored, queries):
 
 
 def measured(peer, files, options):
-    """What one peer reports; or why it does not."""
+    """The report of one peer, or the reason why there is none."""
     with tempfile.TemporaryDirectory(prefix=f"{peer}-", dir=options.directory) as directory:
         command = [*PEERS[peer]]
         for name, path in {**files, "directory": directory}.items():
@@ -153,7 +156,7 @@ def measured(peer, files, options):
 
 
 def disagreements(reports):
-    """Where peers that were timed on the same queries found different numbers of matches."""
+    """Different numbers of matches, found by peers that were timed on the same queries."""
     found = {}
     for report in reports:
         for distance, times in ((report.get("steady") or {}).get("query_us") or {}).items():
@@ -167,7 +170,7 @@ def disagreements(reports):
 
 
 def faults_of(reports):
-    """What must not be in any run."""
+    """Wrong results, which must not be in any run: failed peers, different answers, misses of exact peers."""
     faults = disagreements(reports)
     for report in reports:
         if "failed" in report:
@@ -179,7 +182,7 @@ def faults_of(reports):
 
 
 def figures(report):
-    """The figures of a report that are compared, None where there is none; empty for a peer without all."""
+    """The figures of a report that are compared, None for a missing one. Empty if the peer did not finish."""
     if "failed" in report or not report["complete"]:
         return {}
     state = report["steady"]
@@ -217,7 +220,7 @@ def times_cell(times):
 
 
 def states(report):
-    """A report, and one more for each further state the peer was measured in."""
+    """A report, and another for the compacted state if the peer was measured in it."""
     compacted = report.get("compacted")
     if not compacted:
         return [report]
@@ -250,7 +253,7 @@ def table(columns, rows):
 
 
 def tables(reports):
-    """The figures, and how those of each peer compare with those of simdb."""
+    """The figures of each peer, and their ratios to those of simdb."""
     columns = [
         "peer", "inserts/s", "query k = 3, us", "query k = 7, us", "memory MB, steady, peak", "file MB, length, on disk",
         "reopen s",
@@ -277,7 +280,7 @@ def git(*command):
 
 
 def machine():
-    """Where and of what this was measured."""
+    """The machine, the date and the commit of the measurement."""
     with open("/proc/cpuinfo") as file:
         cpu = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), "unknown")
     with open("/proc/meminfo") as file:

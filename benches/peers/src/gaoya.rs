@@ -1,6 +1,7 @@
-//! gaoya: hash tables of fingerprints under masks. Its index takes fingerprints one by one, lives in memory and cannot
-//! be saved. The distance is fixed when it is made and exclusive there; every choice of blocks that leaves out as many
-//! as may differ gets a table.
+//! gaoya: hash tables of fingerprints under masks. Its index takes fingerprints one by one, lives in
+//! memory and cannot be saved. Its distance is fixed when the index is made, and is exclusive there. A
+//! fingerprint is cut into blocks. With max distance k, there is a table for each choice of all blocks but
+//! k.
 
 use clap::Args;
 use gaoya::simhash::SimHashIndex;

@@ -1,7 +1,8 @@
-//! Runs one peer: takes fingerprints in, compares its answers with known ones, times its queries, and prints what was
-//! measured as one JSON object.
+//! Runs one peer: stores the fingerprints, compares the answers with known ones, times the queries, and
+//! prints the measurements as one JSON object.
 //!
-//! `run.py` beside this package makes the data, runs every peer in a process of its own and prints the table.
+//! `run.py` beside this package makes the data, runs each peer in a process of its own and prints the
+//! table.
 
 mod gaoya;
 mod measure;

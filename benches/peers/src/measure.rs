@@ -1,4 +1,4 @@
-//! What is the same for every peer: the data it gets, the comparison of its answers, the clock, and the report.
+//! The common part of all peers: the data, the comparison of answers, the clock, and the report.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -12,42 +12,42 @@ use serde_json::{Map, Value, json};
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// How many fingerprints are inserted, and where there is a disk made durable, at a time.
+/// The number of fingerprints inserted at a time. A peer on disk makes each batch durable.
 pub(crate) const BATCH: usize = 10_000;
 
-/// How many queries are timed in a pass however slow the peer.
+/// The fewest queries timed in a pass, however slow the peer.
 const LEAST_QUERIES: usize = 10;
 
-/// How often a database is opened again.
+/// The number of times that a database is opened again.
 const REOPENINGS: usize = 3;
 
-/// Something that finds the fingerprints near another.
+/// A peer that has all fingerprints and answers queries.
 pub(crate) trait Peer {
-    /// How many stored fingerprints are within `max_distance`, or `None` where the peer, as it was set up, cannot be
-    /// asked for that distance.
+    /// The number of stored fingerprints within `max_distance`. `None` if the peer, as it was set up,
+    /// cannot answer for that distance.
     fn count(&mut self, fingerprint: u64, max_distance: u32) -> Result<Option<u64>>;
 }
 
-/// What a peer is to do.
+/// The work of a peer.
 #[derive(Debug)]
 pub(crate) struct Task {
-    /// A file of fingerprints, read as they are inserted so that they take no memory beside the peer.
+    /// A file of fingerprints. It is read during insertion, so its data take no memory beside the peer.
     pub(crate) fingerprints: PathBuf,
     pub(crate) questions: [Questions; 2],
     pub(crate) directory: PathBuf,
-    /// After how long insertion stops.
+    /// The time after which insertion stops.
     pub(crate) limit: Duration,
     pub(crate) passes: usize,
-    /// About how long one pass over the queries may take.
+    /// About the time of one pass over the queries.
     pub(crate) pass: Duration,
 }
 
-/// Queries of one distance.
+/// The queries of one distance, and some answers.
 #[derive(Debug)]
 pub(crate) struct Questions {
     max_distance: u32,
     queries: Vec<u64>,
-    /// How many fingerprints are near, exactly, of the first queries.
+    /// For each of the first queries, the exact number of near fingerprints.
     answers: Vec<u64>,
 }
 
@@ -64,7 +64,7 @@ impl Questions {
     }
 }
 
-/// How far insertion came, and in what time.
+/// The number of fingerprints that were inserted, and the time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inserted {
     pub(crate) fingerprints: u64,
@@ -74,7 +74,7 @@ pub(crate) struct Inserted {
 }
 
 impl Task {
-    /// Calls `insert` with the fingerprints, a batch at a time, each with the number of its first one.
+    /// Calls `insert` with the fingerprints, a batch at a time, and the number of the first one.
     pub(crate) fn insert(&self, mut insert: impl FnMut(u64, &[u64]) -> Result<()>) -> Result<Inserted> {
         let begin = Instant::now();
         let mut words = Words::open(&self.fingerprints)?;
@@ -91,8 +91,9 @@ impl Task {
         }
     }
 
-    /// Compares and times the answers of a peer that has all fingerprints. For each distance the report holds `null`
-    /// where the peer cannot be asked, the recall where its answers differ, and otherwise the times.
+    /// Compares and times the answers of a peer that has all fingerprints. For each distance, the report
+    /// holds `null` if the peer cannot answer, the recall if its answers are wrong, and otherwise the
+    /// times.
     pub(crate) fn query(&self, peer: &mut impl Peer) -> Result<Value> {
         let mut report = Map::new();
         for questions in &self.questions {
@@ -141,7 +142,7 @@ impl Task {
         }))
     }
 
-    /// The median time to open what is on disk and answer one query of distance 3.
+    /// The median time to open the file again and answer one query of distance 3.
     pub(crate) fn reopen(&self, mut first_answer: impl FnMut(u64) -> Result<Option<u64>>) -> Result<f64> {
         let [questions, _] = &self.questions;
         let mut seconds = Vec::new();
@@ -158,7 +159,8 @@ impl Task {
     }
 }
 
-/// The report of one peer: what holds for the whole run, and then each state that was measured.
+/// The first part of the report of a peer, about the whole run. Each state that is measured is added to
+/// it.
 pub(crate) fn report(peer: &str, version: &str, settings: Value, inserted: Inserted) -> Map<String, Value> {
     let Inserted { fingerprints, seconds, complete } = inserted;
     let mut report = Map::new();
@@ -173,7 +175,7 @@ pub(crate) fn report(peer: &str, version: &str, settings: Value, inserted: Inser
     report
 }
 
-/// The memory of this process now, and at most so far.
+/// The memory of this process, now and at its peak.
 pub(crate) fn memory() -> Result<Value> {
     let status = fs::read_to_string("/proc/self/status")?;
     let bytes = |name: &str| -> Option<u64> {
@@ -186,13 +188,13 @@ pub(crate) fn memory() -> Result<Value> {
     Ok(json!({ "steady_bytes": now, "peak_bytes": peak }))
 }
 
-/// How long a file is, and how much of the disk it takes.
+/// The length of a file, and the space it takes on the disk.
 pub(crate) fn disk(path: &Path) -> Result<Value> {
     let metadata = fs::metadata(path)?;
     Ok(json!({ "bytes": metadata.len(), "allocated_bytes": metadata.blocks() * 512 }))
 }
 
-/// The version of a package this program was built with.
+/// The version of a package in this program.
 pub(crate) fn version_of(package: &str) -> &'static str {
     let lock = include_str!("../Cargo.lock");
     let entry = lock.split("[[package]]").find(|entry| entry.contains(&format!("name = \"{package}\"\n")));

@@ -1,6 +1,6 @@
-//! mih-rs: multi-index hashing. Its index is made of all fingerprints at once and cannot be changed, so the time to
-//! build it stands for insertion and is not cut short; it can be saved, so what is on disk and the time to open it are
-//! those of a saved index.
+//! mih-rs: multi-index hashing. Its index is made of all fingerprints at once and cannot be changed. So
+//! the time to build it stands for insertion, and there is no limit. The index can be saved. The size on
+//! disk and the time to open are those of the saved index.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};

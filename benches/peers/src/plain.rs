@@ -1,7 +1,8 @@
-//! The layout that suggests itself on a B-tree, and what packed blocks have to beat: in redb, a table per rotation of
-//! the fingerprints with one row per fingerprint, and tables of keys, postings and documents with one row per document.
+//! The plain layout on a B-tree, which packed blocks have to beat. In redb, there is a table for each
+//! rotation of the fingerprints, with one row per fingerprint. There are also tables of keys, postings and
+//! documents, with one row per document.
 //!
-//! Commits are durable, and, as in simdb, leave a file that opens quickly after a crash.
+//! Commits are durable. As in simdb, they leave a file that opens quickly after a crash.
 
 use clap::Args;
 use redb::{Builder, Database, ReadOnlyTable, ReadableDatabase, TableDefinition};
@@ -9,7 +10,8 @@ use serde_json::{Value, json};
 
 use crate::measure::{self, Peer, Result, Task};
 
-/// By how many bits the fingerprints of each table are rotated to the left; a query reads what agrees on 16 bits.
+/// The tables, and the number of bits by which each rotates fingerprints to the left. A query reads the
+/// rows that agree with it on 16 bits.
 const ROTATIONS: [(u32, TableDefinition<u64, ()>); 4] = [
     (0, TableDefinition::new("permuted-00")),
     (16, TableDefinition::new("permuted-16")),
@@ -17,10 +19,10 @@ const ROTATIONS: [(u32, TableDefinition<u64, ()>); 4] = [
     (48, TableDefinition::new("permuted-48")),
 ];
 const PREFIX_BITS: u32 = 16;
-/// The greatest distance at which two fingerprints agree on one of four blocks.
+/// The largest distance at which two fingerprints always agree on one of four blocks.
 const COVERED: u32 = 3;
 
-/// Hash of the key -> number of its document.
+/// Hash of the key -> number of the document.
 const KEYS: TableDefinition<u64, u64> = TableDefinition::new("keys");
 /// Fingerprint and number of a document that has it.
 const POSTINGS: TableDefinition<(u64, u64), ()> = TableDefinition::new("postings");
@@ -49,7 +51,8 @@ impl Reader {
         })
     }
 
-    /// The fingerprints of one table that agree with `fingerprint` on its first `prefix_bits` and are near.
+    /// Adds the fingerprints of one table that agree with `fingerprint` on its first `prefix_bits` bits
+    /// and are near.
     fn near(
         &self,
         table: usize,
@@ -94,7 +97,8 @@ impl Peer for Reader {
     }
 }
 
-/// A hash for keys that are numbers: the finalizer of SplitMix64, under which no two are the same.
+/// A hash for keys that are numbers: the finalizer of SplitMix64, which maps no two numbers to the same
+/// value.
 fn hash(key: u64) -> u64 {
     let mut z = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

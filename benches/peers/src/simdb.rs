@@ -1,4 +1,4 @@
-//! simdb: documents with keys of eight bytes, and queries that count and list nothing.
+//! simdb: documents with keys of eight bytes. Queries count matches and list none.
 
 use std::path::Path;
 
@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Options, task: &Task) -> Result<Value> {
     Ok(Value::Object(report))
 }
 
-/// Everything that is measured of a database as it stands.
+/// Measures queries, memory, disk and reopening of a database in its present state.
 fn state(
     options: &Options,
     task: &Task,

@@ -1,15 +1,18 @@
-//! Ways to pack sorted rows into blocks: how many bytes a row takes, and how long it takes to pack and unpack one.
+//! Ways to pack sorted rows into blocks: the bytes per row, and the time to pack and unpack a row.
 //!
-//! Each way fills blocks of at most 4,080 bytes, of which 24 are a header: room for a checksum, which is not computed
-//! here, the first row, the number of rows and the widths. A block takes rows for as long as they fit, so blocks differ
-//! in rows and not in bytes. Unpacking begins with a copy of the block to where reading past its end is harmless; that
-//! copy is part of the time. Output stays in the cache, as it does where rows are compared as they are unpacked.
+//! Each packing fills blocks of at most 4,080 bytes. A header takes 24 of them: the space of a checksum,
+//! which is not computed here, the first row, the number of rows and the widths. A block takes rows while
+//! they fit. So all blocks have about the same size and differ in the number of rows. Unpacking first
+//! copies the block into a buffer where reading past the end of the block is harmless. The time includes
+//! this copy. The output stays in the caches of the processor, as it does where rows are compared while
+//! they are unpacked.
 //!
-//! Corpora: `uniform/N`, rows at the spacing of N random numbers, from a fixed seed; at most two million of them, which
-//! is a part of the range for larger N. `real/N`, a file of N fingerprints in the four rotations by 16 bits, each
-//! sorted. `keyed/N`: hashes at the spacing of N, each with a random number below N, as a table from hashes to document
-//! numbers has. What was packed is unpacked and compared before it is timed. Times are medians of seven runs over a
-//! whole corpus, with the least and greatest.
+//! Corpora: `uniform/N` is rows with the gaps of N random numbers, from a fixed seed. There are at most
+//! two million rows, which are a part of the range for larger N. `real/N` is a file of N fingerprints in
+//! the four rotations by 16 bits, each sorted. `keyed/N` is hashes with the gaps of N random numbers, each
+//! with a random number below N, as in a table from hashes to document numbers. Packed rows are unpacked
+//! and compared before the timing. Times are medians of seven passes over a whole corpus, with the least
+//! and greatest.
 
 mod page;
 mod ways;
@@ -26,7 +29,7 @@ use ways::{KEYED_PACKINGS, Keyed, PACKINGS, Packing};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-const RUNS: usize = 7;
+const PASSES: usize = 7;
 const ROWS: u64 = 2_000_000;
 
 #[derive(Parser)]
@@ -66,7 +69,7 @@ fn random(n: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Rows as far apart as `stored` random ones are.
+/// Rows with the gaps of `stored` random rows.
 fn uniform(stored: u64) -> Vec<u64> {
     let rows = stored.min(ROWS);
     let part_of_range = |n| ((u128::from(random(n)) * u128::from(rows)) / u128::from(stored)) as u64;
@@ -87,7 +90,7 @@ fn rotations(bytes: &[u8]) -> Vec<Vec<u64>> {
     [0, 16, 32, 48].map(rotated).to_vec()
 }
 
-/// Prints a line for each packing of these runs of sorted rows.
+/// Prints a line for each packing of these runs.
 fn measure<Row: Copy + PartialEq>(corpus: &str, runs: &[Vec<Row>], packings: &[Packing<Row>]) -> Result<()> {
     let rows = runs.iter().map(Vec::len).sum::<usize>() as f64;
     let mut page = Page::EMPTY;
@@ -133,7 +136,7 @@ fn packed<Row>(packing: &Packing<Row>, run: &[Row]) -> Vec<Vec<u8>> {
     blocks
 }
 
-/// Packs a run and hands over each of its blocks.
+/// Packs a run, and calls `each` with every block.
 fn pack_run<Row>(packing: &Packing<Row>, mut run: &[Row], mut each: impl FnMut(&[u8])) {
     let mut block = Vec::with_capacity(BLOCK_BYTES);
     while !run.is_empty() {
@@ -146,14 +149,14 @@ fn pack_run<Row>(packing: &Packing<Row>, mut run: &[Row], mut each: impl FnMut(&
     }
 }
 
-/// The median of the runs, with the least and greatest.
+/// The median of the passes, with the least and greatest, as text.
 fn nanoseconds_a_row(rows: f64, mut work: impl FnMut()) -> String {
-    let mut times = [0.0; RUNS];
+    let mut times = [0.0; PASSES];
     for time in &mut times {
         let begin = Instant::now();
         work();
         *time = begin.elapsed().as_secs_f64() * 1e9 / rows;
     }
     times.sort_by(f64::total_cmp);
-    format!("{:.2} ({:.2} to {:.2})", times[RUNS / 2], times[0], times[RUNS - 1])
+    format!("{:.2} ({:.2} to {:.2})", times[PASSES / 2], times[0], times[PASSES - 1])
 }

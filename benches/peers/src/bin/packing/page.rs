@@ -1,4 +1,4 @@
-//! Blocks seen as bytes and bits: the header before the rows, reading at any bit, writing numbers of any width.
+//! Blocks as bytes and bits: the header before the rows, reading at any bit, writing numbers of any width.
 
 /// The most bytes a block takes.
 pub(crate) const BLOCK_BYTES: usize = 4_080;
@@ -6,14 +6,14 @@ pub(crate) const HEADER_BYTES: usize = 24;
 pub(crate) const BODY_BYTES: usize = BLOCK_BYTES - HEADER_BYTES;
 pub(crate) const BODY_BITS: usize = BODY_BYTES * 8;
 
-/// What stands before the rows of a block; the first eight bytes are left to the checksum.
+/// The header of a block, before its rows. The first eight bytes are left to the checksum.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Header {
     pub(crate) first: u64,
     pub(crate) rows: usize,
-    /// How wide a row is, in the unit of the packing; of keyed rows, the hash.
+    /// The width of a row, in the unit of the packing. For keyed rows, the width of the hash.
     pub(crate) width: usize,
-    /// Of keyed rows, how wide the number is.
+    /// For keyed rows, the width of the number.
     pub(crate) number_width: usize,
 }
 
@@ -37,7 +37,7 @@ impl Header {
     }
 }
 
-/// A block with so much room after it that a word may begin at any of its bytes.
+/// A block, and room after it. So a word may begin at each of its bytes.
 pub(crate) struct Page([u8; 4096 + 16]);
 
 impl Page {
@@ -47,7 +47,8 @@ impl Page {
         self.0[..block.len()].copy_from_slice(block);
     }
 
-    /// The eight bytes from `byte` on. No byte of a block is beyond the mask, which is what spares the check.
+    /// The eight bytes from `byte` on. The mask changes no index of a block, and the compiler leaves out
+    /// the check of bounds.
     #[inline(always)]
     pub(crate) fn word(&self, byte: usize) -> u64 {
         let byte = byte & 4095;
@@ -56,7 +57,7 @@ impl Page {
         u64::from_le_bytes(word)
     }
 
-    /// At least 57 bits from `bit` on; those above are not all there.
+    /// The bits from `bit` on, of which the lowest 57 are always there.
     #[inline(always)]
     pub(crate) fn bits(&self, bit: usize) -> u64 {
         self.word(bit >> 3) >> (bit & 7)
@@ -70,7 +71,7 @@ impl Page {
     }
 }
 
-/// How many bits one unaligned word always has.
+/// The number of bits that one unaligned word always has.
 pub(crate) const WORD_BITS: usize = 57;
 
 /// Numbers of any width, written one after the other from the lowest bit up.
@@ -96,7 +97,7 @@ impl<'a> Bits<'a> {
         }
     }
 
-    /// As many zeros, then a one.
+    /// Writes `zeros` zeros, then a one.
     pub(crate) fn put_unary(&mut self, zeros: u64) {
         for _ in 0..zeros / 63 {
             self.put(0, 63);
@@ -104,7 +105,7 @@ impl<'a> Bits<'a> {
         self.put(1 << (zeros % 63), (zeros % 63) as usize + 1);
     }
 
-    /// Fills the last byte up.
+    /// Writes the last bits, and fills the last byte with zeros.
     pub(crate) fn finish(self) {
         self.bytes.extend(&self.word.to_le_bytes()[..self.used.div_ceil(8)]);
     }
@@ -115,7 +116,7 @@ pub(crate) fn low_bits(width: usize) -> u64 {
     u64::MAX.unbounded_shr(64 - width as u32)
 }
 
-/// How many bits `number` needs.
+/// The number of bits that `number` needs.
 pub(crate) fn width_of(number: u64) -> usize {
     (64 - number.leading_zeros()) as usize
 }

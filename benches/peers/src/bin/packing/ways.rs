@@ -1,4 +1,4 @@
-//! The ways to pack: what each writes into a block, and how it is read back.
+//! The ways to pack: the bytes that each writes into a block, and how it reads them back.
 
 use super::page::{
     BLOCK_BYTES, BODY_BITS, BODY_BYTES, Bits, HEADER_BYTES, Header, Page, WORD_BITS, low_bits, width_of,
@@ -7,9 +7,9 @@ use super::page::{
 /// A way to pack rows.
 pub(crate) struct Packing<Row> {
     pub(crate) name: &'static str,
-    /// Appends a block of the first of these rows, as many as it holds, and returns how many.
+    /// Appends to a block the leading rows that fit into it, and returns their number.
     pub(crate) pack: fn(&[Row], &mut Vec<u8>) -> usize,
-    /// Appends the rows of the block in the page.
+    /// Appends the rows of the block in the page to the list.
     pub(crate) unpack: fn(&Page, &mut Vec<Row>),
 }
 
@@ -28,7 +28,8 @@ pub(crate) const KEYED_PACKINGS: [Packing<Keyed>; 2] = [
     Packing { name: "hash gaps and number offsets, fixed bits", pack: pack_keyed, unpack: unpack_keyed },
 ];
 
-/// The greatest number of rows, up to all, that fits; `fits` holds for one row, and for fewer wherever for more.
+/// The largest number of rows that fits. `fits` holds for one row. If it holds for a number, it holds for
+/// all smaller numbers.
 fn most_rows<Row>(rows: &[Row], fits: impl Fn(usize) -> bool) -> usize {
     let (mut fit, mut too_many) = (1, rows.len().min(BODY_BITS) + 1);
     while too_many - fit > 1 {
@@ -42,7 +43,7 @@ fn most_rows<Row>(rows: &[Row], fits: impl Fn(usize) -> bool) -> usize {
     fit
 }
 
-// Whole rows, and rows without the leading bytes that all of a block share: `width` counts bytes.
+// Whole rows, and rows without the leading bytes that all rows of a block share. `width` counts bytes.
 
 fn pack_whole(rows: &[u64], block: &mut Vec<u8>) -> usize {
     let count = rows.len().min(BODY_BYTES / 8 + 1);
@@ -79,7 +80,7 @@ fn unpack_suffixes(page: &Page, rows: &mut Vec<u64>) {
     rows.extend((0..count - 1).map(|row| (first & !mask) | (page.word(HEADER_BYTES + row * width) & mask)));
 }
 
-// Offsets and gaps in as many bits as the greatest of the block needs.
+// Offsets and gaps, in the number of bits that the largest of the block needs.
 
 fn pack_offsets(rows: &[u64], block: &mut Vec<u8>) -> usize {
     let width = |count: usize| width_of(rows[count - 1] - rows[0]);
@@ -126,13 +127,13 @@ fn unpack_gaps(page: &Page, rows: &mut Vec<u64>) {
     });
 }
 
-/// The first row, and what `row` makes of each number after it.
+/// Appends the first row, and then `row` of each number of the block.
 #[inline(always)]
 fn unpack_fixed(page: &Page, header: Header, rows: &mut Vec<u64>, mut row: impl FnMut(u64) -> u64) {
     let Header { first, rows: count, width, .. } = header;
     let (start, mask) = (HEADER_BYTES * 8, low_bits(width));
     rows.push(first);
-    // Two loops, because the one that nearly every block takes must not carry the other.
+    // Two loops, so the one that nearly every block takes does not carry the other.
     if width <= WORD_BITS {
         rows.extend((0..count - 1).map(|n| row(page.bits(start + n * width) & mask)));
     } else {
@@ -140,7 +141,7 @@ fn unpack_fixed(page: &Page, header: Header, rows: &mut Vec<u64>, mut row: impl 
     }
 }
 
-// Gaps of which the `width` lowest bits are written as they are, and what is above in unary before them.
+// Gaps: the upper bits in unary, then the `width` lowest bits unchanged.
 
 fn pack_rice(rows: &[u64], block: &mut Vec<u8>) -> usize {
     let ahead = rows.len().min(513);
@@ -156,7 +157,7 @@ fn pack_rice(rows: &[u64], block: &mut Vec<u8>) -> usize {
         };
         1 + rows.windows(2).map(fits).take_while(|fits| *fits).count()
     };
-    // Evenly spread rows need one of the upper two, crowded ones fewer bits.
+    // Evenly spread rows need one of the two largest widths, crowded rows a smaller one.
     let tried = (most.saturating_sub(3)..=most).map(|width| (share(width), width));
     let (count, width) = tried.max().unwrap_or((1, most));
     Header { first: rows[0], rows: count, width, ..Header::default() }.write(block);
@@ -195,7 +196,7 @@ fn unpack_rice(page: &Page, rows: &mut Vec<u64>) {
     }));
 }
 
-// Gaps in bytes of seven bits, the highest bit set in all but the last.
+// Gaps in bytes of seven bits. The highest bit is set in all bytes but the last.
 
 fn pack_varints(rows: &[u64], block: &mut Vec<u8>) -> usize {
     let mut count = 1;
@@ -235,8 +236,8 @@ fn unpack_varints(page: &Page, rows: &mut Vec<u64>) {
     }));
 }
 
-// Offsets whose `width` lowest bits stand in one column, and whose upper bits, as they only grow, in unary steps in
-// another.
+// Offsets: the `width` lowest bits in one column. The upper bits only grow, and another column has their
+// growth in unary.
 
 fn pack_split(rows: &[u64], block: &mut Vec<u8>) -> usize {
     let share = |width: usize| {
@@ -305,7 +306,8 @@ fn unpack_keyed_whole(page: &Page, rows: &mut Vec<Keyed>) {
     }));
 }
 
-// The least number of the block; a column of gaps between hashes; a column of offsets from that number.
+// The least number of the block, then a column of gaps between hashes, then a column of offsets from that
+// number.
 
 fn pack_keyed(rows: &[Keyed], block: &mut Vec<u8>) -> usize {
     let (mut count, mut width, mut least, mut greatest) = (1, 0, rows[0].1, rows[0].1);
