@@ -11,8 +11,8 @@ use crate::fingerprint::Fingerprint;
 ///
 /// | part | bounds | absent |
 /// |---|---|---|
-/// | key | 1 to [`MAX_KEY_BYTES`](Self::MAX_KEY_BYTES) bytes, unique in a database, normally the URL | never |
-/// | fingerprint | 64 bits | `None`: the text was too short to judge; the document matches nothing |
+/// | key | 1 to [`MAX_KEY_BYTES`](Self::MAX_KEY_BYTES) bytes, unique, normally the URL | never |
+/// | fingerprint | 64 bits | `None`: the text was too short to judge, and nothing matches it |
 /// | seen | Unix seconds | the time of [`Document::new`] |
 /// | rank | up to [`MAX_RANKS`](Self::MAX_RANKS) numbers, compared in order | empty |
 /// | scope | text of up to [`MAX_SCOPE_BYTES`](Self::MAX_SCOPE_BYTES) bytes | empty |

@@ -79,7 +79,7 @@ pub enum Error {
         table: &'static str,
         /// The key of the row, as text.
         key: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: &'static str,
     },
     /// The database was opened read-only.
@@ -139,7 +139,7 @@ pub enum Error {
         source_name: String,
         /// The line, if the input has lines.
         line: Option<u64>,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
     /// An operation of this transaction failed before. So nothing of it can be committed.

@@ -3,8 +3,8 @@
 //! A probe of a prefix finds the fingerprints that differ from the query in at most a given number of its
 //! bits, its flips. A probe set misses a pair of fingerprints if, in every probed prefix, the pair differs
 //! in more bits than the flips. So a probe set is exact at distance k if no k differing bits among the 64
-//! do that. Bits that lie in the same prefixes are interchangeable. They form a *cell*, which holds at
-//! most as many differences as it has bits.
+//! do that. Bits that lie in the same prefixes are interchangeable. They form a *cell*, and each bit of a
+//! cell can hold one difference.
 
 /// A probed prefix, as a mask of fingerprint bits, and the number of these bits in which query and stored
 /// fingerprint may differ.
