@@ -50,8 +50,8 @@ fn bad_records_are_named_by_line_counted_and_do_not_stop_the_good_ones() -> Test
         (11, "the rank has 5 numbers; at most 4 are allowed"),
         (12, "field `seen`"),
     ] {
-        let prefix = format!("in.jsonl, line {line}: ");
-        let said = ran.err.lines().any(|said| said.contains(&prefix) && said.contains(reason));
+        let start = format!("in.jsonl, line {line}: ");
+        let said = ran.err.lines().any(|said| said.contains(&start) && said.contains(reason));
         assert!(said, "line {line}, {reason:?} is not in:\n{}", ran.err);
     }
     let totals = ran.object()?;
