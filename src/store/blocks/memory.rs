@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::block_reader::Blocks;
 use super::cache::BlockCache;
-use super::reader::Blocks;
 use crate::error::Result;
 use crate::store::engine::BlockSource;
 

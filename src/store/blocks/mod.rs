@@ -1,6 +1,7 @@
 //! One stored block: packing, checksums, filters, and reading it through the cache of decoded blocks.
 
 mod bits;
+mod block_reader;
 mod cache;
 mod decoded;
 mod documents;
@@ -10,9 +11,9 @@ mod filter;
 #[cfg(test)]
 mod memory;
 mod packed;
-mod reader;
 mod row;
 
+pub(crate) use block_reader::{Blocks, SetBlocks};
 pub(crate) use cache::{BlockCache, Held};
 pub(crate) use decoded::{Block, CachedRow};
 pub(crate) use documents::{DocumentBlock, DocumentRef, pack_documents};
@@ -25,5 +26,4 @@ pub(crate) use filter::{Filter, LINE_BYTES, Line, decode_lines, encode_lines, li
 #[cfg(test)]
 pub(crate) use memory::MemoryBlocks;
 pub(crate) use packed::{Packed, Packer, checksum};
-pub(crate) use reader::{Blocks, SetBlocks};
 pub(crate) use row::{Lists, Row};

@@ -1,11 +1,11 @@
 //! Finding something in memory with few waits for memory. Knows nothing of rows: it works on 64-bit prefixes.
 
+mod guess;
 mod occupied;
 mod prefetch;
 mod prefixes;
-mod samples;
 
+pub(crate) use guess::{Samples, guess, partition_point_from};
 pub(crate) use occupied::Occupied;
 pub(crate) use prefetch::{prefetch, prefetch_at};
 pub(crate) use prefixes::Prefixes;
-pub(crate) use samples::{Samples, guess, partition_point_from};

@@ -18,9 +18,9 @@ use smallvec::SmallVec;
 
 use super::level::{Level, Position};
 use super::lists::part;
-use super::reader::SetReader;
 use super::run::Run;
 use super::set::SetLevel;
+use super::set_reader::SetReader;
 use crate::error::Result;
 use crate::store::blocks::{Block, CachedRow, Entry, Held, SetBlocks};
 use crate::store::lookup::{prefetch, prefetch_at};

@@ -1,6 +1,6 @@
 //! How unevenly the rows of a set are spread: what share of them has a prefix in common with a row.
 
-use super::reader::SetReader;
+use super::set_reader::SetReader;
 use crate::error::Result;
 use crate::store::blocks::Lists;
 
