@@ -1,7 +1,7 @@
 //! Finding an index in sorted rows from a guess.
 //!
-//! Rows are hashes or fingerprints, which are evenly spread. So the index of a row can be guessed from its value,
-//! with an error of a few rows. That avoids the cache misses of a binary search.
+//! Rows are hashes or fingerprints, which are evenly spread. So the index of a row can be guessed from its
+//! value, with an error of a few rows. That avoids the cache misses of a binary search.
 
 /// The index of the first sorted item for which `before` does not hold. The search begins at `guess` and goes
 /// away from it in steps that double.
@@ -29,7 +29,8 @@ pub(crate) fn partition_point_from<T>(items: &[T], guess: usize, before: impl Fn
     low + items[low..high].partition_point(before)
 }
 
-/// About how many of `count` rows come before `value`, if the rows are spread evenly between `low` and `high`.
+/// An estimate of the number of rows before `value`, of `count` rows. It assumes that the rows are spread
+/// evenly between `low` and `high`.
 #[inline]
 pub(crate) fn guess(count: usize, low: u64, high: u64, value: u64) -> usize {
     let (width, offset) = (high.saturating_sub(low), value.saturating_sub(low));
@@ -40,17 +41,17 @@ pub(crate) fn guess(count: usize, low: u64, high: u64, value: u64) -> usize {
     (offset as f64 / width as f64 * count as f64) as usize
 }
 
-/// How sorted rows are spread. With it a guess is right up to a few rows, however the rows are spread.
+/// How sorted rows are spread. A guess from it is wrong by a few rows only, even if they are spread unevenly.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Samples {
     /// The prefix of the first row.
     first: u64,
-    /// The range from the first prefix to the last is cut into parts of equal width. For the second part and each
-    /// further one, this is the share of the rows that come before it, in units of 1/256.
+    /// The range from the first prefix to the last is cut into parts of equal width. For each part but the
+    /// first, this is the share of the rows that come before it, in units of 1/256.
     ranks: [u8; PARTS - 1],
 }
 
-/// With 16 parts, the samples and what is read together with them fill one line of memory.
+/// With 16 parts, the samples fit into one line of memory together with the fields that are read with them.
 const PARTS: usize = 16;
 
 impl Samples {
@@ -70,7 +71,7 @@ impl Samples {
         Self { first, ranks }
     }
 
-    /// About how many of the rows come before this prefix.
+    /// An estimate of the number of rows before this prefix.
     #[inline]
     pub(crate) fn guess(&self, count: usize, last: u64, prefix: u64) -> usize {
         let (width, offset) = (last.saturating_sub(self.first), prefix.saturating_sub(self.first));
@@ -111,7 +112,7 @@ mod tests {
         }
     }
 
-    /// Even rows, and some of which the lower half lies a hundred times as dense as the upper.
+    /// Rows that are spread evenly, and rows of which 99 in 100 lie in the lower half of the range.
     #[test]
     fn samples_tell_the_index_of_a_row_up_to_a_few_rows() {
         for dense in [0.5, 0.99] {

@@ -1,15 +1,16 @@
-//! A map of the prefixes that occur in a run in memory. Most ranges that are looked for in a run have no row
-//! there. The map tells so, and costs one line of memory.
+//! A map of the prefixes that occur in a run. Most ranges that are searched have no row in a run. The map
+//! says so, and reading it is a wait for one line of memory.
 
 use super::prefetch::prefetch_at;
 
-/// A bit for each value of the first few bits of a prefix: about eight bits for each row.
+/// A bit for each value of the first few bits of a prefix: four to eight bits for each row.
 #[derive(Debug)]
 pub(crate) struct Occupied {
     words: Box<[u64]>,
     shift: u32,
 }
 
+/// The most bits of a map for each row. But a map has at least 64 bits.
 const BITS_PER_ROW: usize = 8;
 
 impl Occupied {
@@ -30,8 +31,10 @@ impl Occupied {
         Self { words: Box::new([u64::MAX]), shift: u64::BITS - u64::BITS.ilog2() }
     }
 
-    /// Whether there may be a row with a prefix in this range. A range so wide that it probably has rows is not
-    /// looked at: the answer is "perhaps".
+    /// Whether there may be a row with a prefix in this range.
+    ///
+    /// If the bits of the range are not all in one word, no word is read and the answer is true. Most of
+    /// these ranges are wide and have rows.
     #[inline]
     pub(crate) fn may_have(&self, first: u64, last: u64) -> bool {
         let (first, last) = (first >> self.shift, last >> self.shift);

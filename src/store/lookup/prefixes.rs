@@ -4,10 +4,11 @@ use std::ops::Range;
 
 use super::prefetch::prefetch_at;
 
-/// For each value of the first few bits of a prefix, how many items come before the items with that value.
+/// An index over sorted items by their prefixes. For each value of the first few bits of a prefix it has
+/// the number of items before the items with that value.
 ///
-/// Leading bits that are zero in all items are left out. For example, document numbers use only as many bits as
-/// there are documents.
+/// Leading bits that are zero in all items are left out. For example, document numbers use only the bits
+/// that the greatest number needs.
 #[derive(Debug)]
 pub(crate) struct Prefixes {
     starts: Box<[u32]>,
@@ -15,8 +16,8 @@ pub(crate) struct Prefixes {
 }
 
 impl Prefixes {
-    /// An index of items with these prefixes, in order. If the prefixes are evenly spread, each value of the index
-    /// has between `share` and twice `share` items.
+    /// An index of items with these prefixes, in order. If the prefixes are spread evenly over the numbers
+    /// of their width, each value of the index has between `share` and twice `share` items.
     pub(crate) fn new(
         prefixes: impl ExactSizeIterator<Item = u64> + DoubleEndedIterator + Clone,
         share: usize,
@@ -47,8 +48,8 @@ impl Prefixes {
         prefetch_at(&self.starts, prefix.checked_shr(self.shift).unwrap_or(0) as usize);
     }
 
-    /// The items with the same first bits as this prefix. The first item that does not come before the prefix is
-    /// among them, or is the item behind them.
+    /// The indexes of the items with the same first bits as this prefix. The first item that does not come
+    /// before the prefix is one of them, or the item directly behind them.
     pub(crate) fn around(&self, prefix: u64) -> Range<usize> {
         let last = self.starts.len() - 1;
         let value = prefix.checked_shr(self.shift).unwrap_or(0).min(last as u64) as usize;
