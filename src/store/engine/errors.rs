@@ -22,7 +22,7 @@ pub(crate) fn open_error(path: &Path, error: DatabaseError) -> Error {
     }
 }
 
-/// The error for a failure of the engine. Kinds are told apart as far as callers can act on them.
+/// The error for a failure of the engine. Damage has a variant of its own, since callers can act on it.
 pub(crate) fn engine_error(error: impl Into<redb::Error>) -> Error {
     match error.into() {
         error @ (redb::Error::Corrupted(_)

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 /// A new file under a temporary name.
 pub(crate) struct NewFile {
     pub(crate) temporary: NamedTempFile,
-    /// A second handle of it, which outlives the name.
+    /// A second handle of the file. It can still be used when the file has its final name.
     pub(crate) file: File,
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn create_temporary(directory: &Path) -> Result<NewFile> {
     Ok(NewFile { temporary, file })
 }
 
-/// Gives a finished file its name. What stands there is replaced only with `replace`.
+/// Gives a finished file its name. A file that has this name already is replaced only if `replace` is set.
 pub(crate) fn persist(temporary: NamedTempFile, target: &Path, replace: bool) -> Result<()> {
     let named = if replace { temporary.persist(target) } else { temporary.persist_noclobber(target) };
     named.map(drop).map_err(|error| match error.error.kind() {
@@ -45,7 +45,7 @@ pub(crate) fn sync_directory(path: &Path) -> Result<()> {
     sync(directory_of(path)?).map_err(|source| Error::Io { path: path.to_owned(), source })
 }
 
-/// The directory in which `path` stands, or is to stand.
+/// The directory in which the file `path` is or will be. It is an error if there is no such directory.
 pub(crate) fn directory_of(path: &Path) -> Result<&Path> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -58,7 +58,7 @@ pub(crate) fn directory_of(path: &Path) -> Result<&Path> {
     Err(Error::Io { path: directory.to_owned(), source })
 }
 
-/// Refuses a path at which something stands, be it a link that leads nowhere.
+/// Refuses a path at which there is anything, even a link that leads nowhere.
 pub(crate) fn ensure_nothing_at(path: &Path) -> Result<()> {
     if path.symlink_metadata().is_ok() {
         return Err(Error::AlreadyExists { path: path.to_owned() });
@@ -66,12 +66,13 @@ pub(crate) fn ensure_nothing_at(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// How many bytes are free on the disk of a directory.
+/// The number of free bytes on the disk of a directory.
 pub(crate) fn available_bytes(directory: &Path) -> io::Result<u64> {
     fs4::available_space(directory)
 }
 
-/// Whether both are the same file. Where the system does not tell, an open file cannot be replaced.
+/// Whether both are the same file. Some systems do not tell. There an open file cannot be replaced, so the
+/// answer is yes.
 pub(crate) fn is_same_file(a: &fs::Metadata, b: &fs::Metadata) -> bool {
     #[cfg(unix)]
     {

@@ -1,7 +1,8 @@
 //! Panics of the engine on a damaged file become errors, quietly.
 //!
-//! redb trusts its pages once they are open. So a flipped bit can make it panic, for example at an index out of
-//! range or a failed assertion, in any call and also when it is dropped. No such panic may reach a caller of simdb.
+//! redb trusts its pages once they are open. So a flipped bit can make it panic in any call, and also when
+//! it is dropped. For example, an index is out of range or an assertion fails. No such panic may reach a
+//! caller of simdb.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -13,13 +14,15 @@ use std::thread;
 use crate::error::{Error, Result};
 
 thread_local! {
-    /// How many guards are on the stack of this thread.
+    /// The number of guards on the stack of this thread.
     static GUARDS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Runs what may panic on a damaged file. If it does, the answer is [`Error::Corrupted`], and nothing is printed.
+/// Runs an operation that may panic on a damaged file. A panic becomes [`Error::Corrupted`], and nothing
+/// is printed.
 ///
-/// What the operation was changing must not be used any more after that: a transaction can only be dropped.
+/// After a panic, nothing that the operation was changing may be used any more. A transaction can only be
+/// dropped.
 pub(crate) fn guarded<T>(operation: impl FnOnce() -> Result<T>) -> Result<T> {
     silence_guarded_panics();
     GUARDS.set(GUARDS.get() + 1);
@@ -31,10 +34,12 @@ pub(crate) fn guarded<T>(operation: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
-/// Puts a hook before the process's panic hook, once. It passes on every panic except those under a guard.
+/// Puts a hook before the panic hook of the process, once. It passes on every panic, except panics under a
+/// guard.
 fn silence_guarded_panics() {
     static INSTALLED: Once = Once::new();
-    // While a thread panics, hooks cannot be changed. Such a guard is that of a drop, and an opening came before it.
+    // While a thread panics, hooks cannot be changed. This guard is then the guard of a drop. The hook was
+    // put there when the file was opened.
     if INSTALLED.is_completed() || thread::panicking() {
         return;
     }
@@ -79,7 +84,7 @@ impl<T> DerefMut for Guarded<T> {
 impl<T> Drop for Guarded<T> {
     fn drop(&mut self) {
         if let Some(handle) = self.0.take() {
-            // A drop has nobody to tell; what is wrong is told by the next opening.
+            // A drop has nobody to tell. The next opening finds what is wrong.
             _ = guarded(|| {
                 drop(handle);
                 Ok(())

@@ -1,4 +1,5 @@
-//! The storage engine and the file system. No other floor names redb: above, there are only rows of bytes.
+//! The storage engine and the file system. No other floor names redb. The floors above see only rows of
+//! bytes.
 
 mod errors;
 mod files;

@@ -22,7 +22,8 @@ pub(crate) enum Access {
     ReadOnly,
 }
 
-/// The part of a cache that the engine keeps its pages in. It reads a block once, and we keep the block decoded.
+/// The part of a cache of `cache_bytes` that the engine gets for its pages: a quarter, at most 64 MiB. The
+/// engine needs little, since it reads a block once and the block is then kept decoded.
 pub(crate) fn page_cache_bytes(cache_bytes: usize) -> usize {
     (cache_bytes / 4).min(64 << 20)
 }
@@ -30,7 +31,7 @@ pub(crate) fn page_cache_bytes(cache_bytes: usize) -> usize {
 /// A file and the engine that works on it.
 pub(crate) struct OpenFile {
     pub(crate) engine: Engine,
-    /// For what the system knows of the file, which may have been renamed since.
+    /// A handle of the file itself, for its size and identity. The file may have been renamed since.
     pub(crate) file: File,
 }
 
@@ -51,7 +52,7 @@ impl OpenFile {
         loop {
             let file = File::open(path).map_err(failed)?;
             let engine = Engine::open(path, access, page_cache_bytes)?;
-            // A compaction may have put another file in its place before this one was locked.
+            // Before the engine locked the file, a compaction may have replaced it.
             let at_path = fs::metadata(path).map_err(failed)?;
             if files::is_same_file(&file.metadata().map_err(failed)?, &at_path) {
                 return Ok(Self { engine, file });
@@ -81,8 +82,8 @@ impl Engine {
         })
     }
 
-    /// Begins a file whose first commit has every table and these rows of `meta`. `directory` is where it stands,
-    /// for the message of an error.
+    /// Begins a file. Its first commit has every table and these rows of `meta`. `directory` is the
+    /// directory of the file, for error messages.
     pub(crate) fn create(
         new: &NewFile,
         directory: &Path,
@@ -106,7 +107,7 @@ impl Engine {
         Ok(self)
     }
 
-    /// Works on a recorded storage, and creates the tables if there are rows of `meta`.
+    /// Works on a recorded storage. If there are rows of `meta`, creates the tables.
     #[cfg(test)]
     pub(crate) fn on_backend(
         backend: Recording,
@@ -122,7 +123,7 @@ impl Engine {
         }
     }
 
-    /// Refuses to write where the file is open for reading only.
+    /// Refuses to write to a file that is open for reading only.
     pub(crate) fn ensure_writable(&self) -> Result<()> {
         match self {
             Self::ReadWrite(_) => Ok(()),
@@ -130,7 +131,7 @@ impl Engine {
         }
     }
 
-    /// Begins to read what the last commit left.
+    /// Begins to read the last commit.
     pub(crate) fn begin_read(&self) -> Result<ReadTxn> {
         guarded(|| {
             let txn = match self {
@@ -150,14 +151,14 @@ impl Engine {
         let Self::ReadWrite(engine) = self else { return Err(Error::ReadOnly) };
         guarded(|| {
             let mut txn = engine.begin_write().map_err(engine_error)?;
-            // After a crash the file then opens in milliseconds, whatever its size.
+            // With this the file opens in milliseconds after a crash, whatever its size.
             txn.set_quick_repair(true);
             write(&txn)?;
             txn.commit().map_err(engine_error)
         })
     }
 
-    /// Whether the checksums of all pages are right. If not, the engine goes back to the last commit that is whole.
+    /// Whether the checksums of all pages are right. If not, the engine goes back to the last whole commit.
     pub(crate) fn check_integrity(&mut self) -> Result<bool> {
         let Self::ReadWrite(engine) = self else { return Err(Error::ReadOnly) };
         guarded(|| {

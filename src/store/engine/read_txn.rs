@@ -9,13 +9,13 @@ use super::guard::{Guarded, guarded};
 use super::tables::{BLOCKS, ChunkKey, DIRECTORY, LOG, META, SCOPES};
 use crate::error::Result;
 
-/// Where stored blocks are read: the file, or memory in tests.
+/// A source of stored blocks: the file, or memory in tests.
 pub(crate) trait BlockSource: Send + Sync {
     /// Calls `read` with the bytes of a block. False if there is no block of this number.
     fn read_block(&self, number: u64, read: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<bool>;
 }
 
-/// What is read once when a file is opened.
+/// A read transaction of the engine. Opening a file reads with it, and it opens the [`Tables`] of a commit.
 pub(crate) struct ReadTxn(Guarded<ReadTransaction>);
 
 impl ReadTxn {
@@ -23,7 +23,7 @@ impl ReadTxn {
         Self(Guarded::new(txn))
     }
 
-    /// A row of the table `meta`; `None` where there is no such row or no such table.
+    /// A row of the table `meta`. `None` if there is no such row or no such table.
     pub(crate) fn meta(&self, name: &str) -> Result<Option<Vec<u8>>> {
         guarded(|| {
             let table = match self.0.open_table(META) {
@@ -53,8 +53,8 @@ impl ReadTxn {
         })
     }
 
-    /// Calls `each` with the number and the bytes of each of these pages of the log; the bytes are `None` where the
-    /// page is missing.
+    /// Calls `each` with the number and the bytes of each of these pages of the log. The bytes of a
+    /// missing page are `None`.
     pub(crate) fn log_pages(
         &self,
         pages: Range<u64>,
@@ -89,7 +89,7 @@ impl ReadTxn {
     }
 }
 
-/// The tables that are read again and again. As long as they live, the engine keeps the pages of their commit.
+/// The tables that are read again and again. The engine keeps the pages of their commit while they live.
 pub(crate) struct Tables(Guarded<OpenTables>);
 
 struct OpenTables {

@@ -1,14 +1,14 @@
 //! A storage that records what reaches it, and makes the files that a power cut could leave (tests only).
 //!
-//! What is assumed of a disk: data that was synced is there. Of the writes since then, each is lost, there, or torn
-//! at a sector, independently of the others.
+//! The assumption about a disk: synced data is there. Each write since the last sync is lost, there, or
+//! torn at a sector, independently of the others.
 
 use std::io;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// What reached the storage, in order.
+/// Something that reached the storage, or that a test noted.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     Write {
@@ -26,7 +26,7 @@ pub(crate) enum Event {
 pub(crate) struct Image(pub(crate) Vec<u8>);
 
 impl Image {
-    /// Lets an event happen to the file.
+    /// Does to the file what an event says.
     pub(crate) fn apply(&mut self, event: &Event) {
         match event {
             Event::Write { offset, data } => self.write(*offset as usize, data),
@@ -36,14 +36,14 @@ impl Image {
     }
 
     fn write(&mut self, offset: usize, data: &[u8]) {
-        // A write beyond the end whose change of length was lost.
+        // The change of length before this write was lost.
         if self.0.len() < offset + data.len() {
             self.0.resize(offset + data.len(), 0);
         }
         self.0[offset..offset + data.len()].copy_from_slice(data);
     }
 
-    /// Lets a write happen of which only some sectors arrive: those before the middle, or those after it.
+    /// Does a part of a write: only the sectors before its middle, or only those after it.
     pub(crate) fn apply_torn(&mut self, event: &Event, first_half: bool) {
         const SECTOR: usize = 512;
         match event {
@@ -52,7 +52,7 @@ impl Image {
                 let part = if first_half { 0..middle } else { middle..data.len() };
                 self.write(*offset as usize + part.start, &data[part]);
             }
-            // A sector arrives or does not.
+            // A single sector arrives or does not.
             _ if first_half => self.apply(event),
             _ => {}
         }
@@ -69,7 +69,7 @@ impl Recording {
         Self(Arc::new(Mutex::new((image, Vec::new()))))
     }
 
-    /// Adds an event of the caller's.
+    /// Records an event of the caller.
     pub(crate) fn note(&self, event: Event) {
         self.0.lock().1.push(event);
     }

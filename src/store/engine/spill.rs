@@ -1,4 +1,4 @@
-//! Blocks on their way into the file: in memory, or in a temporary file without a name.
+//! Blocks that are not in the database file yet: in memory, or in a temporary file without a name.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -24,7 +24,8 @@ impl BlockBytes {
     }
 }
 
-/// A temporary file without a name, which grows. It goes with the last of its [`SpilledBytes`].
+/// A temporary file without a name, to which bytes are appended. It is gone when this and all its
+/// [`SpilledBytes`] are dropped.
 #[derive(Debug)]
 pub(crate) struct SpillFile {
     file: Arc<Mutex<File>>,

@@ -1,4 +1,4 @@
-//! The tables of the engine that a file has, and the rows that one commit writes and removes in them.
+//! The tables of the engine in a file, and the rows that one commit writes and removes in them.
 
 use std::borrow::Cow;
 use std::ops::Bound;
@@ -21,10 +21,10 @@ pub(crate) type ChunkKey = (u16, u128);
 /// A row of the table `meta`: its name and its value.
 pub(crate) type MetaRow = (&'static str, Vec<u8>);
 
-/// The rows that one commit writes and removes, without those of the table `meta`.
+/// The rows that one commit writes and removes, except for the rows of the table `meta`.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    /// New blocks. Their numbers grow, and are greater than those of all blocks before.
+    /// New blocks, in the order of their numbers. These are greater than the numbers of all older blocks.
     pub(crate) blocks: Vec<(u64, BlockBytes)>,
     pub(crate) removed_blocks: Vec<u64>,
     pub(crate) chunks: Vec<(ChunkKey, Vec<u8>)>,
@@ -78,7 +78,7 @@ fn write_blocks(txn: &WriteTransaction, changes: &Changes) -> Result<()> {
             });
         }
     }
-    // Numbers only grow, so all new blocks go behind the last one, into full pages.
+    // Numbers only grow. So all new blocks go behind the last block, into full pages.
     append(&mut table, changes.blocks.iter().map(loaded))
 }
 
