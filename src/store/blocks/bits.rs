@@ -1,16 +1,17 @@
 //! Numbers packed at a fixed number of bits each, least significant bit first.
 
-/// How many bits the largest of some numbers needs, given the numbers or-ed together or the largest itself.
+/// The number of bits of `largest`. For several numbers, give the largest of them, or all of them or-ed
+/// together.
 pub(crate) fn width_of(largest: u64) -> u32 {
     u64::BITS - largest.leading_zeros()
 }
 
-/// How many bytes `count` numbers of `width` bits take.
+/// The number of bytes that `count` numbers of `width` bits take.
 pub(crate) fn packed_bytes(count: usize, width: u32) -> usize {
     (count * width as usize).div_ceil(8)
 }
 
-/// Appends the numbers, each below 2^width.
+/// Appends the numbers. Each must be below 2^width.
 pub(crate) fn pack(numbers: impl Iterator<Item = u64>, width: u32, bytes: &mut Vec<u8>) {
     if width == 0 {
         return;
@@ -32,14 +33,15 @@ pub(crate) fn pack(numbers: impl Iterator<Item = u64>, width: u32, bytes: &mut V
 
 /// Calls `each` with the `count` numbers that [`pack`] put at the beginning of `bytes`.
 ///
-/// `bytes` must hold [`packed_bytes`]; it may hold more, which makes reading the last numbers faster.
+/// `bytes` must have at least [`packed_bytes`]. If it has more, the last numbers are read faster.
 #[inline]
 pub(crate) fn unpack(bytes: &[u8], count: usize, width: u32, mut each: impl FnMut(u64)) {
     if width == 0 {
         (0..count).for_each(|_| each(0));
         return;
     }
-    // Up to 56 bits and a shift of up to 7 fit into one word.
+    // A number of up to 56 bits, shifted by up to 7, fits into a word. It is read as a word if eight bytes
+    // are left.
     let whole = if width <= 56 { bytes.len().saturating_sub(7) * 8 } else { 0 };
     let fast = whole.div_ceil(width as usize).min(count);
     let mask = u64::MAX >> (u64::BITS - width);
@@ -55,7 +57,7 @@ pub(crate) fn unpack(bytes: &[u8], count: usize, width: u32, mut each: impl FnMu
     }
 }
 
-/// The number of `width` bits that begins at a bit.
+/// The number of `width` bits that begins at `bit`.
 fn read(bytes: &[u8], bit: usize, width: u32) -> u64 {
     let mut word = [0; 16];
     let rest = bytes.get(bit / 8..).unwrap_or_default();

@@ -29,7 +29,7 @@ impl Blocks {
         SetBlocks { blocks: self, name }
     }
 
-    /// The documents of a block, from the cache, or read and kept there.
+    /// The documents of a block, from the cache. If they are not there, the block is read and cached.
     pub(crate) fn documents(&self, entry: &Entry<u64>) -> Result<Arc<DocumentBlock>> {
         if let Some(Decoded::Documents(block)) = self.cache.get(entry.number) {
             return Ok(block);
@@ -39,7 +39,7 @@ impl Blocks {
         Ok(block)
     }
 
-    /// The documents of a block that is not worth caching.
+    /// The documents of a block, read from their source. The block is not cached.
     pub(crate) fn documents_once(&self, entry: &Entry<u64>) -> Result<Arc<DocumentBlock>> {
         let mut decoded = None;
         self.of_set("documents").read(entry, &mut |bytes| {
@@ -68,7 +68,7 @@ impl<'a> SetBlocks<'a> {
         &self.blocks.cache
     }
 
-    /// The rows of a block, from the cache, or read and kept there.
+    /// The rows of a block, from the cache. If they are not there, the block is read and cached.
     pub(crate) fn rows<R: CachedRow>(self, entry: &Entry<R>) -> Result<Block<R>> {
         if let Some(Sampled { rows, .. }) = self.cache().get(entry.number).and_then(R::unwrap) {
             return Ok(Block::new(rows, entry));
@@ -81,7 +81,7 @@ impl<'a> SetBlocks<'a> {
         Ok(block)
     }
 
-    /// The rows of a block, read from their source.
+    /// The rows of a block, read from their source. The block is not cached.
     pub(crate) fn rows_once<R: CachedRow>(self, entry: &Entry<R>) -> Result<Block<R>> {
         let mut lists = Lists::default();
         self.read_rows(entry, &mut lists)?;
@@ -89,7 +89,8 @@ impl<'a> SetBlocks<'a> {
         Ok(Block::new(lists.puts.into(), entry))
     }
 
-    /// Adds the rows of a block to lists whose rows come before them. The block is not worth caching.
+    /// Adds the rows of a block to lists whose rows come before them. If the block is not cached, it is
+    /// read and not kept.
     pub(crate) fn append_rows<R: CachedRow>(self, entry: &Entry<R>, rows: &mut Lists<R>) -> Result<()> {
         match self.cache().peek(entry.number).and_then(R::unwrap) {
             Some(Sampled { rows: cached, .. }) => {
@@ -112,7 +113,7 @@ impl<'a> SetBlocks<'a> {
         })
     }
 
-    /// Reads and verifies the bytes of a block, and lets `decode` have them.
+    /// Reads and verifies the bytes of a block, and calls `decode` with them.
     fn read<R: Row>(
         self,
         entry: &Entry<R>,

@@ -1,9 +1,10 @@
 //! The cache of verified, decoded blocks, by their number: set-associative, as the caches of processors are.
 //!
-//! A number leads to a *set* of eight slots. A block is in one of these slots, or not in the cache. So a look-up
-//! reads two lines of memory, whatever the size of the cache, and one line with a hint. A hash table with a list of
-//! recent use reads many. Threads disturb each other only where they look for the same block. A number is never
-//! used for another block, so that a cached block is never stale.
+//! The number of a block decides its *set* of eight slots. The block is in one of these slots, or not in
+//! the cache. So a look-up reads two lines of memory, whatever the size of the cache. With a hint it reads
+//! one. A hash table with a list of recent use would read many. Threads disturb each other only if they
+//! look for the same block. A number is never used for another block. So a cached block is never out of
+//! date.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -13,36 +14,36 @@ use super::decoded::Decoded;
 use super::entry::Hint;
 use crate::store::lookup::prefetch;
 
-/// The slots of a set. Their names fill a line of memory.
-const WAYS: usize = 8;
+/// The slots of a set. The names of their blocks fill a line of memory.
+const SLOTS_PER_SET: usize = 8;
 
-/// A typical size of a block. There are twice as many slots as blocks of this size fit into the cache, so that hardly
-/// any set is full before the cache is full.
+/// A typical size of a block. The number of slots is twice the number of such blocks that fit into the
+/// cache. So hardly any set is full before the cache is full.
 const TYPICAL_BYTES: u64 = 6_000;
 
 pub(crate) struct BlockCache {
     sets: Box<[Set]>,
-    /// The slots of all sets, one set after the other. The lock of a slot is held while it is filled or emptied, and
-    /// while its block is read.
+    /// The slots of all sets, one set after the other. The lock of a slot is held while the slot is filled
+    /// or emptied, and while its block is read.
     slots: Box<[Slot]>,
     capacity: AtomicU64,
     /// The bytes that the blocks take.
     bytes: AtomicU64,
-    /// The next set in which a block to be evicted is looked for.
+    /// The set at which the next search for blocks to evict begins.
     hand: AtomicUsize,
 }
 
-/// For each slot the name of its block. It is written by the holder of the slot's lock.
+/// For each slot, the name of its block. The holder of the lock of the slot writes it.
 #[derive(Default)]
 #[repr(align(64))]
-struct Set([AtomicU64; WAYS]);
+struct Set([AtomicU64; SLOTS_PER_SET]);
 
-/// A line of memory.
+/// Room for a block. It takes a line of memory.
 #[derive(Default)]
 #[repr(align(64))]
 struct Slot {
-    /// The name of the block, doubled. It is odd if the block was asked for since the hand came by.
-    /// It is written by the holder of the lock, except for the last bit.
+    /// Twice the name of the block. It is odd if the block was used since the hand came by. The holder of
+    /// the lock writes it, except for the last bit.
     label: AtomicU64,
     block: RwLock<Option<Decoded>>,
 }
@@ -54,17 +55,17 @@ fn name(number: u64) -> u64 {
     number + 1
 }
 
-/// A block that cannot be evicted while it is held. The holder must not insert into the cache: two holders could wait
-/// for each other's slots.
+/// A block that cannot be evicted while it is held. The holder must not insert into the cache: two holders
+/// could wait for each other's slots.
 pub(crate) type Held<'a> = RwLockReadGuard<'a, Option<Decoded>>;
 
 impl BlockCache {
     /// A cache for blocks of about `capacity` bytes in all.
     pub(crate) fn new(capacity: u64) -> Self {
-        let sets = (2 * capacity / TYPICAL_BYTES / WAYS as u64 + 1) as usize;
+        let sets = (2 * capacity / TYPICAL_BYTES / SLOTS_PER_SET as u64 + 1) as usize;
         Self {
             sets: (0..sets).map(|_| Set::default()).collect(),
-            slots: (0..sets * WAYS).map(|_| Slot::default()).collect(),
+            slots: (0..sets * SLOTS_PER_SET).map(|_| Slot::default()).collect(),
             capacity: capacity.into(),
             bytes: 0.into(),
             hand: 0.into(),
@@ -80,13 +81,13 @@ impl BlockCache {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Changes the bytes that its blocks may take. The number of sets stays.
+    /// Changes the number of bytes that its blocks may take. The number of sets stays.
     pub(crate) fn set_capacity(&self, capacity: u64) {
         self.capacity.store(capacity, Ordering::Relaxed);
         self.evict();
     }
 
-    /// A block, if it is there. It is then kept for longer.
+    /// A block, if it is there. The cache then keeps it for longer.
     pub(crate) fn get(&self, number: u64) -> Option<Decoded> {
         let slot = self.slot_of(number)?;
         self.note_use(slot);
@@ -107,7 +108,8 @@ impl BlockCache {
         }
     }
 
-    /// The slot of a block, if it is there. Takes no lock, so that the processor can do this for many blocks at a time.
+    /// The slot of a block, if it is there. It takes no lock. So the processor can do this for many blocks
+    /// at a time.
     #[inline]
     pub(crate) fn find(&self, number: u64, hint: &Hint) -> Option<usize> {
         let is_there = |&slot: &usize| self.slots.get(slot).is_some_and(|slot| slot.has(number));
@@ -121,11 +123,11 @@ impl BlockCache {
 
     fn slot_of(&self, number: u64) -> Option<usize> {
         let set = self.set(number);
-        let way = self.sets[set].0.iter().position(|it| it.load(Ordering::Relaxed) == name(number))?;
-        Some(set * WAYS + way)
+        let index = self.sets[set].0.iter().position(|it| it.load(Ordering::Relaxed) == name(number))?;
+        Some(set * SLOTS_PER_SET + index)
     }
 
-    /// The block that was found in a slot, unless it has gone or is about to go.
+    /// The block that was found in a slot. `None` if it has gone or is about to go.
     #[inline]
     pub(crate) fn hold(&self, slot: usize, number: u64) -> Option<Held<'_>> {
         let slot = &self.slots[slot];
@@ -133,19 +135,21 @@ impl BlockCache {
         slot.has(number).then_some(held)
     }
 
-    /// Keeps a block for longer.
+    /// Notes that a block was used. The cache then keeps it for longer.
     #[inline]
     pub(crate) fn note_use(&self, slot: usize) {
-        // It is written only if that changes it, so that threads can share the line of memory.
+        // Threads can share the line of memory while nobody writes to it. So it is written only if that
+        // changes it.
         let label = &self.slots[slot].label;
         if label.load(Ordering::Relaxed) & USED == 0 {
             label.fetch_or(USED, Ordering::Relaxed);
         }
     }
 
-    /// Adds a block. Others are evicted if all together are too large.
+    /// Adds a block. Other blocks are evicted if all together are too large.
     pub(crate) fn insert(&self, number: u64, hint: &Hint, block: Decoded) {
-        // It is counted before it is there, so that no thread can subtract what was not added.
+        // The bytes are counted before the block is there. So no thread can subtract bytes that were not
+        // added.
         self.bytes.fetch_add(block.memory_bytes(), Ordering::Relaxed);
         let slot = self.slot_of(number).unwrap_or_else(|| self.slot_for_another(self.set(number)));
         let removed = self.fill(slot, name(number), Some(block));
@@ -165,17 +169,18 @@ impl BlockCache {
         ((u128::from(spread) * self.sets.len() as u128) >> 64) as usize
     }
 
-    /// An empty slot of a set, or else the slot of a block that was not asked for lately.
+    /// An empty slot of a set, or else the slot of a block that was not used lately.
     fn slot_for_another(&self, set: usize) -> usize {
-        let slots = &self.slots[set * WAYS..][..WAYS];
-        let labels: [u64; WAYS] = std::array::from_fn(|way| slots[way].label.load(Ordering::Relaxed));
+        let slots = &self.slots[set * SLOTS_PER_SET..][..SLOTS_PER_SET];
+        let labels: [u64; SLOTS_PER_SET] =
+            std::array::from_fn(|index| slots[index].label.load(Ordering::Relaxed));
         let empty = labels.iter().position(|&it| it == 0);
         let unused = || labels.iter().position(|it| it & USED == 0);
-        let way = empty.or_else(unused).unwrap_or_else(|| {
+        let index = empty.or_else(unused).unwrap_or_else(|| {
             slots.iter().for_each(|it| _ = it.label.fetch_and(!USED, Ordering::Relaxed));
             0
         });
-        set * WAYS + way
+        set * SLOTS_PER_SET + index
     }
 
     fn empty(&self, slot: usize) {
@@ -183,12 +188,12 @@ impl BlockCache {
         self.let_go(removed);
     }
 
-    /// Puts a block of this name into a slot, or no block, and returns the block that was there.
+    /// Puts a block with this name into a slot, or no block. Returns the block that was there.
     fn fill(&self, slot: usize, name: u64, block: Option<Decoded>) -> Option<Decoded> {
         let Slot { label, block: held } = &self.slots[slot];
         let mut there = held.write();
         label.store(name << 1 | u64::from(block.is_some()), Ordering::Relaxed);
-        self.sets[slot / WAYS].0[slot % WAYS].store(name, Ordering::Relaxed);
+        self.sets[slot / SLOTS_PER_SET].0[slot % SLOTS_PER_SET].store(name, Ordering::Relaxed);
         std::mem::replace(&mut there, block)
     }
 
@@ -198,15 +203,15 @@ impl BlockCache {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Goes through the sets like the hand of a clock until the blocks fit. It removes each block that was not asked for
-    /// since the hand came by last.
+    /// Goes through the sets like the hand of a clock until the blocks fit. It removes each block that was
+    /// not used since the hand came by last.
     fn evict(&self) {
-        // After two rounds no block of before is left. Another thread may have added more.
+        // After two rounds, all blocks that were there before are gone. Another thread may have added more.
         let mut steps = 2 * self.sets.len();
         while self.bytes() > self.capacity() && steps > 0 {
             steps -= 1;
             let set = self.hand.fetch_add(1, Ordering::Relaxed) % self.sets.len();
-            for slot in set * WAYS..(set + 1) * WAYS {
+            for slot in set * SLOTS_PER_SET..(set + 1) * SLOTS_PER_SET {
                 let before = self.slots[slot].label.fetch_and(!USED, Ordering::Relaxed);
                 if before != 0 && before & USED == 0 {
                     self.empty(slot);
@@ -249,10 +254,10 @@ mod tests {
         let cache = BlockCache::new(1000 * each);
         (0..900).for_each(|number| cache.insert(number, &Hint::default(), block(number)));
         let kept = (0..900).filter(|&number| is_right(&cache.get(number), number)).count();
-        // Those that do not fit into their set are gone.
+        // Blocks that found no slot in their set are gone.
         assert!(kept > 800, "{kept}");
         assert_eq!(cache.bytes(), kept as u64 * each);
-        // The hand spares what is asked for again and again.
+        // The hand spares blocks that are used again and again.
         for number in 900..5_000 {
             cache.insert(number, &Hint::default(), block(number));
             (0..50).for_each(|hot| drop(cache.get(hot)));
@@ -279,7 +284,7 @@ mod tests {
                             None => cache.insert(number, &Hint::default(), block(number)),
                             found => assert!(is_right(&found, number)),
                         }
-                        // One hint for all, so that it is mostly wrong.
+                        // All threads share one hint, so it is mostly wrong.
                         let slot = cache.find(number + 1, hint);
                         if let Some(held) = slot.and_then(|slot| cache.hold(slot, number + 1)) {
                             assert!(is_right(&held, number + 1));

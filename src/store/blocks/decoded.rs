@@ -1,4 +1,4 @@
-//! Decoded blocks: what the cache holds of a block once its bytes are verified.
+//! Decoded blocks: as the cache holds them, and as readers get them.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ pub(crate) enum Decoded {
     Documents(Arc<DocumentBlock>),
 }
 
-/// The rows of a block, and how the rows that are put are spread. The samples are read first, and lead to the index
-/// of a row.
+/// The rows of a block, and samples of the rows that are put. The samples are read first, to guess the
+/// index of a row.
 #[derive(Clone, Debug)]
 pub(crate) struct Sampled<R> {
     /// The rows that are put, then the rows that are marked.
@@ -24,7 +24,7 @@ pub(crate) struct Sampled<R> {
     pub(crate) samples: Samples,
 }
 
-/// The type of rows in blocks that are cached.
+/// A type of rows whose blocks are cached.
 pub(crate) trait CachedRow: Row {
     fn wrap(block: Sampled<Self>) -> Decoded;
     fn unwrap(decoded: Decoded) -> Option<Sampled<Self>>;
@@ -60,7 +60,7 @@ cached_row!(u64, Narrow);
 cached_row!(u128, Wide);
 
 impl Decoded {
-    /// The memory the block takes.
+    /// The memory that the block takes, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
         /// For the reference counts, the vectors and the allocator.
         const OVERHEAD: usize = 96;
@@ -81,7 +81,7 @@ pub(crate) struct Block<R> {
 }
 
 impl<R> Block<R> {
-    /// The block that `entry` speaks of.
+    /// A block of these rows. `entry` has the number of rows that it puts.
     pub(super) fn new(rows: Arc<[R]>, entry: &Entry<R>) -> Self {
         Self { rows, puts: entry.puts.into() }
     }

@@ -1,7 +1,7 @@
 //! Documents packed into blocks, in the order of their numbers.
 //!
-//! A block has a column for each part of fixed length, then all keys, then all extras. It is compressed as a whole
-//! where that makes it smaller by a sixth or more.
+//! A block has a column for each part of fixed length, then all keys, then all extras. It is compressed as
+//! a whole if that makes it smaller by a sixth. A short block is also compressed if that saves less.
 
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +42,7 @@ pub(crate) struct DocumentRef<'a> {
     pub(crate) fingerprint: Option<Fingerprint>,
     pub(crate) seen: i64,
     pub(crate) key: &'a [u8],
-    /// Rank, scope and payload in bincode. Empty where all three are empty.
+    /// Rank, scope and payload in bincode. Empty if all three are empty.
     extras: &'a [u8],
 }
 
@@ -57,17 +57,18 @@ impl DocumentRef<'_> {
     }
 }
 
-/// Documents in the order of their numbers: of a block, or of what a transaction has written.
+/// Documents in the order of their numbers: those of a block, or those that a transaction has written.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DocumentBlock {
     heads: Vec<Head>,
     keys: Vec<u8>,
     extras: Vec<u8>,
-    /// The bytes of the block in the file.
+    /// The size of the block in the file, in bytes. 0 if the documents do not come from the file.
     stored_bytes: usize,
 }
 
-/// The parts of a document that have a fixed length. They stand together, since they are read together.
+/// The parts of a document that have a fixed length. They are together in memory, since they are read
+/// together.
 #[derive(Clone, Copy, Debug)]
 struct Head {
     number: u64,
@@ -96,7 +97,7 @@ impl DocumentBlock {
         self.len() * size_of::<Head>() + self.keys.len() + self.extras.len()
     }
 
-    /// Adds a document. Its number is greater than all others.
+    /// Adds a document. Its number must be greater than all others.
     pub(crate) fn push(&mut self, number: u64, document: &Document) {
         self.keys.extend(document.key());
         if !(document.rank().is_empty() && document.scope().is_empty() && document.payload().is_empty()) {
@@ -110,14 +111,14 @@ impl DocumentBlock {
         self.push_head(number, document.fingerprint(), document.seen());
     }
 
-    /// Adds a document of another block. Its number is greater than all others.
+    /// Adds a document of another block. Its number must be greater than all others.
     pub(crate) fn push_copy(&mut self, document: &DocumentRef<'_>) {
         self.keys.extend(document.key);
         self.extras.extend(document.extras);
         self.push_head(document.number, document.fingerprint, document.seen);
     }
 
-    /// Adds the rest of a document whose key and extras were added.
+    /// Adds the parts of fixed length of a document. Its key and its extras were added before.
     fn push_head(&mut self, number: u64, fingerprint: Option<Fingerprint>, seen: i64) {
         let (key_end, extras_end) = (self.keys.len(), self.extras.len());
         self.heads.push(Head { number, fingerprint, seen, key_end, extras_end });
@@ -219,11 +220,12 @@ fn decode_ends(fields: &mut Fields<'_>, count: usize) -> Result<Vec<usize>, Prob
     Ok(ends)
 }
 
-/// Packs documents into blocks of at most `limit` bytes, or more where one document alone takes more.
+/// Packs documents into blocks of at most `limit` bytes. A document that takes more gets a block of its own.
 pub(crate) fn pack_documents(documents: &[DocumentRef<'_>], limit: usize) -> Vec<Packed<u64>> {
     let mut blocks = Vec::new();
     let mut rest = documents;
-    // The plain bytes to try for the next block, learned from the block before. `None` once compression did not pay.
+    // The plain bytes to try for the next block, learned from the block before. `None` once compression
+    // has not paid.
     let mut target = Some(2 * limit);
     let mut plain = Vec::new();
     while !rest.is_empty() {
@@ -251,7 +253,9 @@ pub(crate) fn pack_documents(documents: &[DocumentRef<'_>], limit: usize) -> Vec
     blocks
 }
 
-/// A compressed block of about `wanted` plain bytes, the number of its documents, and what to try next.
+/// A compressed block of about `wanted` plain bytes, the number of its documents, and the plain bytes to
+/// try next. The number is 0 if compression does not pay for this block, and there is nothing to try next
+/// if it does not pay for the documents as a whole.
 fn pack_compressed(
     documents: &[DocumentRef<'_>],
     mut wanted: usize,
@@ -266,7 +270,7 @@ fn pack_compressed(
         let mut bytes = vec![KIND, VERSION, LZ4];
         bytes.extend((plain.len() as u32).to_le_bytes());
         bytes.extend(lz4_flex::block::compress(plain));
-        // Without saving a sixth, reading would be slower for nothing.
+        // If compression saves less than a sixth, it is not worth the slower reading.
         if plain.len() > limit / 2 && bytes.len() * 6 > plain.len() * 5 {
             return (Vec::new(), 0, None);
         }
@@ -286,16 +290,16 @@ fn fit(documents: &[DocumentRef<'_>], limit: usize) -> usize {
     let first = documents[0];
     let (mut seen, mut keys, mut extras, mut numbers) =
         (Range::EMPTY, Range::EMPTY, Range::EMPTY, Range::EMPTY);
-    let (mut has, mut bytes) = (Range::EMPTY, 0);
+    let (mut flags, mut bytes) = (Range::EMPTY, 0);
     for (index, document) in documents.iter().enumerate().take(MAX_DOCUMENTS) {
-        // The least time is not known yet, so the time is mapped to an unsigned number of the same order.
+        // The least time is not known yet. So each time becomes an unsigned number, in the same order.
         seen.add((document.seen as u64) ^ (1 << 63));
         keys.add(document.key.len() as u64);
         extras.add(document.extras.len() as u64);
         numbers.add((document.number - first.number) - index as u64);
-        has.add(u64::from(document.fingerprint.is_some()));
+        flags.add(u64::from(document.fingerprint.is_some()));
         bytes += 8 + document.key.len() + document.extras.len();
-        let columns = [&seen, &keys, &extras, &numbers, &has].map(|column| column.bytes(index + 1));
+        let columns = [&seen, &keys, &extras, &numbers, &flags].map(|column| column.bytes(index + 1));
         if 18 + bytes + columns.iter().sum::<usize>() > limit {
             return index.max(1);
         }

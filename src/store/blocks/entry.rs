@@ -1,4 +1,4 @@
-//! Entry: what a directory says of one block; with the hint that tells where the block was cached.
+//! Entry: what a directory says of one block, and a hint at the slot of the cache in which the block was.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -15,18 +15,18 @@ pub(crate) struct Entry<R> {
     pub(crate) puts: u16,
     /// The number of rows it marks.
     pub(crate) marks: u16,
-    /// Where it may be cached.
+    /// The slot in which the block may be cached.
     pub(crate) hint: Hint,
 }
 
 const _: () = assert!(size_of::<Entry<u64>>() == 32);
 
-/// Blocks are numbered from 1 on. No file reaches this number.
+/// The greatest number that a block may have. Numbers begin at 1, and no file reaches this one.
 pub(crate) const MAX_BLOCK_NUMBER: u64 = (1 << 62) - 1;
 
 /// The slot of the cache in which a block was seen last. The block may be gone from there.
 ///
-/// Any two hints are equal, since they say nothing of the block.
+/// All hints are equal, since a hint says nothing of the block itself.
 #[derive(Debug, Default)]
 pub(crate) struct Hint(AtomicU32);
 

@@ -1,13 +1,13 @@
 //! The envelope around stored values, and the one place that names bincode.
 //!
-//! An envelope is a checksum (8 bytes), a kind and a version (1 byte each), and the body. The checksum is the xxh3
-//! of all bytes after it, seeded with the row that the value belongs to. So a value that strayed to another row is
-//! found as surely as one whose bits flipped. Blocks are the one kind of value without an envelope.
+//! An envelope is a checksum (8 bytes), a kind and a version (1 byte each), and the body. The checksum is
+//! the xxh3 of all bytes after it, seeded with the row that the value belongs to. So a value in the wrong
+//! row is found as surely as a flipped bit. Blocks are the only values without an envelope.
 
 use serde::{Serialize, de::DeserializeOwned};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// What a stored value is. The numbers are part of the format.
+/// The kind of a stored value. The numbers are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Format = 2,
@@ -24,13 +24,13 @@ const VERSION: u8 = 1;
 const CHECKSUM_BYTES: usize = 8;
 pub(crate) const HEADER_BYTES: usize = CHECKSUM_BYTES + 2;
 
-/// An upper bound of what is decoded, so that a damaged length cannot ask for all memory.
+/// The most bytes that are decoded. Without it, a damaged length could ask for all memory.
 const BYTE_LIMIT: usize = 1 << 20;
 
 /// What is wrong with a stored value.
 pub(crate) type Problem = &'static str;
 
-/// The seed for a value of a row that has a name and not a number.
+/// The seed for a value in a row whose key is not one number.
 pub(crate) fn named_row(name: &[u8]) -> u64 {
     xxh3_64_with_seed(name, 0)
 }
@@ -71,7 +71,7 @@ pub(crate) fn encode(value: &impl Serialize, bytes: &mut Vec<u8>) {
         .expect("values are plain data far below the limit, and memory does not fail to be written");
 }
 
-/// Reads back what [`encode`] appended, all of it.
+/// Reads back a value that [`encode`] wrote. The value must take all bytes.
 pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let config = bincode::config::legacy().with_limit::<BYTE_LIMIT>();
     match bincode::serde::decode_from_slice(bytes, config) {
@@ -99,13 +99,14 @@ impl<'a> Fields<'a> {
         Ok(field)
     }
 
-    /// Nothing must be left.
+    /// Refuses bytes that are left over.
     pub(crate) fn finish(self) -> Result<(), Problem> {
         if self.0.is_empty() { Ok(()) } else { Err("bytes are left over") }
     }
 }
 
-/// The bytes of an example in docs/format.md: lines of up to 16 bytes in hexadecimal, then `;` and what they are.
+/// The bytes of an example in docs/format.md. Its lines have up to 16 bytes in hexadecimal, then `;` and
+/// their meaning.
 #[cfg(test)]
 pub(crate) fn worked_example(name: &str) -> Vec<u8> {
     let description = include_str!("../../../docs/format.md");

@@ -1,16 +1,17 @@
-//! Filters of blocks: whether a block may have rows with a certain prefix, told without reading the block.
+//! Filters of blocks and of runs: whether there may be rows with a certain prefix, without reading the rows.
 //!
-//! This is a Bloom filter in which the bits of one row lie in one line of the processor's cache (Putze, Sanders,
-//! Singler: Cache-, Hash- and Space-Efficient Bloom Filters, WEA 2007). With about 11 bits a row, one in a hundred
-//! of the rows that are not there passes.
+//! This is a Bloom filter in which the bits of one row lie in one line of the processor's cache (Putze,
+//! Sanders, Singler: Cache-, Hash- and Space-Efficient Bloom Filters, WEA 2007). With about 11 bits for
+//! each row, one in a hundred prefixes that are not there passes.
 
 const LINE_WORDS: usize = 8;
 const LINE_BITS: u64 = 64 * LINE_WORDS as u64;
 /// The rows that share a line.
 const ROWS_PER_LINE: usize = 48;
-/// The most lines of the filter of a block, so that entries fit into chunks. Few blocks have rows for more.
+/// The most lines of the filter of a block. With more, entries would not fit into chunks. Few blocks have
+/// rows for more.
 pub(crate) const MAX_BLOCK_LINES: usize = 32;
-/// The bits that a row sets. The number of each takes nine bits of a mixed word.
+/// The number of bits that a row sets. Nine bits of a mixed word choose each of them.
 const BITS_PER_ROW: u32 = 6;
 
 /// The bytes of a line.
@@ -21,12 +22,12 @@ pub(crate) const LINE_BYTES: usize = 8 * LINE_WORDS;
 #[repr(align(64))]
 pub(crate) struct Line([u64; LINE_WORDS]);
 
-/// A filter over prefixes that are hashes already.
+/// A filter over prefixes. The prefixes must be hashes already.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Filter(Box<[Line]>);
 
 impl Filter {
-    /// A filter that these prefixes pass, of at most `most` lines.
+    /// A filter of at most `most` lines that these prefixes pass. `count` is their number.
     pub(crate) fn new(prefixes: impl Iterator<Item = u64>, count: usize, most: usize) -> Self {
         let lines = count.div_ceil(ROWS_PER_LINE).min(most);
         let mut lines = vec![Line([0; LINE_WORDS]); lines].into_boxed_slice();
@@ -47,15 +48,17 @@ impl Filter {
     }
 }
 
-/// Whether there may be a row with this prefix, by the lines of a filter. Without lines, every prefix passes.
+/// Whether there may be a row with this prefix, by the lines of a filter. If there are no lines, every
+/// prefix passes.
 pub(crate) fn lines_pass(lines: &[Line], prefix: u64) -> bool {
     let Some(Line(words)) = lines.get(line_of(prefix, lines.len())) else { return true };
-    // All bits are tested without a branch for each. So there is one branch, which the processor can predict, and it
-    // goes on to the next filter while it waits for this line.
+    // All bits are tested without a branch for each. The processor can predict the one branch that
+    // remains. So it goes on to the next filter while it waits for this line.
     bits(prefix).fold(1, |all, bit| all & words[(bit / 64) as usize] >> (bit % 64)) != 0
 }
 
-/// The line of a row. It is chosen by the last bits of the prefix: the first bits are the same in all rows of a block.
+/// The line of a row. The lower half of the prefix chooses it, since the first bits are the same in all
+/// rows of a block.
 fn line_of(prefix: u64, lines: usize) -> usize {
     ((prefix & 0xffff_ffff) as usize * lines) >> 32
 }
@@ -72,7 +75,7 @@ pub(crate) fn encode_lines(lines: &[Line], bytes: &mut Vec<u8>) {
     lines.iter().flat_map(|Line(words)| words).for_each(|word| bytes.extend(word.to_le_bytes()));
 }
 
-/// The lines that [`encode_lines`] appended behind their number.
+/// Reads back the lines that [`encode_lines`] appended. `bytes` begin behind the number of lines.
 pub(crate) fn decode_lines(bytes: &[u8]) -> impl Iterator<Item = Line> {
     let words = bytes.as_chunks().0.chunks_exact(LINE_WORDS);
     words.map(|words| Line(std::array::from_fn(|i| u64::from_le_bytes(words[i]))))

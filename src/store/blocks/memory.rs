@@ -1,4 +1,4 @@
-//! Blocks in memory, in the place of a file (tests only).
+//! Blocks in memory instead of a file (tests only).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! Packed blocks: sorted rows to bytes and back.
 //!
-//! A block holds two sorted lists: the rows that are put, and the rows that are marked as deleted. The leading 64
-//! bits of the rows of a list are stored as gaps between neighbours. Further columns are stored as offsets from
-//! their least value. Within a block, each column takes a fixed number of bits per row. Sorted fingerprints are
-//! close to evenly spread, so the largest gap of a block is only a few bits longer than the mean gap.
-//! docs/benchmarks.md compares other encodings. The checksum of a block stands in the directory.
+//! A block holds two sorted lists: the rows that are put, and the rows that are marked as deleted. The
+//! prefixes of a list are stored as gaps between neighbours. Further columns are stored as offsets from
+//! their least value. Within a block, each column takes a fixed number of bits per row. Sorted
+//! fingerprints are spread almost evenly. So the largest gap of a block is only a few bits longer than the
+//! mean gap. docs/benchmarks.md compares other encodings. The checksum of a block is in the directory.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -80,7 +80,7 @@ impl Measure {
     }
 }
 
-/// Packs sorted rows, as they come, into blocks of at most `limit` bytes.
+/// Packs sorted rows into blocks of at most `limit` bytes. The rows may come little by little.
 pub(crate) struct Packer<R> {
     /// Rows that are not packed yet. New rows are added here.
     pub(crate) waiting: Lists<R>,
@@ -95,9 +95,10 @@ impl<R: Row> Packer<R> {
         Self { waiting: Lists::default(), limit, filtered, blocks: Vec::new() }
     }
 
-    /// Makes blocks of the waiting rows if they fill many. Rows that do not fill a block go on waiting.
+    /// Makes blocks of the waiting rows, if there are enough for many blocks. The rows of the last block
+    /// go on waiting.
     pub(crate) fn settle(&mut self) {
-        // The last block is not full, so the work on it is done again later.
+        // The last block is not full, so the work on it is done again later. Many blocks make up for that.
         const BLOCKS: usize = 32;
         if self.waiting.len() * R::BYTES >= BLOCKS * self.limit {
             self.pack(false);
@@ -153,7 +154,7 @@ fn fit<R: Row>(puts: &[R], marks: &[R], limit: usize) -> (usize, usize) {
         }
         let bytes =
             if mark.rows == 0 { empty + put.bytes::<R>() } else { 2 + put.bytes::<R>() + mark.bytes::<R>() };
-        // The first row always fits, since limits are larger than one row.
+        // The first row always fits, since every limit is larger than one row.
         let full = bytes > limit || put.rows > MAX_ROWS || mark.rows > MAX_ROWS;
         if full && before.0.rows + before.1.rows > 0 {
             return (before.0.rows, before.1.rows);
@@ -222,8 +223,8 @@ fn decode_packed(fields: &mut Fields<'_>, count: usize, each: impl FnMut(u64)) -
     Ok(())
 }
 
-/// Adds the rows of a block to lists whose rows come before them. If the block is refused, the rows that were added
-/// mean nothing.
+/// Adds the rows of a block to lists whose rows come before them. If the block is refused, the rows that
+/// were added mean nothing.
 pub(super) fn decode<R: Row>(bytes: &[u8], rows: &mut Lists<R>) -> Result<(), Problem> {
     let mut fields = Fields(bytes);
     match fields.take()? {
@@ -248,7 +249,7 @@ fn decode_list<R: Row>(fields: &mut Fields<'_>, rows: &mut Vec<R>) -> Result<(),
     rows.reserve(count);
     let mut prefix = u64::from_le_bytes(fields.take()?);
     rows.push(R::join(prefix, [0; 2]));
-    // A block with the right checksum does not wrap. One with a wrong checksum is never decoded.
+    // A block with the right checksum does not wrap. A block with a wrong checksum is never decoded.
     decode_packed(fields, count - 1, |gap| {
         prefix = prefix.wrapping_add(gap);
         rows.push(R::join(prefix, [0; 2]));

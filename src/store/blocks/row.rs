@@ -1,4 +1,4 @@
-//! Row: a fixed-width entry of a sorted set. Lists: the rows that something puts, and those that it marks.
+//! Row: a fixed-width entry of a sorted set. Lists: rows that are put, and rows that are marked as deleted.
 
 use std::fmt;
 
@@ -7,18 +7,18 @@ pub(crate) trait Row: Copy + Ord + fmt::Debug + fmt::LowerHex + Send + Sync + 's
     /// The least and the greatest row.
     const MIN: Self;
     const MAX: Self;
-    /// The number of columns that follow the leading 64 bits.
+    /// The number of columns behind the prefix.
     const COLUMNS: usize;
-    /// The bytes of a row that is stored alone.
+    /// The number of bytes of a row that is not packed.
     const BYTES: usize;
 
-    /// The leading 64 bits.
+    /// The prefix: the leading 64 bits.
     fn prefix(self) -> u64;
-    /// The further columns.
+    /// The columns behind the prefix.
     fn columns(self) -> [u64; 2];
-    /// The row with these leading bits and columns.
+    /// The row with this prefix and these columns.
     fn join(prefix: u64, columns: [u64; 2]) -> Self;
-    /// The row with a value put into a column that is 0.
+    /// The row with a value in a column that was 0.
     fn with_column(self, column: usize, value: u64) -> Self;
     /// The row as a number. Numbers have the same order as rows.
     fn number(self) -> u128;
@@ -99,7 +99,7 @@ impl Row for u128 {
     }
 }
 
-/// Two sorted lists without a common row: what a block puts and marks, or a longer part of a sorted set.
+/// Two sorted lists that have no row in common: the rows of a block, or of a longer part of a sorted set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lists<R> {
     pub(crate) puts: Vec<R>,
