@@ -1,4 +1,4 @@
-//! The rows of one source of a set, from the last to the first.
+//! Backward: the rows of one source of a set, from the last to the first.
 
 use std::ops::RangeInclusive;
 
@@ -12,7 +12,8 @@ pub(super) struct Backward<'a, R> {
     rows: Rows<'a, R>,
     puts_left: usize,
     marks_left: usize,
-    /// Where a level goes on: the position of its block, and the first row that is wanted.
+    /// For a level with more blocks: the level, the position of the current block, and the first row of
+    /// the range.
     rest: Option<(&'a Level<R>, Position, R)>,
 }
 
@@ -45,7 +46,7 @@ impl<'a, R: CachedRow> Backward<'a, R> {
     ) -> Result<Self> {
         let mut source = Self::lists(blocks, &[], &[]);
         source.rest = Some((level, level.find(*range.end()), *range.start()));
-        // The block in which the range ends may have rows behind it, or none before it.
+        // Some rows of the block in which the range ends may lie behind the range, and perhaps all of them.
         if let Some(entry) = level.entry(level.find(*range.end())) {
             let block = blocks.rows(entry)?;
             source.puts_left = block.puts().partition_point(|row| row <= range.end());
@@ -59,7 +60,7 @@ impl<'a, R: CachedRow> Backward<'a, R> {
         Ok(source)
     }
 
-    /// The row at hand, and whether it is put.
+    /// The current row, and whether it is put.
     pub(super) fn peek(&self) -> Option<(R, bool)> {
         let (puts, marks) = self.rows.lists();
         let put = puts[..self.puts_left].last().map(|&row| (row, true));
@@ -80,7 +81,7 @@ impl<'a, R: CachedRow> Backward<'a, R> {
         Ok(())
     }
 
-    /// Goes on with the block before.
+    /// Goes on with the block before, if it may have rows of the range.
     fn load(&mut self) -> Result<()> {
         let Some((level, position, low)) = self.rest else { return Ok(()) };
         self.rest = None;
@@ -95,7 +96,7 @@ impl<'a, R: CachedRow> Backward<'a, R> {
         Ok(())
     }
 
-    /// Ends where the range begins.
+    /// Ends the source if the current row lies before the range.
     fn cut(&mut self) {
         if let (Some((_, _, low)), Some((row, _))) = (self.rest, self.peek())
             && row < low

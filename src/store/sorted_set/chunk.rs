@@ -1,9 +1,9 @@
-//! Directories as they are stored: what each block of a level is, in chunks of neighbouring blocks.
-//!
-//! An entry has the last row of its block, the number under which the block is stored, its checksum and how many rows
-//! it puts and marks; so a block is found without a descent through the engine's tree, counted without being read, and
-//! a stale or foreign one is found out. A chunk is stored in one row of the table `directory`; the checksums of the
-//! chunks of a level add up to its *sum*, which the meta table keeps, so a missing or stale chunk is found at opening.
+//! Chunks: the stored parts of a directory. A chunk has an entry for each of some neighbouring blocks of a
+//! level. An entry has the last row of its block, the number and the checksum of the block, and the
+//! numbers of rows that it puts and marks. So a block is found without a descent through the engine's
+//! tree, and counted without being read. A chunk is stored in one row of the table `directory`. It adds
+//! its checksum and one to the *sum* of its level. The state record has the sum. So a missing or old chunk
+//! is found when the file is opened.
 
 use std::sync::Arc;
 
@@ -14,27 +14,27 @@ use crate::store::blocks::{
 use crate::store::engine::ChunkKey;
 use crate::store::lookup::Samples;
 
-/// An entry with the filter of its block, which has no lines in sets without filters.
+/// An entry, and the lines of the filter of its block. There are none in sets without filters.
 pub(crate) type Filtered<'a, R> = (Entry<R>, &'a [Line]);
 
 /// Some neighbouring entries.
 #[derive(Debug)]
 pub(crate) struct Chunk<R> {
     entries: Arc<[Entry<R>]>,
-    /// Of the last rows of the blocks.
+    /// Samples of the last rows of the blocks.
     samples: Samples,
-    /// Where the lines of each filter begin; then where the last ends.
+    /// The index of the first line of each filter, then the number of all lines.
     first_lines: Vec<u16>,
     /// The filters of all blocks, one after the other.
     lines: Arc<[Line]>,
-    /// Rows put and marked by the entries before each, and by all.
+    /// The numbers of rows that are put and marked by the entries before each entry, then by all entries.
     before: Vec<(u32, u32)>,
     /// The checksum of the chunk as stored.
     checksum: u64,
 }
 
 impl<R: Row> Chunk<R> {
-    /// A chunk of entries, and its stored form.
+    /// A chunk of entries, its key and its stored bytes.
     pub(crate) fn new(level_id: u16, filtered: &[Filtered<'_, R>]) -> (Self, ChunkKey, Vec<u8>) {
         let key = (level_id, filtered.last().map_or(0, |(last, _)| last.high.number()));
         let bytes = seal(Kind::Chunk, seed(key), |bytes| {
@@ -72,7 +72,7 @@ impl<R: Row> Chunk<R> {
                 marks: u16::from_le_bytes(fields.take()?),
                 hint: Hint::default(),
             };
-            // The cache tells blocks by a bit less than 64.
+            // The cache cannot tell apart blocks with greater numbers.
             if entry.number > MAX_BLOCK_NUMBER {
                 return Err("a block has an impossible number");
             }
@@ -124,7 +124,7 @@ impl<R: Row> Chunk<R> {
         &self.entries
     }
 
-    /// The entries, one step nearer.
+    /// The entries, for a reader that does not go through the chunk.
     pub(crate) fn shared_entries(&self) -> Arc<[Entry<R>]> {
         self.entries.clone()
     }
@@ -164,22 +164,22 @@ impl<R: Row> Chunk<R> {
         self.entries.first().map_or(R::MIN, |first| first.high)
     }
 
-    /// How many rows are put and marked by the entries before one.
+    /// The numbers of rows that are put and marked by the entries before `entry`.
     pub(crate) fn rows_before(&self, entry: usize) -> (u32, u32) {
         self.before[entry]
     }
 
-    /// How many rows it puts and how many it marks.
+    /// The numbers of rows that it puts and marks.
     pub(crate) fn rows(&self) -> (u32, u32) {
         self.before.last().copied().unwrap_or_default()
     }
 
-    /// What it adds to the sum of its level: its checksum, and one for itself.
+    /// The part of the chunk in the sum of its level: its checksum and one.
     pub(crate) fn share_of_sum(&self) -> u64 {
         self.checksum.wrapping_add(1)
     }
 
-    /// How much memory it takes.
+    /// The memory that it takes, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let entry = size_of::<Entry<R>>() + size_of::<(u32, u32)>() + size_of::<u16>();
         self.entries.len() * entry + self.lines.len() * LINE_BYTES + 256
@@ -193,24 +193,24 @@ fn seed(key: ChunkKey) -> u64 {
     named_row(&bytes)
 }
 
-/// How many entries a chunk has at most if they have filters. About as many fit anyway.
+/// The most entries of a chunk that has filters. A page has room for about this number anyway.
 pub(crate) const MAX_FILTERED: usize = 7;
 
-/// How many bytes the entries of a chunk may take, so that it fills a page.
+/// The most bytes that the entries of a chunk may take. A full chunk fills a page.
 const CHUNK_BYTES: usize = 4080 - HEADER_BYTES - 2;
 
-/// How many bytes an entry takes in a chunk.
+/// The number of bytes that an entry takes in a chunk.
 fn bytes_of<R: Row>((_, lines): &Filtered<'_, R>) -> usize {
     R::BYTES + 21 + lines.len() * LINE_BYTES
 }
 
-/// Cuts entries into chunks of about equal length, as few as hold them.
+/// Cuts entries into as few chunks of about equal length as possible. A chunk has at most `most` entries.
 pub(crate) fn cut<'a, 'b, R: Row>(
     filtered: &'b [Filtered<'a, R>],
     most: usize,
 ) -> Vec<&'b [Filtered<'a, R>]> {
     let bytes: usize = filtered.iter().map(bytes_of).sum();
-    // A sixteenth is left over, since entries are not cut.
+    // A sixteenth of the bytes of a chunk stays free, since entries are not cut.
     let parts = bytes.div_ceil(CHUNK_BYTES - CHUNK_BYTES / 16).max(filtered.len().div_ceil(most)).max(1);
     let (share, count) = (bytes.div_ceil(parts), filtered.len().div_ceil(parts).max(1));
     let has_filters = filtered.iter().any(|(_, lines)| !lines.is_empty());
@@ -272,7 +272,8 @@ mod tests {
         Ok(())
     }
 
-    /// Blocks without rows that a filter could have once let a chunk grow beyond what the filters of a level are found by.
+    /// A level finds the filters of a chunk in a list with room for a fixed number of blocks. If some
+    /// blocks had no filter, a chunk could once have more blocks than that.
     #[test]
     fn chunks_with_filters_are_short_even_where_some_blocks_have_none() {
         let filter = Filter::new(0..37, 37, 9);

@@ -1,7 +1,7 @@
-//! Levels: one sorted run of blocks each, with its directory in memory and an index that finds a block by a row.
-//!
-//! What depends on the number of blocks is in the chunks, which commits share; what depends on the number of chunks is made anew
-//! by each change, so that a commit of one document stays cheap beside a hundred million.
+//! Levels: each is one sorted run of blocks, with its directory in memory and an index that finds a block
+//! by a row. The chunks of the directory have everything that depends on the number of blocks, and commits
+//! share them. A change makes anew only what depends on the number of chunks. So a commit of one document
+//! stays cheap beside a hundred million.
 
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::store::blocks::{Entry, Filter, Line, Row, lines_pass};
 use crate::store::engine::ChunkKey;
 use crate::store::lookup::{Prefixes, Samples, partition_point_from, prefetch_at};
 
-/// The position of a block in its level; ordered as the blocks are.
+/// The position of a block in its level. Positions are ordered as the blocks are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
     chunk: usize,
@@ -23,20 +23,20 @@ pub(crate) struct Position {
 pub(crate) struct Level<R> {
     tops: Vec<Top<R>>,
     chunks: Vec<Counted<R>>,
-    /// Over the last rows of chunks.
+    /// An index over the last rows of the chunks.
     prefixes: Prefixes,
     /// One for each chunk, in sets with filters.
     fences: Vec<Fence>,
-    /// How many blocks there are.
+    /// The number of blocks.
     blocks: usize,
-    /// How many rows are put and marked.
+    /// The numbers of rows that are put and marked.
     rows: (u64, u64),
-    /// The checksums of all chunks and how many they are, added up.
+    /// The checksums of all chunks and the number of chunks, added up.
     sum: u64,
     memory_bytes: usize,
 }
 
-/// What is needed of a chunk to find a block in it: a line of memory.
+/// The part of a chunk that finds a block in it. It fills a line of memory.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 struct Top<R> {
@@ -46,21 +46,21 @@ struct Top<R> {
     samples: Samples,
 }
 
-/// A chunk, with the rows put and marked in those before.
+/// A chunk, and the numbers of rows that the chunks before it put and mark.
 #[derive(Debug)]
 struct Counted<R> {
     chunk: Arc<Chunk<R>>,
     before: (u64, u64),
 }
 
-/// What the filters of a chunk are tested by. Every insertion asks every level, and waits for memory while it does, so what prefixes
-/// to a line of a filter stands together.
+/// Finds the filters of the blocks of a chunk. Every insertion tests a filter of every level, and waits
+/// for memory meanwhile. So everything that is read to find a line of a filter is together here.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Fence {
-    /// The leading bits of the last row of each block; of the last block also behind it.
+    /// The prefix of the last row of each block. Behind the last block, its prefix is repeated.
     highs: [u64; MAX_FILTERED],
-    /// Where the lines of each block begin; then where the last end.
+    /// The index of the first line of each block, then the number of all lines.
     first_lines: [u8; MAX_FILTERED + 1],
     lines: Arc<[Line]>,
 }
@@ -79,9 +79,9 @@ impl Fence {
         Self { highs, first_lines, lines: chunk.lines() }
     }
 
-    /// Whether the first block that ends at these leading bits or after them may have rows that begin with them.
+    /// Whether rows with this prefix may begin in the first block that ends at the prefix or after it.
     fn passes(&self, prefix: u64) -> bool {
-        // All are compared, without a branch that could not be foreseen.
+        // All prefixes are compared, since the processor could not predict the branches of a search.
         let block =
             self.highs[..MAX_FILTERED - 1].iter().map(|&high| usize::from(high < prefix)).sum::<usize>();
         let lines = self.first_lines[block].into()..self.first_lines[block + 1].into();
@@ -120,32 +120,32 @@ impl<R: Row> Level<R> {
         Self::new([])
     }
 
-    /// Stands for a level whose directory is stored and not kept in memory: only its sum is known.
+    /// Stands for a level whose directory is stored and not kept in memory. Only its sum is known.
     pub(crate) fn not_kept(sum: u64) -> Self {
         Self { sum, ..Self::empty() }
     }
 
-    /// The checksums of all chunks and how many they are, added up.
+    /// The checksums of all chunks and the number of chunks, added up.
     pub(crate) fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// How many blocks there are.
+    /// The number of blocks.
     pub(crate) fn blocks(&self) -> usize {
         self.blocks
     }
 
-    /// How much memory the directory takes.
+    /// The memory that the directory takes, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.memory_bytes
     }
 
-    /// How many rows it puts and how many it marks.
+    /// The numbers of rows that it puts and marks.
     pub(crate) fn rows(&self) -> (u64, u64) {
         self.rows
     }
 
-    /// The position of the first block, and the one behind the last.
+    /// The positions of all blocks.
     pub(crate) fn all(&self) -> Range<Position> {
         Position { chunk: 0, entry: 0 }..self.end()
     }
@@ -155,13 +155,13 @@ impl<R: Row> Level<R> {
         Position { chunk: self.chunks.len(), entry: 0 }
     }
 
-    /// The first block that ends at `row` or after it; the end where there is none.
+    /// The position of the first block that ends at `row` or after it, or the end.
     pub(crate) fn find(&self, row: R) -> Position {
         self.position_from(self.guess(row), row)
     }
 
-    /// A position near the first block that ends at `row` or after it, in the same chunk; the end where there is none. Told without looking
-    /// at any block.
+    /// A guess at the position that [`find`](Self::find) returns. It is in the same chunk, or the end. No
+    /// entry is read for it.
     #[inline]
     pub(crate) fn guess(&self, row: R) -> Position {
         let chunk = self.chunk_of(row);
@@ -170,14 +170,14 @@ impl<R: Row> Level<R> {
         Position { chunk, entry }
     }
 
-    /// The first chunk that ends at `row` or after it; their number where there is none.
+    /// The index of the first chunk that ends at `row` or after it, or the number of chunks.
     #[inline]
     fn chunk_of(&self, row: R) -> usize {
         let around = self.prefixes.around(row.prefix());
         around.start + self.tops[around].partition_point(|top| top.high < row)
     }
 
-    /// Has the entry of a position fetched.
+    /// Fetches the entry at a position.
     #[inline]
     pub(crate) fn prefetch(&self, position: Position) {
         if let Some(top) = self.tops.get(position.chunk) {
@@ -185,7 +185,7 @@ impl<R: Row> Level<R> {
         }
     }
 
-    /// The first block that ends at `row` or after it, looked for around a guess.
+    /// The position that [`find`](Self::find) returns, from a [`guess`](Self::guess) at it.
     #[inline]
     pub(crate) fn position_from(&self, guess: Position, row: R) -> Position {
         let Some(top) = self.tops.get(guess.chunk) else { return self.end() };
@@ -193,17 +193,17 @@ impl<R: Row> Level<R> {
         Position { entry, ..guess }
     }
 
-    /// The positions from the first block that may have rows from `row` on.
+    /// The positions of the blocks that may have `row` or rows after it.
     pub(crate) fn from(&self, row: R) -> Range<Position> {
         self.find(row)..self.end()
     }
 
-    /// The blocks that may have rows in a range.
+    /// The positions of the blocks that may have rows in a range.
     pub(crate) fn overlapping(&self, range: &RangeInclusive<R>) -> Range<Position> {
         self.find(*range.start())..self.after(self.find(*range.end()), 1)
     }
 
-    /// The position so many blocks after another, or the end.
+    /// The position `blocks` blocks after another, or the end.
     pub(crate) fn after(&self, position: Position, mut blocks: usize) -> Position {
         let Position { mut chunk, mut entry } = position;
         while let Some(top) = self.tops.get(chunk) {
@@ -226,7 +226,7 @@ impl<R: Row> Level<R> {
         Some(Position { chunk, entry: self.tops[chunk].entries.len() - 1 })
     }
 
-    /// The entry of a block; `None` at the end.
+    /// The entry of a block, or `None` at the end.
     pub(crate) fn entry(&self, position: Position) -> Option<&Entry<R>> {
         self.tops.get(position.chunk)?.entries.get(position.entry)
     }
@@ -236,7 +236,7 @@ impl<R: Row> Level<R> {
         self.tops.last()?.entries.last()
     }
 
-    /// The entries of some blocks.
+    /// The entries of the blocks at these positions.
     pub(crate) fn entries(&self, positions: Range<Position>) -> impl Iterator<Item = &Entry<R>> {
         let last = (positions.end.chunk + usize::from(positions.end.entry > 0)).min(self.chunks.len());
         (positions.start.chunk..last).flat_map(move |chunk| {
@@ -247,22 +247,23 @@ impl<R: Row> Level<R> {
         })
     }
 
-    /// Whether there may be rows with these leading bits, of which the first would be in the first block that can have one. For sets
-    /// with filters.
+    /// Whether there may be rows with this prefix, in a set with filters. The first of them can only be in
+    /// the first block that ends at the prefix or after it. So only the filter of this block is tested.
     pub(crate) fn passes(&self, prefix: u64) -> bool {
         let around = self.prefixes.around(prefix);
         let mut fences = self.fences[around.start..].iter();
         fences.find(|fence| fence.highs[MAX_FILTERED - 1] >= prefix).is_some_and(|fence| fence.passes(prefix))
     }
 
-    /// How many rows are put and marked before a block.
+    /// The numbers of rows that are put and marked before a block.
     pub(crate) fn rows_before(&self, position: Position) -> (u64, u64) {
         let Some(Counted { chunk, before }) = self.chunks.get(position.chunk) else { return self.rows };
         let (puts, marks) = chunk.rows_before(position.entry);
         (before.0 + u64::from(puts), before.1 + u64::from(marks))
     }
 
-    /// Puts new blocks in the position of some. Only chunks that change are made anew.
+    /// Replaces the blocks at `positions` by new blocks. Only chunks that change are made anew. A new
+    /// chunk has at most `most` entries.
     pub(crate) fn splice(
         &self,
         level_id: u16,
@@ -270,8 +271,8 @@ impl<R: Row> Level<R> {
         blocks: &[(Entry<R>, Filter)],
         most: usize,
     ) -> Splice<R> {
-        // All chunks that lose a block; and where blocks are added between two chunks, the one before, or they would
-        // make a small chunk of their own each time.
+        // All chunks that lose a block are made anew. If blocks are added between two chunks, the chunk
+        // before is made anew too. Otherwise each addition would make a small chunk of its own.
         let Range { start, end } = positions;
         let first = if start.entry == 0 { start.chunk.saturating_sub(1) } else { start.chunk };
         let last = (end.chunk + usize::from(end.entry > 0)).max(first);
@@ -298,13 +299,13 @@ impl<R: Row> Level<R> {
         Splice { level, removed, written }
     }
 
-    /// The entries of a chunk, if there is such a chunk, with their filters.
+    /// The entries of a chunk with their filters. Nothing if there is no such chunk.
     fn filtered(&self, chunk: usize) -> impl Iterator<Item = Filtered<'_, R>> {
         self.chunks.get(chunk).into_iter().flat_map(|it| it.chunk.filtered())
     }
 }
 
-/// A level after a change, and the change of the stored chunks.
+/// A level after a change, and the stored chunks that change.
 #[derive(Debug)]
 pub(crate) struct Splice<R> {
     pub(crate) level: Level<R>,
@@ -338,7 +339,8 @@ mod tests {
     }
 
     proptest! {
-        /// Any sequence of replacements leaves what it would leave of a list, in memory and stored.
+        /// A level after any sequence of replacements has the same blocks as a list after them, in memory
+        /// and stored.
         #[test]
         fn a_level_is_the_list_that_its_replacements_leave(
             replacements in prop::collection::vec((0..300u64, 0..100u64, 0..40usize), 0..40),

@@ -10,8 +10,8 @@ use crate::store::lookup::{guess, partition_point_from};
 pub(crate) enum Life {
     /// Any number of times. The newest put or mark counts.
     Repeated,
-    /// Put once, and after that marked at most once. A put and its mark annihilate. So it is with rows that have a
-    /// document number.
+    /// Put once, and after that marked at most once. A put and its mark cancel each other. Rows that have
+    /// a document number live once.
     Once,
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn part<'a, R: Row>(rows: &'a [R], range: &RangeInclusive<R>) -> &'a 
 
 /// The sorted rows up to `last`.
 pub(super) fn up_to<R: Row>(rows: &[R], last: R) -> &[R] {
-    // Most ranges have a few rows, so the end is looked for near the beginning first.
+    // Most ranges have a few rows. So the first rows are searched for the end first.
     let mut bound = 8;
     while rows.get(bound).is_some_and(|&row| row <= last) {
         bound *= 2;
@@ -34,8 +34,8 @@ pub(super) fn up_to<R: Row>(rows: &[R], last: R) -> &[R] {
     &rows[..end]
 }
 
-/// Merges puts and marks of a newer source over those of an older one. The result is added to `merged`, whose rows
-/// come before.
+/// Merges the puts and marks of a newer source over those of an older one. The result is added to
+/// `merged`, whose rows come before it.
 pub(crate) fn merge_onto<R: Row>(
     newer: (&[R], &[R]),
     older: (&[R], &[R]),
@@ -56,7 +56,7 @@ pub(crate) fn merge_onto<R: Row>(
     }
 }
 
-/// Merges puts and marks of a newer source over those of an older one.
+/// Merges the puts and marks of a newer source over those of an older one.
 pub(crate) fn merge<R: Row>(newer: (&[R], &[R]), older: (&[R], &[R]), life: Life) -> Lists<R> {
     let mut merged = Lists::default();
     merge_onto(newer, older, life, &mut merged);
@@ -68,7 +68,7 @@ fn union_onto<R: Row>(a: &[R], b: &[R], all: &mut Vec<R>) {
     all.reserve(a.len() + b.len());
     let (mut i, mut j) = (0, 0);
     while let (Some(&x), Some(&y)) = (a.get(i), b.get(j)) {
-        // Without a branch: with random rows it could not be predicted.
+        // There is no branch, since the processor could not predict it with random rows.
         all.push(if x <= y { x } else { y });
         i += usize::from(x <= y);
         j += usize::from(y <= x);
@@ -77,7 +77,8 @@ fn union_onto<R: Row>(a: &[R], b: &[R], all: &mut Vec<R>) {
     all.extend(&b[j..]);
 }
 
-/// The rows of `a` that are not in `b`, or `None` if that is all of them.
+/// The rows of `a` that are not in `b`. If one of the lists is empty, that is all of `a`, and the answer
+/// is `None`.
 fn difference<R: Row>(a: &[R], b: &[R]) -> Option<Vec<R>> {
     if a.is_empty() || b.is_empty() {
         return None;
@@ -124,7 +125,8 @@ mod tests {
 
         #[test]
         fn rows_that_live_once_vanish_where_a_put_meets_its_mark(newer in rows(), older in rows()) {
-            // What is newer marks what is older or new to it; and no row is put or marked twice.
+            // The newer source marks rows that the older one puts, or has rows that are new. No row is put
+            // or marked twice.
             let newer: Rows = newer.into_iter().filter(|(row, put)| match older.get(row) {
                 Some(older_put) => *older_put && !put,
                 None => true,

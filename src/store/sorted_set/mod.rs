@@ -1,4 +1,5 @@
-//! A sorted set of fixed-width rows: runs in memory over levels of blocks. Knows no schema: any set is like any other.
+//! A sorted set of fixed-width rows: runs in memory over levels of blocks. All sets are alike: nothing
+//! here knows what the rows mean.
 
 mod backward;
 mod chunk;

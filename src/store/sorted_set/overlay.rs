@@ -8,24 +8,26 @@ use super::lists::Life;
 use super::run::{Rules, Run, push_run};
 use crate::store::blocks::Row;
 
-/// Rows that a transaction puts and marks, newest last. They are sorted as late as they can be: a transaction that only
-/// inserts never looks for most of them.
+/// Rows that a transaction puts and marks. They are sorted as late as possible, since a transaction that
+/// only inserts never searches most of them.
 #[derive(Debug)]
 pub(crate) struct Overlay<R> {
     rules: Rules,
+    /// The sorted rows. The newest run is the last.
     runs: Vec<Run<R>>,
-    /// The newest rows, unsorted, perhaps repeated; no row is in both.
+    /// The newest rows, unsorted and perhaps repeated. No row is in both lists.
     puts: Vec<R>,
     marks: Vec<R>,
-    /// The leading bits of all rows, in sets with filters.
+    /// The prefixes of all rows, in sets with filters.
     prefixes: HashSet<u64, BuildHasherDefault<AsItIs>>,
-    /// Whether rows were looked for since the last sort.
+    /// Whether rows were searched since the last sort.
     searched: AtomicBool,
 }
 
-/// As many unsorted rows are searched one by one about as fast as a run.
+/// The most rows that wait unsorted while rows are searched. Going through them takes the time of
+/// searching a run.
 const FEW_UNSORTED: usize = 64;
-/// So many rows may wait while nobody looks for them; the first who does goes through them.
+/// The most rows that wait unsorted while nobody searches. The first search goes through them one by one.
 const MOST_UNSORTED: usize = 4096;
 
 impl<R: Row> Overlay<R> {
@@ -42,16 +44,16 @@ impl<R: Row> Overlay<R> {
 
     pub(crate) fn put(&mut self, row: R) {
         self.sort_if_many();
-        self.know(row);
+        self.note_prefix(row);
         self.marks.retain(|&it| it != row);
         self.puts.push(row);
     }
 
     pub(crate) fn mark(&mut self, row: R) {
-        // The row is looked for among the puts.
+        // The row is searched among the puts.
         self.searched = AtomicBool::new(true);
         self.sort_if_many();
-        self.know(row);
+        self.note_prefix(row);
         let before = self.puts.len();
         self.puts.retain(|&it| it != row);
         if self.puts.len() == before || self.rules.life == Life::Repeated {
@@ -59,7 +61,7 @@ impl<R: Row> Overlay<R> {
         }
     }
 
-    fn know(&mut self, row: R) {
+    fn note_prefix(&mut self, row: R) {
         if self.rules.filtered {
             self.prefixes.insert(row.prefix());
         }
@@ -85,18 +87,19 @@ impl<R: Row> Overlay<R> {
         self.searched = AtomicBool::new(false);
     }
 
-    /// Whether there may be a row with these leading bits.
+    /// Whether there may be a row with this prefix.
     pub(crate) fn may_have(&self, prefix: u64) -> bool {
         !self.rules.filtered || self.prefixes.contains(&prefix)
     }
 
-    /// The sorted runs, the newest last, then the unsorted rows, which are newer.
+    /// The sorted runs, the newest last, and the unsorted rows that are put and marked. These are newer
+    /// than all runs.
     pub(crate) fn parts(&self) -> (&[Run<R>], &[R], &[R]) {
         self.searched.store(true, Ordering::Relaxed);
         (&self.runs, &self.puts, &self.marks)
     }
 
-    /// All as one run.
+    /// All rows as one run.
     pub(crate) fn into_run(mut self) -> Run<R> {
         self.sort();
         let rules = self.rules.unsearched();
@@ -105,7 +108,7 @@ impl<R: Row> Overlay<R> {
     }
 }
 
-/// Leading bits of filtered sets are hashes already.
+/// A hasher that changes nothing. The prefixes of sets with filters are hashes already.
 #[derive(Debug, Default)]
 struct AsItIs(u64);
 
@@ -131,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    /// What is left of a sequence of puts (true) and marks, by the rule of each life.
+    /// The rows that a sequence of puts (true) and marks leaves, by the rule of each life.
     fn expected(sequence: &[(u64, bool)], life: Life) -> BTreeMap<u64, bool> {
         let mut rows = BTreeMap::new();
         for &(row, put) in sequence {

@@ -1,16 +1,18 @@
 //! Reading many ranges of sorted sets at once.
 //!
-//! The plain algorithm: for each range and each level, find the blocks of the range in the directory, get each block
-//! from the cache, and give its rows in the range; then give the rows of the runs in memory.
+//! The plain algorithm: for each range and each level, find the blocks of the range in the directory. Get
+//! each block from the cache, and give its rows in the range. Then give the rows of the runs in memory.
 //!
-//! The cost of that is waiting for memory: for the directory, for the slot in the cache, for the rows. So the code
-//! departs from the plain algorithm in two ways. Each step is a short loop of its own over all ranges, and fetches
-//! the memory that the next loop reads. So the processor waits for many lines of memory at the same time. It looks
-//! only some hundred instructions ahead. That is why computing comes before a loop that fetches, and why locks, which
-//! make the processor wait, have loops of their own.
+//! The cost of that is waiting for memory: for the directory, for the slot in the cache, for the rows. So
+//! the code departs from the plain algorithm in two ways.
 //!
-//! And the ends of a range are not searched for, since a search takes branches that the processor cannot predict.
-//! Instead the rows of a range come with some of their neighbours. To compare with these too costs less.
+//! First, each step is a short loop of its own over all ranges. It fetches the memory that the next loop
+//! reads. So the processor waits for many lines of memory at the same time. It looks ahead by only some
+//! hundred instructions. That is why calculations come before a loop that fetches. Locks make the
+//! processor wait, so they have loops of their own.
+//!
+//! Second, the ends of a range are not searched. A search has branches that the processor cannot predict.
+//! Instead, the rows of a range come with some of their neighbours. Comparing these too costs less.
 
 use std::ops::Range;
 
@@ -28,7 +30,8 @@ use crate::store::lookup::{prefetch, prefetch_at};
 /// The number of ranges, or of their parts, that are read together.
 const TOGETHER: usize = 32;
 
-/// The lines of a range that are fetched ahead. The processor fetches further lines by itself as it goes through.
+/// The most lines of a range that are fetched ahead. The processor fetches the next lines by itself while
+/// it goes through them.
 const MOST_LINES: usize = 16;
 
 /// The rows in a line of memory.
@@ -48,15 +51,18 @@ pub(crate) struct Wanted<'a, R> {
 pub(crate) struct Reading {
     /// The number of blocks.
     pub(crate) blocks: u64,
-    /// The indexes of the ranges that have more than the most blocks in some level. Of that level nothing was read.
+    /// The indexes of the ranges with more than `most_blocks` blocks in some level. Nothing of that level
+    /// was read.
     pub(crate) too_long: Vec<usize>,
 }
 
-/// Reads ranges. Calls `each` with the index of a range, rows that one source puts and rows that it marks.
+/// Reads ranges. Calls `each` with the index of a range, and with rows that one source puts and rows that
+/// it marks.
 ///
-/// `each` gets all rows of the range, and perhaps some of their neighbours. The rows come in no order, and some
-/// perhaps more than once. Rows that a newer source marks are among them. A range with more than `most_blocks` blocks
-/// in a level is not read there, but reported. The sets may differ, but have their blocks in common.
+/// `each` gets all rows of the range, and perhaps some of their neighbours. The rows come in no order, and
+/// some perhaps more than once. Rows that a newer source marks are among them. If a range has more than
+/// `most_blocks` blocks in a level, it is not read there, and the result says so. The ranges may be of
+/// different sets, which share `blocks`.
 pub(crate) fn read_ranges<'a, R: CachedRow>(
     blocks: SetBlocks<'a>,
     ranges: impl Iterator<Item = Wanted<'a, R>>,
@@ -89,7 +95,7 @@ pub(crate) fn read_ranges<'a, R: CachedRow>(
     Ok(together.reading)
 }
 
-/// The ranges that are read together. They stand on the stack: to allocate lists of this size took a tenth of the
+/// The ranges that are read together. The lists are on the stack. To allocate them took a tenth of the
 /// time of a query.
 struct Together<'a, R> {
     blocks: SetBlocks<'a>,
@@ -107,7 +113,7 @@ struct InSource<R, S> {
     first: R,
     last: R,
     source: S,
-    /// In a level, about where the range begins.
+    /// In a level, a guess at the block in which the range begins.
     guess: Position,
 }
 
@@ -179,13 +185,14 @@ impl<R: CachedRow> Part<'_, R> {
         puts.iter().step_by(line).skip(1).chain(puts.last()).for_each(prefetch);
     }
 
-    /// Gives the rows that may be in the range. If its ends turn out to lie farther away, more rows are given.
+    /// Gives the rows that may be in the range. If the range turns out to be longer, more rows are given.
     #[inline]
     fn give(&self, each: &mut impl FnMut(usize, &[R], &[R])) {
         let step = rows_of_a_line::<R>();
         let (puts, marks) = self.lists();
         let (mut from, mut to) = (self.around.start.min(puts.len()), self.around.end.min(puts.len()));
-        // Only rows that were fetched are looked at: the first and the last row given tell whether there may be others.
+        // Only rows that were fetched are read here. The first and the last of the rows to give show
+        // whether the range goes on.
         while from > 0 && puts.get(from).is_none_or(|&row| row >= self.first) {
             from = from.saturating_sub(step);
         }
@@ -265,7 +272,8 @@ impl<'a, R: CachedRow> Together<'a, R> {
         for part in &mut self.parts {
             part.slot = cache.find(part.entry.number, &part.entry.hint);
         }
-        // Blocks that are not cached are read before any block is held.
+        // Blocks that are not cached are read before any block is held. A holder must not insert into the
+        // cache.
         for part in self.parts.iter_mut().filter(|part| part.slot.is_none()) {
             part.rows = Rows::Read(self.blocks.rows(part.entry)?);
         }
@@ -281,7 +289,8 @@ impl<'a, R: CachedRow> Together<'a, R> {
         for part in &mut self.parts {
             part.around = part.around();
         }
-        // The processor waits if it does not know yet in which page of memory a line is. So first lines come first.
+        // The processor waits if it does not know in which page of memory a line is. So the first lines
+        // are fetched first.
         self.parts.iter().for_each(Part::prefetch_first);
         self.parts.iter().for_each(Part::prefetch_others);
         self.parts.iter().for_each(|part| part.give(each));

@@ -11,9 +11,10 @@ use crate::store::lookup::{Occupied, Prefixes, prefetch_at};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rules {
     pub(crate) life: Life,
-    /// Whether its blocks and runs have filters: worth their memory where most rows that are looked for are not there.
+    /// Whether its blocks and runs have filters. They are worth their memory if most rows that are
+    /// searched are not there.
     pub(crate) filtered: bool,
-    /// Whether its runs have an index, which costs about as much as merging them.
+    /// Whether its runs have an index. Making it takes about the time of merging them.
     indexed: bool,
 }
 
@@ -22,25 +23,26 @@ impl Rules {
     pub(crate) const ONCE: Self = Self { life: Life::Once, filtered: false, indexed: true };
     pub(crate) const ONCE_FILTERED: Self = Self { life: Life::Once, filtered: true, indexed: true };
 
-    /// The same for runs that nobody, or hardly anybody, searches.
+    /// The same rules, for runs that are hardly ever searched.
     pub(crate) fn unsearched(self) -> Self {
         Self { filtered: false, indexed: false, ..self }
     }
 }
 
-/// Sorted rows that are put, and sorted rows that are marked as deleted; no row is in both.
+/// Sorted rows that are put, and sorted rows that are marked as deleted. No row is in both.
 #[derive(Clone, Debug)]
 pub(crate) struct Run<R> {
     puts: Indexed<R>,
     marks: Indexed<R>,
-    /// Over the leading bits of all rows; empty in sets without filters.
+    /// A filter over the prefixes of all rows. It is empty in sets without filters.
     filter: Arc<Filter>,
 }
 
-/// So many rows, or up to twice as many, are searched for one: a line or two of the processor's cache.
+/// A search goes through this number of rows, or up to twice this number. Rows of 8 bytes fill one line of
+/// memory, or two.
 const ROWS_PER_PREFIX: usize = 8;
 
-/// As many rows as are given beside those of a range, rather than to search for its ends.
+/// If a range and its neighbours are not more rows than this, all are given. Otherwise the ends are searched.
 const MOST_AROUND: usize = 64;
 
 /// Sorted rows with an index.
@@ -49,7 +51,7 @@ struct Indexed<R> {
     rows: Arc<Vec<R>>,
     prefixes: Arc<Prefixes>,
     occupied: Arc<Occupied>,
-    /// How many were taken into a level already.
+    /// The number of rows that were taken into a level already. They are the first rows.
     taken: usize,
 }
 
@@ -64,7 +66,7 @@ impl<R: Row> Indexed<R> {
         self.prefixes = Prefixes::new(self.rows.iter().map(|row| row.prefix()), ROWS_PER_PREFIX).into();
     }
 
-    /// Makes known where there are no rows.
+    /// Makes the map of the prefixes that occur.
     fn map(&mut self) {
         self.occupied = Occupied::new(self.rows.iter().map(|row| row.prefix()), self.rows.len()).into();
     }
@@ -73,7 +75,7 @@ impl<R: Row> Indexed<R> {
         &self.rows[self.taken..]
     }
 
-    /// The part in a range.
+    /// The rows in a range.
     fn within(&self, range: &RangeInclusive<R>) -> &[R] {
         let from = self.before(*range.start()).max(self.taken);
         up_to(&self.rows[from..], *range.end())
@@ -92,7 +94,7 @@ impl<R: Row> Indexed<R> {
         Self { taken: self.before(low).max(self.taken), ..self.clone() }
     }
 
-    /// How many rows come before one, those taken included.
+    /// The number of rows before `row`, including those that were taken.
     fn before(&self, row: R) -> usize {
         let around = self.prefixes.around(row.prefix());
         around.start + self.rows[around].partition_point(|&it| it < row)
@@ -105,7 +107,7 @@ impl<R: Row> Run<R> {
         run.prepared(rules)
     }
 
-    /// The same run with what makes searches faster, as far as the rules ask for it.
+    /// The same run with the index, the map and the filter that the rules ask for.
     pub(crate) fn prepared(mut self, rules: Rules) -> Self {
         if rules.indexed {
             self.puts.index();
@@ -121,7 +123,7 @@ impl<R: Row> Run<R> {
         self
     }
 
-    /// Whether there may be a row with these leading bits.
+    /// Whether there may be a row with this prefix.
     pub(crate) fn passes(&self, prefix: u64) -> bool {
         self.filter.passes(prefix)
     }
@@ -152,19 +154,19 @@ impl<R: Row> Run<R> {
         may_have(&self.puts) || !self.marks().is_empty() && may_have(&self.marks)
     }
 
-    /// Has fetched what tells whether there may be rows from one on.
+    /// Fetches what [`may_have`](Self::may_have) reads of the puts, for a range that begins at `row`.
     #[inline]
     pub(crate) fn prefetch_occupied(&self, row: R) {
         self.puts.occupied.prefetch(row.prefix());
     }
 
-    /// Has fetched what prefixes to the rows from one on.
+    /// Fetches what the index of the puts has for `row`.
     #[inline]
     pub(crate) fn prefetch_index(&self, row: R) {
         self.puts.prefixes.prefetch(row.prefix());
     }
 
-    /// Has fetched the rows from one on.
+    /// Fetches both ends of the puts among which `row` is.
     #[inline]
     pub(crate) fn prefetch_rows(&self, row: R) {
         let around = self.puts.prefixes.around(row.prefix());
@@ -181,15 +183,15 @@ impl<R: Row> Run<R> {
         Self { puts: self.puts.from(low), marks: self.marks.from(low), filter: self.filter.clone() }
     }
 
-    /// This run over an older one, as one.
+    /// This run over an older one, as one run.
     pub(crate) fn over(&self, older: &Self, rules: Rules) -> Self {
         let merged = merge((self.puts(), self.marks()), (older.puts(), older.marks()), rules.life);
         Self::new(merged.puts, merged.marks, rules)
     }
 }
 
-/// Adds a run to others, the newest last, and keeps them few: each is more than four times as long as all after it. With twice there were more, at
-/// about as many mergers of a row.
+/// Adds a run to others, the newest last, and keeps them few: each is more than four times as long as the
+/// next. With a factor of two there were more runs, and rows were merged about as often.
 pub(crate) fn push_run<R: Row>(runs: &mut Vec<Run<R>>, mut run: Run<R>, rules: Rules) {
     while let Some(last) = runs.last()
         && last.len() <= 4 * run.len()

@@ -1,8 +1,8 @@
 //! SortedSet: what one sorted set holds at one moment.
 //!
-//! The plain algorithm: a row is in the set if the newest source that knows it puts it. The sources, from new to old,
-//! are: what the transaction at hand wrote, the recent runs, the frozen run, and the levels. Within a source a row is
-//! put or marked, never both.
+//! The plain algorithm: a row is in the set if the newest source that knows it puts it. The sources, from
+//! new to old, are the rows that the current transaction wrote, the recent runs, the frozen run, and the
+//! levels. Within a source a row is put or marked, never both.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ pub(crate) struct SortedSet<R> {
     pub(crate) rules: Rules,
     /// The rows that were committed last. The newest run is the last.
     pub(crate) recent: Vec<Run<R>>,
-    /// The run that is being merged into the first level. Rows that are in the level already are taken out of it.
+    /// The run that is being merged into the first level. Rows that the level has already are taken out of
+    /// it.
     pub(crate) frozen: Option<Run<R>>,
     /// The newest first. Each level is several times larger than the one before it.
     pub(crate) levels: Vec<SetLevel<R>>,
@@ -48,7 +49,7 @@ impl<R: Row> SortedSet<R> {
         self.frozen = runs.into_iter().rev().reduce(|newer, older| newer.over(&older, self.rules));
     }
 
-    /// The number of rows put and of rows marked in all sources.
+    /// The numbers of rows that are put and marked in all sources.
     pub(crate) fn rows(&self) -> (u64, u64) {
         let memory = self.recent.iter().chain(&self.frozen);
         let memory = memory.map(|run| (run.puts().len() as u64, run.marks().len() as u64));

@@ -54,8 +54,8 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
         self.set.recent.iter().rev().chain(&self.set.frozen)
     }
 
-    /// Makes `rows` all rows of a range that some source puts, in no order and perhaps more than once. Rows that a
-    /// newer source marks are there too. Blocks that are read for it are not cached.
+    /// Fills `rows.puts` with all rows of a range that some source puts, in no order and perhaps more than
+    /// once. Rows that a newer source marks are there too. Blocks that are read for it are not cached.
     pub(crate) fn puts(&self, range: &RangeInclusive<R>, rows: &mut Lists<R>) -> Result<()> {
         rows.puts.clear();
         for SetLevel { level, .. } in &self.set.levels {
@@ -76,7 +76,7 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
         Ok(())
     }
 
-    /// Ranges that together cover all rows, in order. Each has a few blocks of the largest level.
+    /// Ranges that together cover all rows, in order. Each has up to eight blocks of the last level.
     pub(crate) fn parts(&self) -> impl Iterator<Item = RangeInclusive<R>> {
         const BLOCKS: usize = 8;
         let last = self.set.levels.last();
@@ -117,8 +117,8 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
         Ok(newer.puts)
     }
 
-    /// The number of rows of a range that are in the set: puts less marks, whatever the length of the range. Rows must
-    /// live [`once`](super::lists::Life::Once).
+    /// The number of rows of a range that are in the set: the puts less the marks. The length of the range
+    /// hardly changes the cost. Rows must live [`once`](super::lists::Life::Once).
     pub(crate) fn count(&self, range: &RangeInclusive<R>) -> Result<i64> {
         let (puts, marks) = self.unsorted();
         let within = |rows: &[R]| rows.iter().filter(|row| range.contains(row)).count() as i64;
@@ -144,7 +144,7 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
         if entry.high >= *range.end() {
             return Ok(sum);
         }
-        // The blocks between are counted by the directory.
+        // The directory counts the blocks between.
         let last = level.find(*range.end());
         let (from, to) = (level.rows_before(level.after(first, 1)), level.rows_before(last));
         sum += (to.0 - from.0) as i64 - (to.1 - from.1) as i64;
@@ -165,7 +165,7 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
     pub(crate) fn last(&self, range: &RangeInclusive<R>, limit: usize) -> Result<Vec<R>> {
         let unsorted = self.unsorted_within(range);
         let mut sources = vec![Backward::lists(self.blocks, &unsorted.puts, &unsorted.marks)];
-        // Filters know rows by their prefixes.
+        // Filters know only prefixes, so they help if all rows of the range have the same prefix.
         let prefix = (range.start().prefix() == range.end().prefix()).then_some(range.start().prefix());
         for run in self.runs().filter(|run| prefix.is_none_or(|prefix| run.passes(prefix))) {
             let (puts, marks) = run.within(range);
@@ -180,7 +180,7 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
         sources.retain(|source| source.peek().is_some());
         let mut last = Vec::new();
         while last.len() < limit {
-            // Of equal rows the newest comes first, and decides.
+            // If several sources have the same row, the newest of them decides. It comes first.
             let newest =
                 sources.iter().filter_map(Backward::peek).reduce(|a, b| if b.0 > a.0 { b } else { a });
             let Some((row, put)) = newest else { break };

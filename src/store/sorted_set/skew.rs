@@ -1,21 +1,22 @@
-//! How unevenly the rows of a set are spread: what share of them has a prefix in common with a row.
+//! How unevenly the rows of a set are spread: the share of them that has the same prefix as a stored row.
 
 use super::set_reader::SetReader;
 use crate::error::Result;
 use crate::store::blocks::Lists;
 
-/// From so many blocks for each value of a prefix on, the directory tells how frequent the values are.
+/// The directory tells the frequencies of prefixes if it has at least this number of blocks for each prefix.
 const BLOCKS_PER_PREFIX: f64 = 4.0;
 
-/// Beyond that, runs of neighbouring blocks are read, so many of so many blocks.
-const RUNS: usize = 8;
-const RUN_BLOCKS: usize = 16;
+/// Longer prefixes are measured in samples: the number of samples, and of neighbouring blocks in each.
+const SAMPLES: usize = 8;
+const SAMPLE_BLOCKS: usize = 16;
 
-/// For each number of leading bits from 0 to 64, the share of the rows that begin as a stored row does, on average over the rows: the sum of the
-/// squares of the frequencies. From the largest level, which stands for all.
+/// For each length of a prefix from 0 to 64 bits, the share of the rows that have the same prefix as a
+/// stored row, on average over the rows. That is the sum of the squares of the frequencies. The largest
+/// level stands for all. Without levels there are no shares.
 ///
-/// Without reading, short prefixes are measured and longer ones taken to be spread evenly within those. With `read`, all are measured,
-/// the longer ones in a sample of 128 blocks.
+/// Without `read`, only short prefixes are measured. Rows that have the same short prefix are taken to be
+/// evenly spread. With `read`, longer prefixes are measured too, in about 128 blocks that are read.
 pub(crate) fn shares(reader: &SetReader<'_, u64>, read: bool) -> Result<Vec<f64>> {
     let Some(largest) = reader.set.levels.iter().max_by_key(|it| it.level.rows().0) else {
         return Ok(Vec::new());
@@ -31,12 +32,12 @@ pub(crate) fn shares(reader: &SetReader<'_, u64>, read: bool) -> Result<Vec<f64>
     if !read {
         return Ok(shares);
     }
-    let step = (level.blocks() / RUNS).max(RUN_BLOCKS);
+    let step = (level.blocks() / SAMPLES).max(SAMPLE_BLOCKS);
     let (mut squares, mut sampled) = ([0.0; 65], 0.0);
     for first in (0..level.blocks()).step_by(step) {
         let mut rows = Lists::default();
         let from = level.after(level.all().start, first);
-        for entry in level.entries(from..level.after(from, RUN_BLOCKS)) {
+        for entry in level.entries(from..level.after(from, SAMPLE_BLOCKS)) {
             reader.blocks.append_rows(entry, &mut rows)?;
         }
         sampled += rows.puts.len() as f64;
@@ -50,14 +51,16 @@ pub(crate) fn shares(reader: &SetReader<'_, u64>, read: bool) -> Result<Vec<f64>
     Ok(shares)
 }
 
-/// For each number of leading bits, the squares of the weights of all prefixes, added up. The items are in order.
+/// For each length of a prefix, the sum of the squares of the weights of all prefixes. The weight of a
+/// prefix is that of all its items. The items are in order.
 fn sums_of_squares(items: impl Iterator<Item = (u64, f64)>) -> [f64; 65] {
     let mut sums = [0.0; 65];
-    // For each number of bits, how much there was before the prefix at hand.
+    // For each length, the weight of all items before the current prefix.
     let mut before = [0.0; 65];
     let (mut all, mut last) = (0.0, None);
     for (row, weight) in items {
-        // The prefixes that are longer than what the row has in common with the one before have come to their end.
+        // Prefixes that are longer than the bits that the row shares with the row before it have come to
+        // their end.
         let common = last.map_or(64, |last: u64| (last ^ row).leading_zeros() as usize);
         for bits in common + 1..=64 {
             sums[bits] += (all - before[bits]) * (all - before[bits]);

@@ -1,5 +1,6 @@
-//! A sorted set in memory, with tiny blocks, against a `BTreeMap`: whatever the order of puts and marks, and however
-//! its rows are spread over an overlay, runs and levels, every way of reading finds what the map has.
+//! Tests of a sorted set in memory, with tiny blocks, against a `BTreeMap`. Rows are put and marked in any
+//! order, and spread over an overlay, runs and levels in any manner. Every method of reading must find
+//! what the map has.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -40,7 +41,8 @@ fn lists<R: Copy>(rows: &BTreeMap<R, bool>) -> (Vec<R>, Vec<R>) {
     (list(true), list(false))
 }
 
-/// A set of which the oldest sources are levels, then the frozen run, the recent runs, and what a transaction wrote.
+/// A set. Its oldest sources are levels. Then come the frozen run, the recent runs, and the rows of a
+/// transaction.
 struct Stacked<R> {
     set: SortedSet<R>,
     overlay: Overlay<R>,
@@ -67,14 +69,14 @@ fn stack<R: CachedRow>(sources: &[BTreeMap<R, bool>], levels: usize, rules: Rule
     Stacked { set, overlay, memory }
 }
 
-/// What the sources leave, by the plain rule: the newest put or mark of a row counts.
+/// The rows that the sources leave, by the plain rule: the newest put or mark of a row counts.
 fn left<R: Ord + Copy>(sources: &[BTreeMap<R, bool>]) -> Vec<R> {
     let mut rows = BTreeMap::new();
     sources.iter().for_each(|source| rows.extend(source.iter().map(|(&row, &put)| (row, put))));
     rows.into_iter().filter(|it| it.1).map(|it| it.0).collect()
 }
 
-/// Compares every way of reading a range with what is left.
+/// Compares every method of reading a range with the rows that are left.
 fn agree<R: CachedRow>(
     stacked: &Stacked<R>,
     left: &[R],
@@ -88,7 +90,7 @@ fn agree<R: CachedRow>(
     let mut all = Vec::new();
     set.each(|row| all.push(row))?;
     assert_eq!(all, left);
-    // Twice: the second time blocks are cached.
+    // Everything is read twice. The second time, blocks are cached.
     for range in ranges.iter().chain(ranges) {
         let right: Vec<R> = left.iter().copied().filter(|row| range.contains(row)).collect();
         assert_eq!(set.rows(range)?, right, "{range:?}");
@@ -108,7 +110,8 @@ fn agree<R: CachedRow>(
     read_together(reader, left, ranges)
 }
 
-/// Reads all ranges together, and each alone: no row of a range may be missing, and puts less marks make the range.
+/// Reads all ranges together, and each alone. No row of a range may be missing. The puts without the marks
+/// are the rows of the range.
 fn read_together<'a, R: CachedRow>(
     reader: impl Fn() -> SetReader<'a, R>,
     left: &[R],
@@ -129,7 +132,8 @@ fn read_together<'a, R: CachedRow>(
                 let is_whole = !read.too_long.contains(&index);
                 let right = left.iter().filter(|row| range.contains(row));
                 assert!(!is_whole || right.clone().all(|row| found[index].puts.contains(row)), "{range:?}");
-                // A put that is not left has a newer mark; within one set of rows that live again, also an older one.
+                // A row that is put and not left has a newer mark. If rows live again and again, the mark
+                // may also be older.
                 let gone = found[index].puts.iter().filter(|row| range.contains(row) && !left.contains(row));
                 assert!(!is_whole || gone.clone().all(|row| found[index].marks.contains(row)), "{range:?}");
             }
