@@ -1,4 +1,5 @@
-//! Edit: a change of the file on its way: the next state, and the rows of the engine's tables that lead to it.
+//! Edit: a change of the file that is not committed yet: the next state, and the changed rows of the
+//! engine's tables.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +13,8 @@ use crate::store::engine::{BlockBytes, Changes, Engine};
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::{Level, Position, Splice};
 
-/// A change of the file on its way: the next state, and the rows of the engine's tables that lead to it.
+/// A change of the file that is not committed yet: the next state, and the changed rows of the engine's
+/// tables.
 pub(crate) struct Edit {
     pub(crate) state: State,
     pub(crate) changes: Changes,
@@ -21,7 +23,7 @@ pub(crate) struct Edit {
 }
 
 impl Edit {
-    /// A change of `state` that changes nothing yet.
+    /// An edit of `state` that changes nothing yet.
     pub(crate) fn new(state: State, sizes: &Sizes) -> Self {
         Self { state, changes: Changes::default(), chunk_entries: sizes.chunk_entries }
     }
@@ -31,7 +33,7 @@ impl Edit {
         engine.apply(&self.changes, &[(meta::STATE, self.state.encode())])
     }
 
-    /// Makes the recent runs the frozen ones.
+    /// Makes the recent runs the frozen runs.
     pub(crate) fn freeze(&mut self) {
         self.state.sets.freeze();
         self.state.frozen_pages = self.state.next_page;
@@ -39,7 +41,7 @@ impl Edit {
         self.drop_log();
     }
 
-    /// Lets the pages of the log go that are in no run any more.
+    /// Removes the pages of the log whose rows are in no run any more.
     pub(crate) fn drop_log(&mut self) {
         if !self.state.sets.any_frozen() && self.state.first_page < self.state.frozen_pages {
             self.state.first_page = self.state.frozen_pages;
@@ -47,14 +49,14 @@ impl Edit {
         }
     }
 
-    /// Gives a new block its number.
+    /// Adds a new block and gives it its number.
     pub(crate) fn add_block<R: Row>(&mut self, block: Packed<R>) -> (Entry<R>, Filter) {
         let Packed { bytes, checksum, high, puts, marks, filter } = block;
         let number = self.add_bytes(BlockBytes::InMemory(bytes));
         (Entry { high, number, checksum, puts, marks, hint: Hint::default() }, filter)
     }
 
-    /// Gives a block of documents that waits outside memory its number.
+    /// Adds a block of documents that waits outside memory, and gives it its number.
     pub(crate) fn add_spilled(&mut self, block: SpilledBlock) -> (Entry<u64>, Filter) {
         let SpilledBlock { bytes, checksum, high, documents: puts } = block;
         let number = self.add_bytes(BlockBytes::Spilled(bytes));
@@ -68,7 +70,7 @@ impl Edit {
         number
     }
 
-    /// The level with new blocks in the place of old ones.
+    /// Replaces blocks of a level by new ones, and returns the new level.
     pub(crate) fn replace<R: Row>(
         &mut self,
         level_id: u16,
@@ -80,7 +82,7 @@ impl Edit {
         self.replace_entries(level_id, level, old, &new)
     }
 
-    /// The level with blocks that have their numbers already in the place of old ones.
+    /// Does what [`replace`](Self::replace) does, with new blocks that have their numbers already.
     pub(crate) fn replace_entries<R: Row>(
         &mut self,
         level_id: u16,

@@ -1,12 +1,13 @@
-//! The log: what each commit did to the sorted sets, until all of them have taken it into their levels.
+//! The log: what each commit did to the sorted sets. A page of the log stays until all sets have its rows
+//! in their levels.
 //!
-//! An operation takes 25 bytes, and a page of the log as many as fit; pages are numbered one after the other.
+//! An operation takes 25 bytes, and a page has up to 162 operations. Pages are numbered one after the other.
 
 use crate::fingerprint::Fingerprint;
 use crate::store::blocks::{Fields, HEADER_BYTES, Kind, Problem, seal, unseal};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 
-/// A document that was put or removed, as far as the sorted sets are concerned.
+/// A document that was put or removed. It has what the sorted sets need to know of the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Operation {
     pub(crate) change: Change,
@@ -20,9 +21,9 @@ pub(crate) struct Operation {
 pub(crate) enum Change {
     Put,
     Remove {
-        /// No other document has its fingerprint.
+        /// Whether no other document has its fingerprint.
         fingerprint_gone: bool,
-        /// It was put by the same transaction, so no block of documents ever had it.
+        /// Whether the same transaction put it, and no block of documents has it.
         never_stored: bool,
     },
 }
@@ -33,10 +34,10 @@ const FINGERPRINT_GONE: u8 = 4;
 const NEVER_STORED: u8 = 8;
 
 const OPERATION_BYTES: usize = 25;
-/// So many fit into a value of 4,080 bytes.
+/// The number of operations that fit into a value of 4,080 bytes.
 const OPERATIONS_PER_PAGE: usize = (4080 - HEADER_BYTES - 2) / OPERATION_BYTES;
 
-/// The pages of a commit; the first has the number `first`.
+/// The pages of a commit. The first page has the number `first`.
 pub(crate) fn encode_log(first: u64, operations: &[Operation]) -> Vec<(u64, Vec<u8>)> {
     let page = |(number, operations): (u64, &[Operation])| {
         let bytes = seal(Kind::Log, number, |bytes| {

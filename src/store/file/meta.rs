@@ -1,5 +1,5 @@
-//! The records of a file: its format and its settings, which are written at creation; the counters, which every
-//! commit writes; and the numbers of scopes.
+//! The records of a file. Its format and its settings are written at creation. Every commit writes the
+//! counters. Each new scope gets a record with its number.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(crate) struct Settings {
     pub(crate) plan: Plan,
     /// The max distance of queries that name none.
     pub(crate) max_distance: u32,
-    /// Seeds the hash of keys, so that nobody can prepare keys that collide in every file.
+    /// Seeds the hash of keys. So nobody can prepare keys that collide in every file.
     pub(crate) key_seed: u64,
     /// When the file was created, in Unix seconds.
     pub(crate) created: i64,
@@ -52,7 +52,7 @@ struct StoredTable {
     prefix_bits: u32,
 }
 
-/// What changes with every document.
+/// The counters of a file. They change with every document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counters {
     /// The number of the next document. Numbers are never used again.
@@ -60,7 +60,7 @@ pub(crate) struct Counters {
     /// The number of the next scope. 0 is the empty scope.
     pub(crate) next_scope: u32,
     pub(crate) documents: u64,
-    /// Of the documents, those without a fingerprint.
+    /// The number of documents without a fingerprint.
     pub(crate) too_short: u64,
 }
 
@@ -68,7 +68,7 @@ impl Counters {
     /// Gives the next document its number.
     pub(crate) fn next_number(&mut self) -> Result<DocumentNumber> {
         let number = DocumentNumber(self.next_document);
-        // Queries begin below the greatest.
+        // The greatest number is never given: queries for the newest documents begin below it.
         if number >= DocumentNumber::MAX {
             return Err(Error::TooManyDocuments);
         }
@@ -92,7 +92,7 @@ impl Counters {
         self.too_short += u64::from(document.fingerprint().is_none());
     }
 
-    /// Takes a document that is removed out of the count.
+    /// Takes a removed document out of the counts.
     pub(crate) fn uncount(&mut self, document: &Document) {
         self.documents = self.documents.saturating_sub(1);
         if document.fingerprint().is_none() {
@@ -130,8 +130,8 @@ pub(crate) fn encode_format() -> Vec<u8> {
     })
 }
 
-/// Refuses files of other formats. What follows the two numbers belongs to the version. So nothing else of the file
-/// may be read before this check.
+/// Refuses files of other formats. The bytes behind the two numbers depend on the version. So nothing else
+/// of the file may be read before this check.
 pub(crate) fn check_format(bytes: &[u8]) -> Result<()> {
     let read = || -> Result<(u32, u64), Problem> {
         let mut fields = Fields(unseal(Kind::Format, row(FORMAT), bytes)?);

@@ -18,7 +18,6 @@ pub(crate) use meta::{Counters, FORMAT_VERSION, Settings, decode_scope, encode_s
 #[cfg(test)]
 pub(crate) use opening::first_rows;
 pub(crate) use opening::{create, read_state};
-
 #[cfg(test)]
 pub(crate) use overlays::Overlays;
 pub(crate) use progress::{MergeFailure, Progress};

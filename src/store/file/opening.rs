@@ -1,5 +1,5 @@
-//! What is read when a file is opened: what it says of itself, its directories, and the log that memory is rebuilt
-//! from. And the first rows of a new file.
+//! Opening a file: its settings, its directories, and the log, from which the rows in memory are made
+//! again. Also the first rows of a new file.
 
 use std::ops::Range;
 use std::path::Path;
@@ -38,7 +38,7 @@ pub(crate) fn create(
 /// Checks the format of a file, then reads its settings.
 pub(crate) fn read_settings(txn: &ReadTxn, path: &Path) -> Result<Settings> {
     match txn.meta(meta::FORMAT)? {
-        // A file of the same engine that belongs to another program.
+        // The file has the same engine, but belongs to another program.
         None => return Err(Error::NotSimdb { path: path.to_owned() }),
         Some(format) => meta::check_format(&format)?,
     }
@@ -46,7 +46,7 @@ pub(crate) fn read_settings(txn: &ReadTxn, path: &Path) -> Result<Settings> {
     meta::decode_settings(&settings.ok_or_else(|| meta::damaged(meta::SETTINGS, "it is missing"))?)
 }
 
-/// Reads everything that is kept in memory.
+/// Reads the state: everything that is kept in memory.
 pub(crate) fn read_state(txn: &ReadTxn, plan: &Plan) -> Result<State> {
     let damaged = |problem| meta::damaged(meta::STATE, problem);
     let bytes = txn.meta(meta::STATE)?.ok_or_else(|| damaged("it is missing"))?;
@@ -68,7 +68,7 @@ pub(crate) fn read_state(txn: &ReadTxn, plan: &Plan) -> Result<State> {
     Ok(state)
 }
 
-/// Refuses numbers that would be given twice.
+/// Refuses a state that would give a number of a document or of a block twice.
 fn ensure_possible(txn: &ReadTxn, state: &State) -> Result<()> {
     let impossible = |problem| Err(meta::damaged(meta::STATE, problem));
     if state.documents.last().is_some_and(|last| last.high >= state.counters.next_document) {
@@ -91,7 +91,7 @@ fn read_levels<R: SetRow>(txn: &ReadTxn, set: Set<R>, stored: &StoredSet) -> Res
     stored.levels.iter().map(read).collect()
 }
 
-/// Takes the rows out of the frozen run that the first level had already.
+/// Takes the rows that the first level has already out of the frozen run.
 fn trim_frozen<R: Row>(set: &mut SortedSet<R>, stored: &StoredSet) {
     let rest = set.frozen.take().zip(stored.frozen_from).map(|(run, from)| run.from(R::from_number(from)));
     set.frozen = rest.filter(|run| run.len() > 0);
@@ -123,7 +123,7 @@ fn damaged((level_id, high): ChunkKey, problem: &'static str) -> Error {
     Error::Damaged { table: "directory", key, problem }
 }
 
-/// What some pages of the log did, and the number of operations in them.
+/// The rows that some pages of the log put and mark, and the number of operations in the pages.
 fn replay(txn: &ReadTxn, plan: &Plan, pages: Range<u64>) -> Result<(Overlays, u64)> {
     let mut overlays = Overlays::new(plan);
     let mut operations = 0;

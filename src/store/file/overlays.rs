@@ -1,4 +1,4 @@
-//! What an operation does to each sorted set.
+//! Overlays: the rows that operations put and mark in each sorted set.
 
 use super::log::{Change, Operation};
 use super::sets::{
@@ -7,7 +7,7 @@ use super::sets::{
 use crate::plan::Plan;
 use crate::store::sorted_set::{Overlay, Run};
 
-/// What operations put and mark in each set.
+/// The rows that operations put and mark in each set.
 pub(crate) type Overlays = PerSet<OverlayKind>;
 
 pub(crate) struct OverlayKind;
@@ -102,7 +102,8 @@ mod tests {
         assert_eq!(counts(&[operation(gone(true), 1, 0)]), [(0, 1), (0, 1), (0, 0), (0, 1), (0, 1)]);
         let stays = Change::Remove { fingerprint_gone: false, never_stored: false };
         assert_eq!(counts(&[operation(stays, 1, 0)]), [(0, 1), (0, 1), (1, 0), (0, 0), (0, 0)]);
-        // A put and its removal in one transaction leave marks in the permuted tables only, where the newer counts.
+        // If a transaction puts and removes a document, only the permuted tables keep marks. There the
+        // newer counts.
         let both = [operation(Change::Put, 1, 0), operation(gone(true), 1, 0)];
         assert_eq!(counts(&both), [(0, 0), (0, 0), (0, 0), (0, 1), (0, 1)]);
     }

@@ -1,11 +1,11 @@
-//! What the thread that merges and the transactions tell each other.
+//! Progress: what the merging thread and the transactions tell each other.
 
 use crate::error::Error;
 
-/// What the thread that merges and the transactions tell each other.
+/// What the merging thread and the transactions tell each other.
 #[derive(Default)]
 pub(crate) struct Progress {
-    /// Counts commits, so that none is missed.
+    /// The number of commits. A thread that waits for a commit compares it, and so misses none.
     pub(crate) commits: u64,
     /// Whether the thread is to end.
     pub(crate) stop: bool,
@@ -34,7 +34,7 @@ impl MergeFailure {
         Self { damage: false, reason: error.to_string() }
     }
 
-    /// The error for those who wait for the merge.
+    /// The error for a transaction that waits for the merge.
     pub(crate) fn to_error(&self) -> Error {
         let cause = format!("levels could not be merged: {}", self.reason).into();
         if self.damage { Error::Corrupted(cause) } else { Error::Storage(cause) }

@@ -1,8 +1,8 @@
-//! The sorted sets of a file: one line for each says its name, its rows, its rules and its number.
+//! The sorted sets of a file. One line for each set has its name, its rows, its rules and its number.
 //!
-//! [`PerSet`] holds something for each of the sets: the sets themselves, what a transaction writes, a run of rows.
-//! `per_set[KEYS]` is what it holds for the keys, with the right type of rows. `by_row!` does the same with each of
-//! them, whatever its rows are.
+//! [`PerSet`] holds one thing for each set: the set itself, its name, or the rows that a transaction
+//! writes. `per_set[KEYS]` is the thing of the keys, with the right type of rows. `by_row!` does the same
+//! with a thing of either type of rows.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -32,7 +32,7 @@ pub(crate) fn all_sets(tables: usize) -> impl Iterator<Item = AnySet> {
     FIXED.iter().copied().chain((0..tables).map(|table| ByRow::Narrow(permuted(table))))
 }
 
-/// The level id of the directory of the documents, which are no sorted set.
+/// The level id of the documents. They have a directory, but they are not a sorted set.
 pub(crate) const DOCUMENTS_LEVEL_ID: u16 = 0xff00;
 
 /// The row of a document in the set of keys.
@@ -50,7 +50,7 @@ pub(crate) fn number_of(row: u128) -> DocumentNumber {
     DocumentNumber(row as u64 & DocumentNumber::MAX.0)
 }
 
-/// Which sorted set: one with rows of type `R`.
+/// The name of a sorted set that has rows of type `R`.
 pub(crate) struct Set<R> {
     number: u8,
     /// The name in messages.
@@ -71,7 +71,7 @@ impl<R> Set<R> {
         Self { is_copied: false, ..self }
     }
 
-    /// Where the directory of a level of the set is stored.
+    /// The level id of a level of this set.
     pub(crate) fn level_id(self, level: u8) -> u16 {
         u16::from(self.number) << 8 | u16::from(level)
     }
@@ -94,13 +94,13 @@ impl<R> fmt::Debug for Set<R> {
 /// A set, whatever its rows are.
 pub(crate) type AnySet = ByRow<Names>;
 
-/// Something that has rows of one of the types that sets have.
+/// A thing that belongs to a set with rows of one of the two types.
 pub(crate) enum ByRow<K: Kind> {
     Narrow(K::Of<u64>),
     Wide(K::Of<u128>),
 }
 
-/// A kind of thing of which there is one for each set. What it is depends on the type of the rows.
+/// A kind of thing that each set has. Its type depends on the type of the rows.
 pub(crate) trait Kind {
     type Of<R: SetRow>;
 }
@@ -120,7 +120,7 @@ impl Clone for AnySet {
 
 impl Copy for AnySet {}
 
-/// Does the same with what a [`ByRow`] holds, whatever its rows are. With `=> Kind` the results are a [`ByRow`] again.
+/// Does the same with a [`ByRow`] of either type of rows. With `=> keep`, the result is a [`ByRow`] again.
 macro_rules! by_row {
     ($one:expr, $it:pat => $do:expr) => {
         match $one {
@@ -137,7 +137,7 @@ macro_rules! by_row {
 }
 pub(crate) use by_row;
 
-/// Something for each set of a file, in the order of their numbers.
+/// A thing for each set of a file, in the order of the numbers of the sets.
 pub(crate) struct PerSet<K: Kind>(Vec<ByRow<K>>);
 
 impl<K: Kind> PerSet<K> {
@@ -191,7 +191,7 @@ impl<K: Kind, R: SetRow> IndexMut<Set<R>> for PerSet<K> {
 
 /// A type of rows that sets have.
 pub(crate) trait SetRow: CachedRow {
-    /// What holds rows of this type. The number of a set says that it does.
+    /// The thing in `one`, which must have rows of this type. A caller knows that from the number of the set.
     fn of<K: Kind>(one: &ByRow<K>) -> &K::Of<Self>;
     fn of_mut<K: Kind>(one: &mut ByRow<K>) -> &mut K::Of<Self>;
 }

@@ -1,4 +1,5 @@
-//! What all handles of an open file share: the last commit, the gate that commits go through, the file itself.
+//! Shared: what all handles of an open file share: the last commit, the gate that commits go through, the
+//! file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,42 +21,45 @@ use crate::store::sizes::Sizes;
 
 /// What the handles of a file share.
 ///
-/// Locks are taken in this order: `writing`, `merging`, `gate`, `current`, `open`. The others are held for a moment
-/// only, and no lock is taken while one of them is held.
+/// Locks are taken in this order: `writing`, `merging`, `gate`, `current`, `open`. The others are held for
+/// a moment only, and no lock is taken while one of them is held.
 pub(crate) struct Shared {
     pub(crate) path: PathBuf,
-    /// The file itself, should the path be a link or the process change its directory. Empty where there is none.
+    /// The file itself, in case the path is a link or the process changes its directory. Empty if there is
+    /// none.
     pub(crate) target: PathBuf,
-    /// The file. Compaction puts another in its place.
+    /// The file. Compaction replaces it.
     open: Mutex<Arc<OpenFile>>,
     /// Compaction may change the plan.
     settings: Mutex<Arc<Settings>>,
     pub(crate) sizes: Sizes,
     cache: Arc<BlockCache>,
-    /// For decoded blocks and directories together.
+    /// The bytes for decoded blocks and directories together.
     pub(crate) cache_bytes: usize,
-    /// For the pages of the engine.
+    /// The bytes for the pages of the engine.
     pub(crate) page_cache_bytes: usize,
     /// The last commit. `None` while pages are checked, and after that if the file cannot be read.
     current: Mutex<Option<Arc<View>>>,
-    /// Held by whoever commits, from reading the last state to publishing the next.
+    /// Held by every commit, from reading the last state to publishing the next.
     gate: Mutex<()>,
     /// Held while a step of a merge is prepared and applied. It is taken before the gate.
     pub(crate) merging: Mutex<()>,
-    /// The number of transactions that wait for the gate. Merges let them go first.
+    /// The number of transactions that commit or wait to commit. Merges let them go first.
     committing: AtomicUsize,
-    /// Whether a transaction writes. Signalled when it ends.
+    /// Whether a transaction writes.
     writing: Mutex<bool>,
+    /// Signalled when a transaction that writes ends.
     written: Condvar,
-    /// Signalled when the state has changed. Merges wait for it, and so do transactions that are ahead of them.
+    /// Signalled after each commit, and when the merging thread fails, has nothing to do or is to stop.
+    /// Merges wait for it, and so do transactions that are ahead of the merges.
     pub(crate) changed: Condvar,
     pub(crate) progress: Mutex<Progress>,
-    /// Why a commit failed. What the file holds is not known then.
+    /// Why a commit failed. It is then not known what the file holds.
     failed: Mutex<Option<String>>,
 }
 
 impl Shared {
-    /// Reads what the file says of itself.
+    /// Reads the settings and the last commit of a file.
     pub(crate) fn new(path: &Path, open: OpenFile, cache_bytes: usize, sizes: Sizes) -> Result<Self> {
         let page_cache_bytes = page_cache_bytes(cache_bytes);
         let cache_bytes = cache_bytes - page_cache_bytes;
@@ -88,7 +92,7 @@ impl Shared {
         Ok(shared)
     }
 
-    /// What is committed now.
+    /// The last commit.
     pub(crate) fn view(&self) -> Result<Arc<View>> {
         let mut current = self.current.lock();
         if let Some(view) = &*current {
@@ -99,7 +103,7 @@ impl Shared {
         Ok(view)
     }
 
-    /// Reads what the file holds.
+    /// Reads the last commit from the file.
     fn load(&self, open: &Arc<OpenFile>) -> Result<View> {
         let txn = open.engine.begin_read()?;
         let settings = self.settings();
@@ -107,7 +111,7 @@ impl Shared {
         View::new(open, &txn, state, settings, self.cache.clone())
     }
 
-    /// Commits what `change` makes of an edit of the last state, and publishes it.
+    /// Commits the edit that `change` makes of the last state, and publishes it.
     pub(crate) fn commit(&self, change: impl FnOnce(&mut Edit)) -> Result<()> {
         let gate = self.gate.lock();
         self.ensure_certain()?;
@@ -119,7 +123,7 @@ impl Shared {
                 *self.current.lock() = Some(Arc::new(view));
             }
             Err(error) => {
-                // It is not known whether the engine has made the commit durable, nor what it will do next.
+                // It is not known whether the commit is durable, nor what the engine will do next.
                 *self.failed.lock() = Some(innermost(&error));
                 return Err(error);
             }
@@ -137,7 +141,7 @@ impl Shared {
         View::new(&open, &txn, edit.state, self.settings(), self.cache.clone())
     }
 
-    /// As [`commit`](Self::commit), for a transaction: merges let it go first.
+    /// Does what [`commit`](Self::commit) does, for a transaction. Merges let it go first.
     pub(crate) fn commit_transaction(&self, change: impl FnOnce(&mut Edit)) -> Result<()> {
         self.committing.fetch_add(1, Ordering::AcqRel);
         let committed = self.commit(change);
@@ -145,46 +149,47 @@ impl Shared {
         committed
     }
 
-    /// Whether a transaction waits for the gate.
+    /// Whether a transaction commits or waits to commit.
     pub(crate) fn is_transaction_waiting(&self) -> bool {
         self.committing.load(Ordering::Acquire) > 0
     }
 
-    /// Puts a copy of the database in the place of the file, with the settings of the copy. `view` is what the copy
-    /// holds. The caller sees to it that nobody commits.
+    /// Replaces the file by a copy of the database, and the settings by those of the copy. `view` is what
+    /// the copy holds. The caller makes sure that nobody commits.
     pub(crate) fn swap(&self, open: Arc<OpenFile>, view: View) {
         *self.open.lock() = open;
         *self.settings.lock() = view.settings().clone();
         *self.current.lock() = Some(Arc::new(view));
     }
 
-    /// Whether the checksums of all pages are right. Where they are not, the engine goes back to the last commit that
-    /// is whole, if there is one.
+    /// Whether the checksums of all pages are right. If not, the engine goes back to the last whole
+    /// commit, if there is one.
     pub(crate) fn check_pages(&self) -> Result<bool> {
         let _merging = self.merging.lock();
         let _gate = self.gate.lock();
         self.ensure_certain()?;
         let mut current = self.current.lock();
-        let before = current.as_ref().map(|view| view.state().position());
+        let before = current.as_ref().map(|view| view.state().generation());
         if let Some(Err(shared)) = current.take().map(Arc::try_unwrap) {
             *current = Some(shared);
             return Err(Error::InUse);
         }
         let mut open = self.open.lock();
-        // Older views of snapshots hold it too.
+        // Views of snapshots hold the file too.
         let checked =
             Arc::get_mut(&mut open).ok_or(Error::InUse).and_then(|open| open.engine.check_integrity());
-        // The engine may have gone back to an older commit, so everything is read again. The numbers of blocks after
-        // that commit will be given to others. If the file cannot be read, whoever asks for a view is told so.
+        // The engine may have gone back to an older commit. So everything is read again. The cache is
+        // emptied, since the numbers of blocks after that commit will be given to others. If the file
+        // cannot be read, the next call of `view` returns the error.
         self.cache.clear();
         *current = self.load(&open).ok().map(Arc::new);
-        let after = current.as_ref().map(|view| view.state().position());
+        let after = current.as_ref().map(|view| view.state().generation());
         checked.map(|whole| whole && before.is_none_or(|before| after.is_none_or(|after| after >= before)))
     }
 
-    /// Leaves to decoded blocks what the directories do not take.
+    /// Gives decoded blocks the part of the cache that the directories do not take.
     fn share_cache(&self, state: &State) {
-        // At least an eighth is left to blocks. Without a cache, a block that is needed twice is read twice.
+        // Blocks always get an eighth. Without a cache, a block that is needed twice is read twice.
         let left = self.cache_bytes.saturating_sub(state.directory_bytes()).max(self.cache_bytes / 8) as u64;
         if left.abs_diff(self.cache.capacity()) > left / 64 {
             self.cache.set_capacity(left);
@@ -199,7 +204,7 @@ impl Shared {
         self.open.lock().clone()
     }
 
-    /// Refuses to go on after a commit of which the outcome is not known.
+    /// Refuses to go on after a commit whose outcome is not known.
     pub(crate) fn ensure_certain(&self) -> Result<()> {
         match &*self.failed.lock() {
             Some(reason) => Err(Error::OutcomeUnknown { reason: reason.clone() }),
@@ -208,7 +213,7 @@ impl Shared {
     }
 }
 
-/// The cause of an error that has no further cause.
+/// The innermost cause of an error.
 fn innermost(error: &Error) -> String {
     let mut error: &dyn std::error::Error = error;
     while let Some(cause) = error.source() {
@@ -217,7 +222,7 @@ fn innermost(error: &Error) -> String {
     error.to_string()
 }
 
-/// The right to write, given back when it is dropped.
+/// The right to write. It is given back when this is dropped.
 pub(crate) struct Turn(Arc<Shared>);
 
 impl Turn {

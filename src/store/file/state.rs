@@ -1,4 +1,4 @@
-//! State: what the file holds at one commit, as far as it is kept in memory: sorted sets, directories, counters.
+//! State: the part of a commit that is kept in memory: sorted sets, directories, counters.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::store::blocks::{self, Fields, Problem, Row, seal, unseal};
 use crate::store::sorted_set::{Level, SetLevel, SortedSet};
 
-/// What the file holds at one commit.
+/// The part of a commit that is kept in memory.
 #[derive(Clone)]
 pub(crate) struct State {
     pub(crate) counters: Counters,
@@ -18,7 +18,7 @@ pub(crate) struct State {
     pub(crate) documents: Arc<Level<u64>>,
     /// The number of the next block. Numbers are never used again.
     pub(crate) next_block: u64,
-    /// The first page of the log that is there, and the next page that is written.
+    /// The first page of the log, and the next page to be written.
     pub(crate) first_page: u64,
     pub(crate) next_page: u64,
     /// Pages before this one are in the frozen runs. The others are in the recent runs.
@@ -48,7 +48,7 @@ impl Sets {
         all_sets(plan.tables().len()).map(|set| by_row!(set, set => keep SortedSet::new(set.rules))).collect()
     }
 
-    /// The memory that the directories take.
+    /// The memory that the directories take, in bytes.
     fn directory_bytes(&self) -> usize {
         let bytes = |set: &ByRow<SortedSetKind>| -> usize {
             by_row!(set, set => set.levels.iter().map(|it| it.level.memory_bytes()).sum())
@@ -72,7 +72,7 @@ impl Sets {
         self.iter_mut().for_each(|set| by_row!(set, set => set.freeze()));
     }
 
-    /// The recent rows of the set that has most of them.
+    /// The number of recent rows in the set that has the most.
     pub(crate) fn recent_rows(&self) -> usize {
         self.iter().map(|set| by_row!(set, set => set.recent_rows())).max().unwrap_or(0)
     }
@@ -137,13 +137,13 @@ impl State {
         }
     }
 
-    /// The memory that the directories take.
+    /// The memory that the directories take, in bytes.
     pub(crate) fn directory_bytes(&self) -> usize {
         self.sets.directory_bytes() + self.documents.memory_bytes()
     }
 
-    /// Grows with every transaction that is committed.
-    pub(crate) fn position(&self) -> u64 {
+    /// A number that grows with every transaction.
+    pub(crate) fn generation(&self) -> u64 {
         self.next_page
     }
 

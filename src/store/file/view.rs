@@ -14,7 +14,7 @@ use crate::store::engine::{OpenFile, ReadTxn, Tables};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sorted_set::SetReader;
 
-/// What is committed at one moment. As long as it lives, the engine keeps the pages of that commit.
+/// What is committed at one moment. While it lives, the engine keeps the pages of that commit.
 pub(crate) struct View {
     blocks: Blocks,
     tables: Arc<Tables>,
@@ -22,12 +22,12 @@ pub(crate) struct View {
     /// Whether no permuted table has a mark.
     is_unmarked: bool,
     settings: Arc<Settings>,
-    /// After the tables, so that their transaction ends before the engine.
+    /// Dropped after the tables. So their transaction ends before the engine.
     open: Arc<OpenFile>,
 }
 
 impl View {
-    /// What `txn` reads. `state` is what memory has of the same commit.
+    /// A view of the commit that `txn` reads. `state` is the part of that commit in memory.
     pub(crate) fn new(
         open: &Arc<OpenFile>,
         txn: &ReadTxn,
@@ -46,7 +46,7 @@ impl View {
         &self.state
     }
 
-    /// Whether no permuted table has a mark, so that every row of theirs has a document.
+    /// Whether no permuted table has a mark. Then every row of these tables has a document.
     pub(crate) fn is_unmarked(&self) -> bool {
         self.is_unmarked
     }
@@ -59,17 +59,17 @@ impl View {
         &self.blocks
     }
 
-    /// What the system knows of the file.
+    /// The metadata of the file.
     pub(crate) fn metadata(&self) -> io::Result<fs::Metadata> {
         self.open.file.metadata()
     }
 
-    /// A reader of what a set has.
+    /// A reader of a set.
     pub(crate) fn set<R: SetRow>(&self, set: Set<R>) -> SetReader<'_, R> {
         SetReader { set: &self.state.sets[set], overlay: None, blocks: self.blocks.of_set(set.name) }
     }
 
-    /// The document of a number that a row names, so that it has to be there.
+    /// The document of a number that a row has. It is an error if the document is not there.
     pub(crate) fn document(&self, number: DocumentNumber) -> Result<Document> {
         let damaged = |problem| damaged_document(number, problem);
         let missing = || damaged("it is missing, but another row refers to it");
@@ -80,7 +80,7 @@ impl View {
         block.get(index).to_document().map_err(damaged)
     }
 
-    /// The block of documents that has the first number from `from` on; `None` after the last block.
+    /// The block with the first document whose number is `from` or greater. `None` after the last block.
     pub(crate) fn stored_documents(&self, from: u64) -> Result<Option<StoredDocuments<'_>>> {
         let documents = &self.state.documents;
         let Some(entry) = documents.entry(documents.find(from)) else { return Ok(None) };
@@ -88,7 +88,7 @@ impl View {
         Ok(Some(StoredDocuments { blocks: &self.blocks, entry, from, dead }))
     }
 
-    /// The number of a scope; `None` where no document ever had it.
+    /// The number of a scope. `None` if no document ever had it.
     pub(crate) fn scope_number(&self, name: &str) -> Result<Option<ScopeNumber>> {
         self.tables.scope(name)?.map(|bytes| decode_scope(name, &bytes)).transpose()
     }
@@ -99,7 +99,7 @@ impl View {
     }
 }
 
-/// What is wrong with a document.
+/// The error for a damaged document.
 pub(crate) fn damaged_document(number: DocumentNumber, problem: &'static str) -> Error {
     Error::Damaged { table: "documents", key: number.0.to_string(), problem }
 }

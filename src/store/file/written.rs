@@ -1,5 +1,5 @@
-//! What a transaction has written and not committed. Its newest documents are in memory. The others are packed in a
-//! file without a name.
+//! Written: what a transaction has written and not committed. Its newest documents are in memory. The
+//! others are packed, in a file without a name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -23,7 +23,7 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// Nothing, in a file of this plan.
+    /// Nothing is written yet. `plan` is the plan of the file.
     pub(crate) fn new(plan: &Plan) -> Self {
         let (documents, scopes) = (WrittenDocuments::default(), BTreeMap::new());
         Self { overlays: Overlays::new(plan), documents, scopes }
@@ -39,7 +39,7 @@ pub(crate) struct SpilledBlock {
     pub(crate) documents: u16,
 }
 
-/// What a transaction has written, in the order of numbers.
+/// The documents that a transaction has written, in the order of their numbers.
 #[derive(Debug, Default)]
 pub(crate) struct WrittenDocuments {
     /// The documents in memory.
@@ -48,7 +48,7 @@ pub(crate) struct WrittenDocuments {
     removed: BTreeSet<u64>,
     spilled: Vec<SpilledBlock>,
     file: Option<SpillFile>,
-    /// The first number of all.
+    /// The number of the first document.
     first: Option<DocumentNumber>,
 }
 
@@ -59,12 +59,14 @@ impl WrittenDocuments {
         self.newest.push(number.0, document);
     }
 
-    /// Removes a document, if it is still in memory. If not, it must be counted as dead.
+    /// Removes a document that is still in memory. Returns false for any other document: it must become a
+    /// dead document.
     pub(crate) fn remove(&mut self, number: DocumentNumber) -> bool {
         self.newest.find(number.0).is_some() && self.removed.insert(number.0)
     }
 
-    /// Packs the documents in memory into a file beside the database at `path`, if they take more than the sizes allow.
+    /// Packs the documents in memory into a file, if they take more than the sizes allow. The file has no
+    /// name and is in the directory of `path`.
     pub(crate) fn spill_if_long(&mut self, path: &Path, sizes: &Sizes) -> Result<()> {
         if self.newest.memory_bytes() <= sizes.spill_bytes {
             return Ok(());
@@ -101,7 +103,7 @@ impl WrittenDocuments {
         std::mem::take(&mut self.spilled)
     }
 
-    /// The document of a number, if this transaction wrote it.
+    /// The document of a number, if this transaction wrote it. Removed documents may still be found.
     pub(crate) fn document(&self, number: DocumentNumber) -> Option<Result<Document, Problem>> {
         if let Some(index) = self.newest.find(number.0) {
             return Some(self.newest.get(index).to_document());
@@ -145,7 +147,7 @@ mod tests {
         assert!(!written.remove(DocumentNumber(11)), "what was spilled cannot be removed");
         for number in (8..102).map(DocumentNumber) {
             let found = written.document(number).transpose().expect("what waits can be read");
-            // What was removed may stand in memory until it is spilled.
+            // Removed documents may be in memory until the others are spilled.
             let is_there = (10..100).contains(&number.0) && (number.0 % 7 != 0 || found.is_some());
             assert_eq!(found, is_there.then(|| document(number.0)), "{number:?}");
         }
