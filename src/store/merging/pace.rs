@@ -10,7 +10,8 @@ use crate::store::file::Shared;
 /// A transaction waits for the merges once the recent rows are this multiple of their limit.
 const MOST_WAITING: usize = 4;
 
-/// Slows a transaction of that many operations down to what the merges can follow, or stops it until they do.
+/// Makes a transaction of `operations` operations pause if the merges are behind, or wait until they have
+/// caught up.
 pub(crate) fn keep_pace(shared: &Shared, operations: usize) -> Result<()> {
     let limit = shared.sizes.recent_rows;
     let mut waited = false;
@@ -54,7 +55,8 @@ pub(crate) fn settle(shared: &Shared) -> Result<()> {
     }
 }
 
-/// Waits until there are more commits than that, but not for long. If merging has failed, that is the error.
+/// Waits until there are more than `commits` commits, but not for long. If merging has failed, returns its
+/// error.
 fn wait_for_commit_after(shared: &Shared, commits: u64) -> Result<()> {
     let mut progress = shared.progress.lock();
     if let Some(failure) = &progress.failure {

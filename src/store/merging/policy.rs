@@ -1,4 +1,4 @@
-//! Which merge is due, and how much a step of it may take. Looks at numbers of rows and blocks only.
+//! Which merge is due, and how much a step of it may read. Decides by the numbers of rows and blocks only.
 
 use crate::store::blocks::Row;
 use crate::store::file::{AnySet, ByRow, Set, SetRow, Sets, State};
@@ -7,12 +7,12 @@ use crate::store::sorted_set::SortedSet;
 
 /// The most times that a level may be larger than the level above it.
 ///
-/// In each level a row is written about half that many times, and once more. A query reads every level. So fewer and
-/// larger levels than those that would be written fastest are better.
+/// In each level a row is written about half that many times, and once more. More and smaller levels would
+/// be written faster. But a query reads every level, so fewer and larger levels are better.
 const MOST_GROWTH: f64 = 10.0;
 
-/// A step reads at most this part of a small file's blocks. It writes its new blocks before the old blocks can be
-/// given back, so it must not make the file much longer.
+/// A step reads at most one in this number of the blocks of a small file. It writes its new blocks before
+/// the space of the old blocks is free. So a larger step would make the file much longer.
 const STEP_PART: u64 = 32;
 const LEAST_STEP_BLOCKS: u64 = 8;
 
@@ -21,7 +21,7 @@ const LEAST_STEP_BLOCKS: u64 = 8;
 pub(super) struct Task {
     pub(super) set: AnySet,
     pub(super) source: Source,
-    /// How urgent the merge is. Above 1 it is due.
+    /// How urgent the merge is. A level is due above 1, a frozen run always.
     urgency: f64,
 }
 
@@ -38,13 +38,14 @@ pub(super) enum Source {
 
 /// Whether the recent runs are to be frozen: they have at least `least_rows`, and no run is frozen.
 ///
-/// Where operations have cancelled each other, the log may be long although the runs are short. Then it is time too.
+/// If operations have cancelled each other, the log may be long although the runs are short. A long log is
+/// a reason too.
 pub(super) fn is_freezing_due(state: &State, least_rows: usize) -> bool {
     let is_long = state.sets.recent_rows() >= least_rows || state.recent_operations >= 4 * least_rows as u64;
     is_long && !state.sets.any_frozen()
 }
 
-/// The merge that is most urgent, if any is due.
+/// The most urgent merge, if any is due.
 pub(super) fn most_urgent(state: &State, sizes: &Sizes) -> Option<Task> {
     let waiting = state.sets.recent_rows() as f64 / sizes.recent_rows as f64;
     let tasks = state.sets.sets().filter_map(|any| {
@@ -63,8 +64,8 @@ fn due_in<R: SetRow>(sets: &Sets, set: Set<R>, waiting: f64, sizes: &Sizes) -> O
 
 /// The most urgent merge of a set, and how urgent it is.
 ///
-/// `waiting` is the length of the recent runs, as a multiple of its limit. They cannot be frozen before all frozen runs
-/// are gone. So the longer they are, the more urgent the merge of a frozen run is.
+/// `waiting` is the length of the recent runs, as a multiple of its limit. They cannot be frozen before
+/// all frozen runs are gone. So the longer they are, the more urgent is the merge of a frozen run.
 fn most_urgent_of<R: Row>(set: &SortedSet<R>, waiting: f64, sizes: &Sizes) -> Option<(Source, f64)> {
     let frozen = set.frozen.as_ref().map(|_| {
         let source = if needs_level(set, sizes) { Source::FrozenAlone } else { Source::Frozen };
@@ -80,15 +81,16 @@ fn most_urgent_of<R: Row>(set: &SortedSet<R>, waiting: f64, sizes: &Sizes) -> Op
     due.reduce(|most, task| if task.1 > most.1 { task } else { most })
 }
 
-/// How many times larger than the runs in memory the first level is to be, and each level than the one above it. With
-/// this growth in each of the levels there are, the last level is as large as it is.
+/// The factor between the size of a level and that of the level above it. The runs in memory are above the
+/// first level. With this factor the last level is just as large as it is now.
 fn growth<R: Row>(set: &SortedSet<R>, sizes: &Sizes) -> f64 {
     let (puts, marks) = set.levels.last().map_or((0, 0), |last| last.level.rows());
     let times = (puts + marks) as f64 / sizes.recent_rows as f64;
     times.powf(1.0 / set.levels.len().max(1) as f64).max(1.0)
 }
 
-/// Whether the frozen run is to go into a new first level, because the present one would grow too large for it.
+/// Whether the frozen run is to go into a new first level. Otherwise the levels would grow by too large a
+/// factor.
 fn needs_level<R: Row>(set: &SortedSet<R>, sizes: &Sizes) -> bool {
     set.levels.is_empty() || growth(set, sizes) > MOST_GROWTH
 }
@@ -116,7 +118,7 @@ mod tests {
         spill_bytes: 0,
     };
 
-    /// A set with levels of so many rows, from the first to the last, and a frozen run or none.
+    /// A set with levels of these numbers of rows, from the first to the last, and with a frozen run or none.
     fn set(rows: &[u64], frozen: bool) -> SortedSet<u64> {
         let mut set = SortedSet::new(Rules::ONCE);
         for &rows in rows {

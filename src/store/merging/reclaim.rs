@@ -1,7 +1,6 @@
-//! Reclaiming the space of dead documents: a block that is more than a third dead is written anew without them.
-//!
-//! A dead document counts only when its number has come down to the last level of the set of dead documents. Only there
-//! can the number be taken away together with the document.
+//! Reclaiming the space of dead documents. If more than a third of a block is dead, it is written anew
+//! without them. A dead document counts only when its number has come down to the last level of the set of
+//! dead documents. Only there can the number be removed together with the document.
 
 use std::ops::Range;
 
@@ -11,7 +10,7 @@ use crate::store::file::{DEAD, DOCUMENTS_LEVEL_ID, Edit, State};
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::{Position, part};
 
-/// How far a walk over all blocks of documents has come.
+/// The progress of a walk over all blocks of documents.
 #[derive(Debug, Default)]
 pub(super) struct Sweep {
     /// The first document number that was not looked at yet. `None` between two walks.
@@ -22,32 +21,32 @@ pub(super) struct Sweep {
 
 /// Blocks of documents, and of the set of dead documents, that are to be replaced.
 pub(super) struct Reclaimed {
-    /// The least and the greatest document number of the blocks. Positions would not do: commits may move the entries of
-    /// the last chunk.
+    /// The least and the greatest document number of the blocks. Positions would not do, since commits may
+    /// move the entries of the last chunk.
     documents: (u64, u64),
     new_documents: Vec<Packed<u64>>,
     dead: Range<Position>,
     new_dead: Vec<Packed<u64>>,
 }
 
-/// What a look at some blocks found.
+/// The result of a look at some blocks.
 pub(super) enum Look {
     /// There is nothing to look for now.
     Done,
-    /// No block that is worth it. There are more to look at.
+    /// No block is worth it yet. There are more blocks to look at.
     NothingYet,
     Found(Reclaimed),
 }
 
-/// Looks at some blocks for those worth writing anew, from where the last call ended.
+/// Looks for blocks that are worth writing anew, from the block at which the last call ended.
 pub(super) fn prepare(state: &State, blocks: &Blocks, sweep: &mut Sweep, sizes: &Sizes) -> Result<Look> {
     let Some(last) = state.sets[DEAD].levels.last() else { return Ok(Look::Done) };
     let dead_rows = last.level.rows().0;
     let stored = state.documents.rows().0;
-    // A compaction may have taken them away.
+    // A compaction may have removed dead documents.
     sweep.left = sweep.left.min(dead_rows);
-    // If less than a sixth of all is dead, few blocks can be a third dead. And a walk begins only when there are more
-    // dead documents than the last one left.
+    // If less than a sixth of all documents is dead, few blocks can be a third dead. And a walk begins
+    // only when there are clearly more dead documents than the last walk left.
     if sweep.next.is_none() && (dead_rows * 6 < stored || dead_rows <= sweep.left + stored / 20) {
         return Ok(Look::Done);
     }
@@ -59,7 +58,7 @@ pub(super) fn prepare(state: &State, blocks: &Blocks, sweep: &mut Sweep, sizes: 
     Ok(found.map_or(Look::NothingYet, Look::Found))
 }
 
-/// Looks at some blocks from a document number on: what is to be replaced, and where to go on.
+/// Looks at some blocks from a document number on. Returns what to replace, and the number to go on from.
 fn look(
     state: &State,
     blocks: &Blocks,
@@ -67,7 +66,7 @@ fn look(
     sizes: &Sizes,
 ) -> Result<(Option<Reclaimed>, Option<u64>)> {
     let documents = &state.documents;
-    // The last block still grows.
+    // The last block still grows, so it stays.
     let Some(tail) = documents.before(documents.end()) else { return Ok((None, None)) };
     let mut position = documents.find(from);
     let before = documents.before(position).and_then(|position| documents.entry(position));
@@ -95,7 +94,7 @@ fn look(
     Ok((rewrite(state, blocks, found, sizes)?, Some(low)))
 }
 
-/// The dead documents of a range of numbers that the last level of their set knows.
+/// The dead documents in a range of numbers, as far as the last level of their set has them.
 fn dead_in(state: &State, blocks: &Blocks, low: u64, high: u64) -> Result<Vec<u64>> {
     let set = &state.sets[DEAD];
     let Some(last) = set.levels.last() else { return Ok(Vec::new()) };
@@ -127,7 +126,8 @@ fn rewrite(
     Ok(Some(Reclaimed { documents: (low, high), new_documents, dead, new_dead }))
 }
 
-/// The last level of the dead documents without those of a range.
+/// Removes a range of numbers from the last level of the dead documents. Returns its old and its new
+/// blocks there.
 fn forget(
     state: &State,
     blocks: &Blocks,
@@ -147,8 +147,8 @@ fn forget(
     Ok((positions, packer.finish()))
 }
 
-/// Makes what was prepared part of an edit. The edit is of the state it was prepared against, or of a later one with the
-/// same levels and the same blocks except the last.
+/// Makes the prepared change part of an edit. The edit is of the state that was read for it, or of a later
+/// one with the same levels and the same blocks, except for the last block of documents.
 pub(super) fn apply(reclaimed: Reclaimed, edit: &mut Edit) {
     let Reclaimed { documents, new_documents, dead, new_dead } = reclaimed;
     let level = edit.state.documents.clone();

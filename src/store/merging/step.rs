@@ -1,12 +1,13 @@
 //! One step of a merge: moving the rows of one range from a source to the level below it.
 //!
-//! The plain algorithm: take a range of rows of the source. Merge them over the rows of the level below in that range.
-//! Put the result in the place of the latter, and take the range out of the source. Each step leaves a valid file in
-//! which every level is one sorted run. So nothing waits for the end of a merge. The next step begins where this one
-//! ended, and after the last row at the first row again. The first source is the frozen run in memory.
+//! The plain algorithm: take a range of rows of the source. Merge them over the rows of the level below in
+//! that range. Replace these by the result, and remove the range from the source. Each step leaves a valid
+//! file in which every level is one sorted run. So nothing waits for the end of a merge. The next step
+//! begins where this one ended, and at the first row again after the last one. The first source is the
+//! frozen run in memory.
 //!
-//! A step reads and packs its rows before it takes the gate that commits go through. Nobody else changes the levels of
-//! the state that it reads.
+//! A step reads and packs its rows before it takes the gate that commits go through. Nobody else changes
+//! the levels of the state that it reads.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ struct Replacement<R> {
     new: Vec<Packed<R>>,
 }
 
-/// Reads and merges one range of a source. The step reads at most `most` blocks of each level.
+/// Reads and merges one range of a source. It reads at most `most` blocks of each level.
 pub(super) fn prepare<R: CachedRow>(
     set: &SortedSet<R>,
     blocks: SetBlocks<'_>,
@@ -63,13 +64,13 @@ pub(super) fn prepare<R: CachedRow>(
             (stream(Input::Level(level, level.from(*next))), *next, level_end(level, *next, most))
         }
     };
-    // Rows of the source that stay in it. They are in its first block before the range of this step, and in its last
-    // block behind the range.
+    // Rows that stay in the source: in its first block the rows before the range, and in its last block
+    // the rows behind it.
     let mut staying = packer();
     newer.fill()?;
     staying.waiting.extend(newer.take_below(from));
     let Some(low) = newer.first() else {
-        // There are no rows from there on, so the next step begins at the first row again.
+        // There are no rows from `from` on. So the next step begins at the first row again.
         let nothing = target.end()..target.end();
         let target = Replacement { old: nothing, new: Vec::new() };
         return Ok(Step { merged, next: None, source: None, target });
@@ -79,7 +80,7 @@ pub(super) fn prepare<R: CachedRow>(
     let source_end = newer.input.end();
     let replaced = target.overlapping(&(low..=high));
     let older = stream(Input::Level(target, replaced.clone()));
-    // Below the last level there are no rows that marks could take away.
+    // There are no rows below the last level that marks could remove.
     let keeps_marks = set.levels.last().is_some_and(|last| !Arc::ptr_eq(&last.level, target));
     let new = merge_streams(&mut newer, older, high, set.rules.life, keeps_marks, packer())?;
     staying.waiting.extend(newer.take_through(R::MAX));
@@ -127,8 +128,8 @@ fn run_end<R: Row>(run: &Run<R>, rows: usize) -> R {
     end(run.puts()).min(end(run.marks()))
 }
 
-/// Makes a step part of an edit. The edit is of the state that the step was prepared against, or of a later one with
-/// the same levels.
+/// Makes a step part of an edit. The edit is of the state that was read for the step, or of a later one
+/// with the same levels.
 pub(super) fn apply<R: SetRow>(step: Step<R>, id: Set<R>, edit: &mut Edit) {
     let Step { merged, next, source, target } = step;
     let mut set = edit.state.sets[id].clone();
@@ -151,7 +152,7 @@ pub(super) fn apply<R: SetRow>(step: Step<R>, id: Set<R>, edit: &mut Edit) {
         }
     };
     replace(&mut set.levels[index], target, id, edit);
-    // A level that has become empty would only stand in the way of readers.
+    // An empty level would only cost readers time.
     set.levels.retain(|it| it.level.blocks() > 0);
     edit.state.sets[id] = set;
     edit.drop_log();

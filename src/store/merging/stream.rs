@@ -1,4 +1,4 @@
-//! The rows of one source of a merge, read in order, a few blocks at a time.
+//! Stream: the rows of one source of a merge, read in order, a few blocks at a time.
 
 use std::ops::Range;
 
@@ -7,16 +7,17 @@ use crate::store::blocks::{CachedRow, Lists, Row, SetBlocks};
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::{Level, Position, part};
 
-/// Rows in order. A few of them are held at a time, so that they stay in the processor's cache.
+/// Rows in order. Only a few of them are held at a time, so they stay in the processor's cache.
 pub(super) struct Stream<'a, R> {
     blocks: SetBlocks<'a>,
     /// The rows that are still to come.
     pub(super) input: Input<'a, R>,
     /// The rows that are held.
     rows: Lists<R>,
-    /// The puts and the marks at the beginning of `rows` that were taken.
+    /// The numbers of puts and of marks at the beginning of `rows` that were taken.
     taken: (usize, usize),
-    /// The least that is held while there is more to come.
+    /// The blocks of a level that are read at a time. More are read when fewer than `held_rows` rows are
+    /// held.
     held_blocks: usize,
     held_rows: usize,
 }
@@ -29,7 +30,7 @@ pub(super) enum Input<'a, R> {
 }
 
 impl<R: Row> Input<'_, R> {
-    /// The position of the first block that is not to come.
+    /// The position behind the last block to come. `None` in a run.
     pub(super) fn end(&self) -> Option<Position> {
         match self {
             Self::Run(..) => None,
@@ -37,7 +38,7 @@ impl<R: Row> Input<'_, R> {
         }
     }
 
-    /// Leaves out the rows after `high`, except for those in the same block.
+    /// Leaves out the rows after `high`, except for those in the same block of a level.
     pub(super) fn end_at(&mut self, high: R) {
         match self {
             Self::Run(puts, marks) => {
@@ -52,7 +53,7 @@ impl<R: Row> Input<'_, R> {
 }
 
 impl<'a, R: CachedRow> Stream<'a, R> {
-    /// A stream of a set's rows. It holds at least a 64th of what a step may read.
+    /// A stream of the rows of a set. It reads about a 64th of the blocks of a step at a time.
     pub(super) fn new(blocks: SetBlocks<'a>, input: Input<'a, R>, sizes: &Sizes) -> Self {
         let held_blocks = sizes.step_blocks.div_ceil(64);
         let held_rows = held_blocks * sizes.block_bytes / R::BYTES;
@@ -86,7 +87,7 @@ impl<'a, R: CachedRow> Stream<'a, R> {
         Ok(())
     }
 
-    /// All rows up to this one are held.
+    /// The row up to which all rows are held.
     pub(super) fn known(&self) -> R {
         let more = match &self.input {
             Input::Run(puts, marks) => !puts.is_empty() || !marks.is_empty(),
@@ -102,12 +103,12 @@ impl<'a, R: CachedRow> Stream<'a, R> {
         [puts.first(), marks.first()].into_iter().flatten().min().copied()
     }
 
-    /// Takes the rows before one.
+    /// Takes the rows before `row`.
     pub(super) fn take_below(&mut self, row: R) -> (&[R], &[R]) {
         self.take(|it| it < row)
     }
 
-    /// Takes the rows up to one.
+    /// Takes the rows up to `row`, and `row` itself.
     pub(super) fn take_through(&mut self, row: R) -> (&[R], &[R]) {
         self.take(|it| it <= row)
     }

@@ -1,4 +1,5 @@
-//! Merges in memory, with tiny blocks, against a `BTreeMap`: after every step, every set has the rows it had.
+//! Tests of merges in memory, with tiny blocks, against a `BTreeMap`. After every step, every set has the
+//! rows it had.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +36,7 @@ struct MemoryFile {
     plan: Plan,
     state: State,
     memory: MemoryBlocks,
-    /// The stored chunks; they have to be those of the directories.
+    /// The stored chunks. They must be the chunks of the directories.
     chunks: BTreeMap<(u16, u128), Vec<u8>>,
 }
 
@@ -46,7 +47,7 @@ impl MemoryFile {
         Self { plan, state, memory: MemoryBlocks::default(), chunks: BTreeMap::new() }
     }
 
-    /// What a commit does to the tables of the engine.
+    /// Commits an edit as the engine would.
     fn commit(&mut self, change: impl FnOnce(&mut Edit)) {
         let mut edit = Edit::new(self.state.clone(), &SIZES);
         change(&mut edit);
@@ -91,7 +92,7 @@ impl MemoryFile {
         Ok(rows)
     }
 
-    /// Does one step of what is due, as the thread that merges does; false if nothing is due.
+    /// Does one step of the most urgent work, as the merging thread does. False if nothing is due.
     fn merge(&mut self, sweep: &mut Sweep) -> Result<bool> {
         if policy::is_freezing_due(&self.state, SIZES.recent_rows) {
             self.commit(Edit::freeze);
@@ -148,7 +149,7 @@ fn operation(change: Change, number: u64) -> Operation {
     }
 }
 
-/// What the sets have to hold: documents by number.
+/// What the sets must hold: documents by number.
 #[derive(Default)]
 struct Model {
     live: BTreeMap<u64, ()>,
@@ -198,7 +199,7 @@ impl Model {
             rows.dedup();
             assert_eq!(file.rows(permuted(table))?, rows, "table {table}");
         }
-        // The dead are those that were removed and whose bytes are still there.
+        // A document is dead if it was removed and its bytes are still there.
         let stored = file.stored()?;
         assert!(stored.is_sorted(), "{stored:?}");
         let dead: Vec<u64> = stored.iter().copied().filter(|it| !self.live.contains_key(it)).collect();
@@ -208,7 +209,7 @@ impl Model {
     }
 }
 
-/// The levels of all sets, each one sorted run within its bounds, lead to all blocks there are.
+/// The levels of all sets have exactly the blocks that there are.
 fn assert_whole(file: &MemoryFile) {
     let mut numbers: Vec<u64> = Vec::new();
     for set in file.state.sets.iter() {
@@ -236,7 +237,7 @@ proptest! {
         let fails = |error: crate::Error| TestCaseError::fail(error.to_string());
         for (puts, removes, steps) in transactions {
             file.transact(&model.transact(puts, &removes));
-            // The merges may be behind or done when the next transaction comes.
+            // The merges may be behind when the next transaction comes, or done.
             for _ in 0..steps {
                 if !file.merge(&mut sweep).map_err(fails)? {
                     break;
@@ -286,15 +287,15 @@ fn sets_grow_into_levels_and_the_space_of_the_dead_is_reclaimed() -> Result<()> 
     Ok(())
 }
 
-/// Where fewer than twenty documents were stored, a walk that had found nothing was begun again and again, and the
-/// thread that merges never slept.
+/// If fewer than twenty documents were stored, a walk that had found nothing was begun again and again.
+/// The merging thread never slept.
 #[test]
 fn a_walk_that_finds_nothing_is_not_repeated() -> Result<()> {
     let mut file = MemoryFile::new();
     let (mut model, mut sweep) = (Model::default(), Sweep::default());
     file.transact(&model.transact(12, &[]));
     while file.merge(&mut sweep)? {}
-    // No block is more than a third dead, or it is the last, which still grows.
+    // No block is more than a third dead, except the last, which still grows.
     let mut removes = Vec::new();
     for number in [1, 6, 12] {
         model.live.remove(&number);

@@ -1,5 +1,5 @@
-//! The thread that merges. It freezes the recent runs when they are long enough, or when nothing is committed for a
-//! while. Then it does the most urgent merge, one step at a time, and lets transactions go first.
+//! The merging thread. It freezes the recent runs when they are long enough, or when nothing is committed
+//! for a while. Then it does the most urgent merge, one step at a time. Transactions go first.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -12,11 +12,11 @@ use crate::error::{Error, Result};
 use crate::store::engine::{available_bytes, guarded};
 use crate::store::file::{Edit, MergeFailure, Progress, Set, SetRow, Shared, View, by_row};
 
-/// After a pause of this length without commits, recent rows are merged although there is room for more. So queries need
-/// not look for them in many runs, and the next start need not read them from the log.
+/// After this time without commits, recent rows are merged although there is room for more. Then queries
+/// search fewer runs for them, and the next start does not read them from the log.
 const PAUSE_BEFORE_FREEZING: Duration = Duration::from_secs(1);
-/// In a pause, recent rows are merged only if they are at least this part of their limit. Fewer are not worth what is
-/// written for them.
+/// In a pause, recent rows are merged only if they are at least their limit divided by this. Fewer rows
+/// are not worth what is written for them.
 const LEAST_FREEZING_PART: usize = 4;
 
 /// After a merge has failed, it is tried again after this time.
@@ -25,7 +25,7 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// A merge waits up to this time for transactions that are about to commit.
 const LONGEST_YIELD: Duration = Duration::from_millis(20);
 
-/// No merge begins where the disk has less room than this. What fails to be written leaves the engine unable even to
+/// No merge begins if the disk has less room than this. After a write has failed, the engine cannot even
 /// read.
 const NEEDED_BYTES: u64 = 16 << 20;
 
@@ -39,7 +39,7 @@ impl Worker {
     pub(crate) fn start(shared: Arc<Shared>) -> Self {
         let mut merger = Merger { shared: shared.clone(), sweep: Sweep::default() };
         let thread = thread::Builder::new().name("simdb-merge".to_owned()).spawn(move || merger.run());
-        // Without a thread nothing is merged, and transactions that come too far ahead say so.
+        // Without a thread nothing is merged. A transaction that comes too far ahead gets this error.
         if let Err(error) = &thread {
             shared.progress.lock().failure = Some(MergeFailure::without_thread(error));
         }
@@ -52,8 +52,8 @@ impl Drop for Worker {
         self.shared.progress.lock().stop = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread is our own. While dropping there is nobody to tell, and every step left the file
-            // whole.
+            // A panic of the thread is an error of simdb. A drop has nobody to tell, and every step left
+            // the file whole.
             _ = thread.join();
         }
     }
@@ -100,8 +100,8 @@ impl Merger {
         }
     }
 
-    /// Waits for a commit, and tells whether there was one. A thread that is not idle yet waits only for the pause that
-    /// makes it idle.
+    /// Waits for a commit, and returns whether there was one. A thread that is not idle yet waits only for
+    /// the pause that makes it idle.
     fn wait_for_commit_after(&self, commits: u64, idle: bool) -> bool {
         let none = |progress: &mut Progress| progress.commits == commits && !progress.stop;
         let mut progress = self.shared.progress.lock();
@@ -112,7 +112,7 @@ impl Merger {
         !self.shared.changed.wait_while_for(&mut progress, none, PAUSE_BEFORE_FREEZING).timed_out()
     }
 
-    /// Does one step of the most urgent work; false if there is none.
+    /// Does one step of the most urgent work. False if there is none.
     fn merge_once(&mut self, idle: bool) -> Result<bool> {
         let shared = self.shared.clone();
         let _merging = shared.merging.lock();
@@ -144,9 +144,9 @@ impl Merger {
         self.commit(view, |edit| step::apply(step, set, edit))
     }
 
-    /// Commits what only moves rows. `view` is what it was prepared from.
+    /// Commits a change that only moves rows. `view` is the view that it was prepared from.
     fn commit(&self, view: Arc<View>, change: impl FnOnce(&mut Edit)) -> Result<()> {
-        // A view pins the pages of its commit.
+        // The engine keeps the pages of a view while it lives.
         drop(view);
         self.yield_to_transactions();
         self.ensure_room()?;
@@ -163,7 +163,7 @@ impl Merger {
         }
     }
 
-    /// Lets transactions commit that already wait to.
+    /// Lets transactions go first that commit or wait to commit.
     fn yield_to_transactions(&self) {
         let begun = Instant::now();
         while self.shared.is_transaction_waiting() && begun.elapsed() < LONGEST_YIELD {
