@@ -1,4 +1,4 @@
-//! A dense copy of a snapshot, as a database of its own.
+//! Backup: a dense copy of a snapshot, as a database of its own.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use crate::store::engine::{OpenFile, ensure_nothing_at, persist, sync_directory}
 use crate::store::file::View;
 use crate::store::sizes::Sizes;
 
-/// Nobody goes on to work with the copy.
+/// The copy is not used after it is made, so a small cache is enough.
 const MEMORY: Memory = Memory { engine: 16 << 20, sorting: 64 << 20 };
 
-/// Makes a dense copy at `path`, where nothing may stand yet.
+/// Makes a dense copy at `path`, where nothing may be yet.
 pub(crate) fn backup(view: &View, path: &Path, sizes: &Sizes, progress: CopyProgress<'_>) -> Result<()> {
     ensure_nothing_at(path)?;
     let settings = view.settings();
     let Copied { new, engine } = copy::copy(view, settings, path, sizes, MEMORY, progress)?;
     let open = Arc::new(OpenFile { engine, file: new.file });
-    // The numbers of its blocks may be those of other blocks of the file, so it has a cache of its own.
+    // The file may have given the same numbers to other blocks. So the copy has a cache of its own.
     let copied = copy::view_of(&open, settings.clone(), Arc::new(BlockCache::new(0)))?;
     copy::verify(&copied, view)?;
     persist(new.temporary, path, false)?;

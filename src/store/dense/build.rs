@@ -1,4 +1,4 @@
-//! Building a new file from documents in one go: rows are sorted outside the file and packed once.
+//! Building a new file from documents at once. Rows are sorted outside the file and packed once.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,12 +21,13 @@ use crate::store::file::{
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;
 
-/// What the engine may keep of its pages, in bytes.
+/// The bytes of its pages that the engine may keep.
 const PAGE_CACHE_BYTES: usize = 64 << 20;
 
-/// Builds a file at `path`, where nothing may stand yet, from valid documents with different keys.
+/// Builds a file at `path`, where nothing may be yet, from valid documents with different keys.
 ///
-/// Rows are sorted in `memory_bytes`. What does not fit goes to files without a name in the directory of `path`.
+/// Rows are sorted in `memory_bytes` of memory. Rows that do not fit go to files without a name in the
+/// directory of `path`.
 pub(crate) fn build(
     path: &Path,
     settings: &Settings,
@@ -50,7 +51,7 @@ pub(crate) fn build(
     sync_directory(path)
 }
 
-/// The file on its way, and the rows that wait to be sorted.
+/// A file that is being built, and the rows that wait to be sorted.
 struct Builder<'a> {
     settings: &'a Settings,
     bulk: Bulk<'a>,
@@ -145,7 +146,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Refuses documents of the same key. Different keys may have the same hash.
+/// Refuses two documents with the same key. Different keys may have the same hash, so the keys are compared.
 fn ensure_different_keys(view: &View, repeated: &[[DocumentNumber; 2]]) -> Result<()> {
     for pair in repeated {
         let [first, second] = [view.document(pair[0])?, view.document(pair[1])?];

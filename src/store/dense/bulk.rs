@@ -20,8 +20,8 @@ const ENTRIES_AT_A_TIME: usize = 1 << 12;
 pub(super) struct Bulk<'a> {
     engine: &'a Engine,
     pub(super) sizes: &'a Sizes,
-    /// What the next transaction writes. Its state is whole only at the end, when the file gets its name. It does not keep
-    /// the directories.
+    /// The changes that the next transaction writes. The state is whole only at the end, when the file
+    /// gets its name. It does not keep the directories.
     pub(super) edit: Edit,
     /// The bytes of blocks that wait in the edit.
     waiting: usize,
@@ -56,7 +56,7 @@ impl<'a> Bulk<'a> {
     }
 }
 
-/// The directory of a level. It is written with the blocks, and not kept.
+/// The directory of a level. It is written with the blocks, and not kept in memory.
 struct DirectoryWriter<R> {
     level_id: u16,
     /// Entries that are in no chunk yet.
@@ -87,7 +87,7 @@ impl<R: Row> DirectoryWriter<R> {
         self.written - before
     }
 
-    /// Writes the rest; the level is `None` if it has no blocks.
+    /// Writes the rest. Returns the level, or `None` if it has no blocks.
     fn finish(mut self, edit: &mut Edit, sizes: &Sizes) -> Option<Arc<Level<R>>> {
         self.settle(edit, sizes);
         (self.written > 0).then(|| Arc::new(Level::not_kept(self.sum)))
@@ -107,7 +107,7 @@ impl<R: SetRow> SetWriter<R> {
         Self { set, packer, directory: DirectoryWriter::new(set.level_id(0)) }
     }
 
-    /// Adds rows that follow those before.
+    /// Adds rows that come after those before.
     pub(super) fn push(&mut self, bulk: &mut Bulk<'_>, rows: &[R]) -> Result<()> {
         self.packer.waiting.extend((rows, &[]));
         self.packer.settle();
@@ -135,7 +135,7 @@ impl DocumentsWriter {
         Self { documents: DocumentBlock::default(), directory: DirectoryWriter::new(DOCUMENTS_LEVEL_ID) }
     }
 
-    /// Writes what was added to `documents`, if it is enough for some blocks.
+    /// Writes the documents that were added, if they are enough for some blocks.
     pub(super) fn settle(&mut self, bulk: &mut Bulk<'_>) -> Result<()> {
         if self.documents.memory_bytes() < DOCUMENT_BYTES_AT_A_TIME {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Compaction: a dense copy in the place of the file.
+//! Compaction: a dense copy that replaces the file.
 
 use std::fs;
 use std::io;
@@ -10,8 +10,9 @@ use crate::plan::Plan;
 use crate::store::engine::{OpenFile, is_same_file, persist, sync_directory};
 use crate::store::file::{Settings, Shared};
 
-/// Makes the copy, with the tables of `plan` if there is one, and swaps file and handle. The caller sees to it that nobody
-/// commits. Snapshots go on with the old file. Its space is free when the last of them is gone.
+/// Makes the copy, with the tables of `plan` if there is one, and replaces the file by it. The caller
+/// makes sure that nobody commits. Snapshots go on with the old file. Its space is free when the last of
+/// them is gone.
 pub(crate) fn compact(shared: &Shared, plan: Option<Plan>, progress: CopyProgress<'_>) -> Result<()> {
     let failed = |source: io::Error| Error::Io { path: shared.path.clone(), source };
     let target = &shared.target;
@@ -21,7 +22,7 @@ pub(crate) fn compact(shared: &Shared, plan: Option<Plan>, progress: CopyProgres
     if let Some(plan) = plan {
         settings = Arc::new(Settings { plan, ..(*settings).clone() });
     }
-    // Meanwhile only readers need the rest of the memory.
+    // Only readers need the rest of the memory meanwhile.
     let memory = Memory { engine: shared.page_cache_bytes, sorting: shared.cache_bytes / 2 };
     let Copied { new, engine } = copy::copy(&view, &settings, target, &shared.sizes, memory, progress)?;
     let permissions = fs::metadata(target).map_err(failed)?.permissions();
@@ -31,7 +32,7 @@ pub(crate) fn compact(shared: &Shared, plan: Option<Plan>, progress: CopyProgres
     copy::verify(&copied, &view)?;
     ensure_in_place(shared)?;
     persist(new.temporary, target, true)?;
-    // From here on the path leads to the copy, so every handle has to.
+    // From here on the path names the copy, so every handle must use it.
     shared.swap(open, copied);
     sync_directory(target).map_err(|error| match error {
         Error::Io { source, .. } => failed(source),
@@ -39,7 +40,7 @@ pub(crate) fn compact(shared: &Shared, plan: Option<Plan>, progress: CopyProgres
     })
 }
 
-/// Refuses to replace a file that is not the one that is open.
+/// Refuses to replace a file that is not the open one.
 fn ensure_in_place(shared: &Shared) -> Result<()> {
     let failed = |source: io::Error| Error::Io { path: shared.target.clone(), source };
     let open = shared.open().file.metadata().map_err(failed)?;

@@ -1,5 +1,6 @@
-//! A dense copy of what is committed: one level for each set, full blocks, nothing deleted. It has the same permuted
-//! tables, or those of another plan. Compaction puts it in the place of the file, and a backup beside it.
+//! A dense copy of what is committed: one level for each set, full blocks, nothing deleted. It has the
+//! same permuted tables, or those of another plan. Compaction replaces the file by it. A backup puts it
+//! beside the file.
 
 use std::io;
 use std::path::Path;
@@ -15,7 +16,7 @@ use crate::store::file::{self, FIXED, KEYS, Set, SetRow, Settings, State, View, 
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::SortedSet;
 
-/// Is called with the rows copied so far, and the rows in all.
+/// Called with the number of rows copied so far, and the number of all rows.
 pub(crate) type CopyProgress<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// The memory that a copy may take, in bytes.
@@ -33,8 +34,8 @@ pub(super) struct Copied {
     pub(super) engine: Engine,
 }
 
-/// Makes a dense copy in the directory of `target`, whole and synced, under a temporary name. The settings are those of
-/// the original, except for the plan.
+/// Makes a dense copy in the directory of `target`, whole and synced, under a temporary name. The settings
+/// are those of the original, except for the plan.
 pub(super) fn copy(
     view: &View,
     settings: &Settings,
@@ -53,21 +54,21 @@ pub(super) fn copy(
     Ok(Copied { new, engine })
 }
 
-/// What a block of one document may take.
+/// The most bytes that a block of one document takes.
 const MAX_ALONE_BYTES: u64 = 128 << 10;
 
-/// Refuses to begin what the disk has no room for.
+/// Refuses a copy for which the disk has no room.
 fn ensure_room(view: &View, plan: &Plan, directory: &Path, sizes: &Sizes) -> Result<()> {
     let failed = |source: io::Error| Error::Io { path: directory.to_owned(), source };
     let available = available_bytes(directory).map_err(failed)?;
-    // A block takes no more when it is copied than when it is full. But one document alone may take more.
+    // A copied block takes no more than a full block. But a block of one document may take more.
     let documents = &view.state().documents;
     let alone = documents.entries(documents.all()).filter(|entry| entry.puts == 1).count() as u64;
     let rows = view.state().sets.blocks(sizes.block_bytes) * (sizes.block_bytes as u64 + 16);
     let most = rows + documents.blocks() as u64 * 4096 + alone * MAX_ALONE_BYTES;
-    // The engine's own pages come on top. What is copied takes no more than it does now.
+    // The engine's own pages are added. What is copied takes no more than it does now.
     let copied = most.min(view.metadata().map_err(failed)?.len()) / 16 * 17 + (4 << 20);
-    // A new table takes up to 8 bytes a row, and once as much to be sorted.
+    // A new table takes up to 8 bytes a row. Sorting takes the same once more.
     let old = &view.settings().plan;
     let new = plan.tables().iter().filter(|table| table_of(table, old).is_none()).count() as u64;
     let table = 8 * view.state().sets.rows(permuted(0));
@@ -84,7 +85,7 @@ fn table_of(table: &Table, plan: &Plan) -> Option<usize> {
     plan.tables().iter().position(|it| it.permutation.positions() == positions)
 }
 
-/// A copy in the making.
+/// A copy that is being made.
 struct Copy<'a> {
     view: &'a View,
     plan: &'a Plan,
@@ -97,7 +98,7 @@ impl Copy<'_> {
         let old = self.view.state();
         let mut state = State::new(self.plan);
         state.counters = old.counters;
-        // The numbers of its blocks are not those of any block of the old file. The cache may still hold some.
+        // The cache may still hold blocks of the old file. So the copy has other numbers for its blocks.
         state.next_block = old.next_block;
         let mut bulk = Bulk::new(engine, sizes, state);
         let tables = self.plan.tables().len();
@@ -132,7 +133,7 @@ impl Copy<'_> {
         bulk.flush()
     }
 
-    /// Makes a table that the old file does not have, from the first table that it has.
+    /// Makes a table that the old file does not have, from the fingerprints of the first table that it has.
     fn sort_table(
         &self,
         table: &Table,
@@ -224,7 +225,7 @@ fn read_all<R: SetRow>(set: &SortedSet<R>, blocks: SetBlocks<'_>) -> Result<()> 
     Ok(())
 }
 
-/// What a copy holds, read from its file.
+/// A view of a copy, read from its file.
 pub(super) fn view_of(
     copied: &Arc<OpenFile>,
     settings: Arc<Settings>,

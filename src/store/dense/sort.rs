@@ -1,5 +1,5 @@
-//! Sorting more rows than memory holds: sorted parts go to temporary files without a name, which are merged range by
-//! range.
+//! Sorting more rows than memory holds. Sorted parts go to temporary files without a name. The files are
+//! merged range by range.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
@@ -10,21 +10,22 @@ use rayon::slice::ParallelSliceMut;
 use crate::error::{Error, Result};
 use crate::store::blocks::Row;
 
-/// Every row of this distance in a sorted file is a sample. Where memory is short, samples are closer.
-const MOST_STEP: usize = 1 << 13;
-/// A range of rows that is merged at a time has this number of samples.
+/// One in this number of rows of a sorted file is a sample. If memory holds fewer rows, one row of each
+/// file is.
+const ROWS_PER_SAMPLE: usize = 1 << 13;
+/// The number of samples of a range of rows that is merged at a time.
 const SAMPLES_PER_RANGE: usize = 64;
-/// Sorted files are merged into one when there are this many, since each of them is open.
+/// This number of sorted files is merged into one, since each of them is open.
 const MOST_FILES: usize = 64;
 
-/// Rows on their way into order, each once.
+/// Rows that are being sorted. Equal rows become one.
 pub(super) struct Sorter<R> {
     directory: PathBuf,
-    /// The number of rows that are kept in memory.
+    /// The most rows that are kept in memory.
     limit: usize,
     rows: Vec<R>,
     /// Sorted files: first those written from memory, then those merged from these, and so on.
-    tiers: Vec<Vec<BufReader<File>>>,
+    rounds: Vec<Vec<BufReader<File>>>,
     samples: Vec<R>,
 }
 
@@ -35,7 +36,7 @@ impl<R: Row> Sorter<R> {
             directory: directory.to_owned(),
             limit: limit.max(1),
             rows: Vec::new(),
-            tiers: Vec::new(),
+            rounds: Vec::new(),
             samples: Vec::new(),
         }
     }
@@ -47,7 +48,7 @@ impl<R: Row> Sorter<R> {
 
     fn spill(&mut self) -> Result<()> {
         self.sort();
-        self.samples.extend(self.rows.iter().step_by(self.limit.min(MOST_STEP)));
+        self.samples.extend(self.rows.iter().step_by(self.limit.min(ROWS_PER_SAMPLE)));
         let mut sorted = NewSortedFile::new(&self.directory)?;
         sorted.write(&self.rows)?;
         self.rows.clear();
@@ -59,19 +60,19 @@ impl<R: Row> Sorter<R> {
         self.rows.dedup();
     }
 
-    fn add(&mut self, tier: usize, sorted: BufReader<File>) -> Result<()> {
-        if self.tiers.len() == tier {
-            self.tiers.push(Vec::new());
+    fn add(&mut self, round: usize, sorted: BufReader<File>) -> Result<()> {
+        if self.rounds.len() == round {
+            self.rounds.push(Vec::new());
         }
-        self.tiers[tier].push(sorted);
-        if self.tiers[tier].len() < MOST_FILES {
+        self.rounds[round].push(sorted);
+        if self.rounds[round].len() < MOST_FILES {
             return Ok(());
         }
-        let files = std::mem::take(&mut self.tiers[tier]);
+        let files = std::mem::take(&mut self.rounds[round]);
         let mut merged = NewSortedFile::new(&self.directory)?;
         let bounds = self.bounds();
         merge(&self.directory, files, &bounds, |rows| merged.write(rows))?;
-        self.add(tier + 1, merged.finish()?)
+        self.add(round + 1, merged.finish()?)
     }
 
     /// The last rows of ranges that are about equally long, whatever the rows are.
@@ -81,20 +82,20 @@ impl<R: Row> Sorter<R> {
         bounds.chain([R::MAX]).collect()
     }
 
-    /// Calls `each` with all rows in order, each once, some at a time.
+    /// Calls `each` with all rows in order, each once, in parts.
     pub(super) fn finish(mut self, mut each: impl FnMut(&[R]) -> Result<()>) -> Result<()> {
-        if self.tiers.is_empty() {
+        if self.rounds.is_empty() {
             self.sort();
-            return self.rows.chunks(MOST_STEP * SAMPLES_PER_RANGE).try_for_each(each);
+            return self.rows.chunks(ROWS_PER_SAMPLE * SAMPLES_PER_RANGE).try_for_each(each);
         }
         self.spill()?;
         self.rows = Vec::new();
         let bounds = self.bounds();
-        merge(&self.directory, self.tiers.into_iter().flatten().collect(), &bounds, &mut each)
+        merge(&self.directory, self.rounds.into_iter().flatten().collect(), &bounds, &mut each)
     }
 }
 
-/// Calls `each` with the rows of all files in order, each once, up to one bound after the other.
+/// Calls `each` with the rows of all files in order, each once. A part ends at each bound.
 fn merge<R: Row>(
     directory: &Path,
     files: Vec<BufReader<File>>,
@@ -113,7 +114,7 @@ fn merge<R: Row>(
                 sorted.step().map_err(failed)?;
             }
         }
-        // Runs after one another, which a stable sort finds and merges.
+        // The rows of each file are in order. A stable sort finds that, and merges them.
         part.sort();
         part.dedup();
         each(&part)?;
@@ -121,7 +122,7 @@ fn merge<R: Row>(
     Ok(())
 }
 
-/// Sorted rows on their way into a file without a name.
+/// A file without a name to which sorted rows are written.
 struct NewSortedFile {
     directory: PathBuf,
     file: BufWriter<File>,
@@ -149,7 +150,7 @@ impl NewSortedFile {
     }
 }
 
-/// Sorted rows in a file, and the first that is not taken yet.
+/// Sorted rows in a file, and the first row that is not taken yet.
 struct SortedFile<R> {
     file: BufReader<File>,
     head: Option<R>,
@@ -179,7 +180,7 @@ mod tests {
 
     use super::*;
 
-    /// Crowded or equal rows too come out in parts that memory holds.
+    /// Equal rows, or rows that are close to each other, come out in parts that fit into memory too.
     #[test]
     fn parts_are_short_whatever_the_rows_are() -> Result<()> {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
@@ -207,7 +208,7 @@ mod tests {
     #[test]
     fn rows_come_out_in_order_whether_they_fit_into_memory_or_not() -> Result<()> {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        // The last makes so many files that they are merged twice.
+        // The last case makes enough files to merge them twice.
         for (count, limit) in [(0, 10), (1, 1), (500, 1000), (500, 100), (1001, 7), (2500, 1)] {
             let mut sorter = Sorter::new(folder.path(), limit);
             let rows: Vec<u128> = (0..count)
