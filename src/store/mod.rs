@@ -1,5 +1,5 @@
-//! The tables of a file, their storage and their transactions. Shows documents, postings and ranges of fingerprints.
-//! Hides redb, the layout and the byte formats; docs/format.md has every byte.
+//! The tables of a file, their storage and their transactions. Shows documents, postings and ranges of
+//! fingerprints. Hides redb, the layout and the byte formats. docs/format.md describes every byte.
 //!
 //! The floors, each of which imports only from those before it:
 //!
@@ -13,7 +13,8 @@
 //! | `merging` | which merge is due, and doing one step of it |
 //! | `dense` | files written whole: build, copy, compaction, backup |
 //!
-//! Above them stand `postings`, `scan`, `read`, `reader`, `write` and `store`, which are what the rest of the crate sees.
+//! Above them are `postings`, `scan`, `read`, `reader`, `write` and `store`, for the rest of the crate.
+//! `numbers` and `sizes` are small values that the upper floors use.
 
 mod blocks;
 mod dense;

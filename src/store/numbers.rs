@@ -7,8 +7,8 @@ pub(crate) struct DocumentNumber(pub(in crate::store) u64);
 impl DocumentNumber {
     /// Not above the number of any document.
     pub(crate) const MIN: Self = Self(0);
-    /// Above the numbers of all documents. A row has 40 bits for a number. At a million documents a second they last
-    /// two weeks, at a hundred million a day 30 years.
+    /// Above the numbers of all documents. A row has 40 bits for a number. At a million documents a second
+    /// they last two weeks, at a hundred million a day 30 years.
     pub(crate) const MAX: Self = Self((1 << 40) - 1);
 
     /// The number after this one.
@@ -29,7 +29,7 @@ pub(crate) struct ScopeNumber(pub(in crate::store) u32);
 impl ScopeNumber {
     /// The scope of documents that have none.
     pub(crate) const EMPTY: Self = Self(0);
-    /// Lists the documents of all scopes but the empty one. So a question about all documents does not have to go
+    /// Lists the documents of all scopes but the empty one. So a question about all documents does not go
     /// through every scope.
     pub(crate) const ANY: Self = Self((1 << 24) - 1);
     /// The scopes that together list every document once.

@@ -1,4 +1,4 @@
-//! From fingerprints to the documents that have them: the postings, rows of fingerprint, scope and document.
+//! Postings: the documents of each fingerprint, as rows of fingerprint, scope and document.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use crate::store::sorted_set::{SetReader, Wanted, read_ranges};
 /// A fingerprint whose documents are wanted, with the scopes whose lists are to be read.
 pub(crate) type WantedPostings = (Fingerprint, Arc<[ScopeNumber]>);
 
-/// The documents of a fingerprint that a scope lists.
+/// The documents of a fingerprint that one scope lists.
 pub(crate) struct Posted {
     /// The index of the fingerprint among those wanted.
     pub(crate) index: usize,
     pub(crate) scope: ScopeNumber,
     /// The number of documents.
     pub(crate) total: u64,
-    /// The documents, the newest first. `None` where there may be many.
+    /// The documents, the newest first. `None` if there may be many.
     pub(crate) numbers: Option<Vec<DocumentNumber>>,
 }
 
-/// Up to this number of rows of a fingerprint, put and marked, each is looked at. More rows are counted.
+/// The most rows of a fingerprint, put and marked, that are read one by one. More rows are counted.
 const FEW: usize = 64;
 
-/// The documents of each fingerprint wanted, in each of its scopes.
+/// The documents of each wanted fingerprint, in each of its scopes.
 pub(crate) fn posted<'a>(
     reader: impl Fn() -> SetReader<'a, u128>,
     wanted: &[WantedPostings],
@@ -65,7 +65,7 @@ struct PostingRow {
     put: bool,
 }
 
-/// The rows of fingerprints that have few.
+/// The rows of the fingerprints that have few.
 struct FewRows {
     /// In order.
     rows: Vec<PostingRow>,
@@ -85,7 +85,7 @@ impl FewRows {
     }
 }
 
-/// Reads the rows of all fingerprints together. One range has all scopes of a fingerprint.
+/// Reads the rows of all wanted fingerprints together. The range of a fingerprint has all its scopes.
 fn few_rows<'a>(reader: impl Fn() -> SetReader<'a, u128>, wanted: &[WantedPostings]) -> Result<FewRows> {
     let range = |fingerprint| {
         let first = posting_row(fingerprint, ScopeNumber::EMPTY, DocumentNumber::MIN);
@@ -108,7 +108,7 @@ fn few_rows<'a>(reader: impl Fn() -> SetReader<'a, u128>, wanted: &[WantedPostin
     let mut many = reading.too_long;
     many.extend((0..ranges.len()).filter(|&index| counts[index] > FEW));
     rows.sort_unstable();
-    // Each mark takes away the row it marks. Where there is no such row, counting tells what is wrong.
+    // Each mark removes the row that it marks. If there is no such row, counting finds out what is wrong.
     let marks: Vec<PostingRow> = rows.iter().filter(|it| !it.put).copied().collect();
     for mark in marks {
         match rows.binary_search(&PostingRow { put: true, ..mark }) {
@@ -120,7 +120,7 @@ fn few_rows<'a>(reader: impl Fn() -> SetReader<'a, u128>, wanted: &[WantedPostin
     Ok(FewRows { rows, many })
 }
 
-/// The rows of a fingerprint's documents in a scope, up to a document.
+/// The rows of the documents of a fingerprint in a scope, up to the document `last`.
 pub(crate) fn listed(
     fingerprint: Fingerprint,
     scope: ScopeNumber,

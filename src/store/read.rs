@@ -1,4 +1,4 @@
-//! Reading: the same for a snapshot and for a transaction, which sees its own writes too.
+//! Read: reading, the same for a snapshot and for a transaction, which sees its own writes too.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -15,15 +15,15 @@ use crate::store::file::{
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sorted_set::{SetReader, Wanted, read_ranges, shares};
 
-/// Everything that is asked of a file.
+/// Everything that can be asked of a file.
 ///
-/// Errors are those of the engine, and [`Error::Damaged`](crate::Error::Damaged) where a value does not have its checksum
-/// or rows contradict each other. A panic of the engine is an error too.
+/// Errors are those of the engine, and [`Error::Damaged`](crate::Error::Damaged) if a value does not have
+/// its checksum or rows contradict each other. A panic of the engine is an error too.
 pub(crate) trait Read: Sync {
     /// What is committed.
     fn view(&self) -> &View;
 
-    /// What is to be seen besides the view.
+    /// The rows and documents that a transaction sees besides the view. A snapshot has none.
     fn written(&self) -> Option<&Written>;
 
     fn counters(&self) -> Counters;
@@ -38,10 +38,10 @@ pub(crate) trait Read: Sync {
         SetReader { overlay, ..self.view().set(set) }
     }
 
-    /// Calls `each` with the candidates of each probe, and returns the number of blocks they were in.
+    /// Calls `each` with the candidates of each probe, and returns the number of blocks that they were in.
     ///
-    /// The candidates are all rows in the range of the probe, and perhaps some of their neighbours. Some may have a
-    /// fingerprint that has no documents any more, and some may come more than once.
+    /// The candidates are all rows in the range of the probe, and perhaps some of their neighbours. Some
+    /// may have a fingerprint that has no documents any more, and some may come more than once.
     fn candidates(&self, probes: &[Probe], mut each: impl FnMut(&Probe, Candidates<'_>)) -> Result<u64> {
         let ranges = probes.iter().map(|probe| Wanted {
             reader: self.set(permuted(probe.table)),
@@ -60,20 +60,20 @@ pub(crate) trait Read: Sync {
         Scan::new(self.set(permuted(0)))
     }
 
-    /// Whether every row of the permuted tables is known to have a document. So it is where nothing is deleted, or where
-    /// the marks were merged away.
+    /// Whether every row of the permuted tables is known to have a document. It is if nothing was deleted,
+    /// or if the marks were merged away.
     fn all_rows_have_documents(&self) -> bool {
         self.view().is_unmarked() && self.written().is_none()
     }
 
-    /// The number of levels, and of runs in memory, in which each fingerprint is looked for.
+    /// The number of levels, and of runs in memory, that are searched for each fingerprint.
     fn sources(&self) -> (usize, usize) {
         let table = self.set(permuted(0));
         (table.set.levels.len(), table.memory_runs().count())
     }
 
-    /// What the cost of a query depends on. With `read`, blocks are read to measure that part of the skew which the
-    /// directory does not tell.
+    /// What the cost of a query depends on. With `read`, blocks are read to measure the part of the skew
+    /// that the directory does not tell.
     fn cost_model(&self, read: bool) -> Result<CostModel> {
         let tables = self.settings().plan.tables().len();
         let first = self.set(permuted(0));
@@ -87,13 +87,13 @@ pub(crate) trait Read: Sync {
         Ok(CostModel { rows, tables: tables as f64, levels, runs, cached, shares })
     }
 
-    /// The documents of each fingerprint wanted, in each of its scopes.
+    /// The documents of each wanted fingerprint, in each of its scopes.
     fn posted(&self, wanted: &[WantedPostings]) -> Result<Vec<Posted>> {
         postings::posted(|| self.set(POSTINGS), wanted)
     }
 
-    /// The newest documents of a fingerprint in a scope, at most `limit`, the newest first. All their numbers are below
-    /// `below`.
+    /// The newest documents of a fingerprint in a scope: at most `limit`, the newest first. All their
+    /// numbers are below `below`.
     fn newest(
         &self,
         fingerprint: Fingerprint,
@@ -106,7 +106,7 @@ pub(crate) trait Read: Sync {
         Ok(rows.into_iter().map(number_of).collect())
     }
 
-    /// The document of a number that a row names, so that it has to be there.
+    /// The document of a number that a row has. It is an error if the document is not there.
     fn linked_document(&self, number: DocumentNumber) -> Result<Document> {
         match self.written().and_then(|written| written.documents.document(number)) {
             Some(document) => document.map_err(|problem| damaged_document(number, problem)),
@@ -118,7 +118,7 @@ pub(crate) trait Read: Sync {
     fn find(&self, key: &[u8]) -> Result<Option<(DocumentNumber, Document)>> {
         let hash = self.hash_of(key);
         let keys = self.set(KEYS);
-        // Most keys that are looked for are new.
+        // Most keys that are searched are new.
         if !keys.may_have(hash) {
             return Ok(None);
         }
@@ -132,7 +132,7 @@ pub(crate) trait Read: Sync {
         Ok(None)
     }
 
-    /// The number of a scope, or `None` where no document ever had it.
+    /// The number of a scope, or `None` if no document ever had it.
     fn scope_number(&self, name: &str) -> Result<Option<ScopeNumber>> {
         if name.is_empty() {
             return Ok(Some(ScopeNumber::EMPTY));
@@ -143,7 +143,8 @@ pub(crate) trait Read: Sync {
         }
     }
 
-    /// About the number of distinct fingerprints. Repetitions and deletions that are not merged are miscounted.
+    /// An estimate of the number of distinct fingerprints. Repetitions and deletions that are not merged
+    /// are miscounted.
     fn fingerprints(&self) -> u64 {
         let (puts, marks) = self.view().state().sets[permuted(0)].rows();
         puts.saturating_sub(marks)

@@ -20,10 +20,10 @@ use crate::store::sorted_set::SetReader;
 #[derive(Clone)]
 pub(crate) struct Reader(Arc<View>);
 
-/// Documents with their numbers. A damaged one does not hide the others.
+/// Documents with their numbers. A damaged document does not hide the others.
 pub(crate) type NumberedDocuments = Vec<(DocumentNumber, Result<Document>)>;
 
-/// What `check` counts by going through all rows of a set.
+/// What a walk over all rows of a set counts, for a check.
 #[derive(Default)]
 pub(crate) struct RowCounts {
     pub(crate) rows: u64,
@@ -38,8 +38,8 @@ impl Reader {
         Self(view)
     }
 
-    /// The documents of one block with numbers from `from` on, in order, and the number at which to go on. `None` after the
-    /// last.
+    /// The documents of one block with numbers from `from` on, in order, and the number to go on from.
+    /// `None` after the last document.
     pub(crate) fn documents(
         &self,
         from: DocumentNumber,
@@ -65,7 +65,7 @@ impl Reader {
         self.0.scopes(|name, record| each(name, decode_scope(name, record)))
     }
 
-    /// Makes a dense copy at `path`, where nothing may stand yet.
+    /// Makes a dense copy at `path`, where nothing may be yet.
     pub(crate) fn backup(&self, path: &Path, sizes: &Sizes, progress: CopyProgress<'_>) -> Result<()> {
         dense::backup(&self.0, path, sizes, progress)
     }
@@ -75,7 +75,7 @@ impl Reader {
         self.0.state().sets.levels_and_marks()
     }
 
-    /// The memory that the directories take.
+    /// The memory that the directories take, in bytes.
     pub(crate) fn directory_bytes(&self) -> u64 {
         self.0.state().directory_bytes() as u64
     }
@@ -90,13 +90,13 @@ impl Reader {
         count_rows(&self.set(POSTINGS))
     }
 
-    /// Counts the rows of a permuted table. What the directories count means nothing there: a fingerprint may stand in
-    /// several levels.
+    /// Counts the rows of a permuted table. The count of the directories means nothing there, since a
+    /// fingerprint may be in several levels.
     pub(crate) fn count_permuted(&self, table: usize) -> Result<RowCounts> {
         count_rows(&self.set(permuted(table)))
     }
 
-    /// Counts the dead documents, and those stored documents that are not dead.
+    /// Counts the dead documents, and the stored documents that are not dead.
     pub(crate) fn count_dead(&self) -> Result<(RowCounts, u64)> {
         let counts = count_rows(&self.set(DEAD))?;
         let stored = self.0.state().documents.rows().0;

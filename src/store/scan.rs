@@ -20,19 +20,19 @@ impl<'a> Scan<'a> {
         Self { table, parts: parts.into_iter(), rows: Lists::default() }
     }
 
-    /// Goes on to the next part; false if there is none.
+    /// Goes on to the next part. False if there is none.
     pub(crate) fn advance(&mut self) -> Result<bool> {
         let Some(range) = self.parts.next() else { return Ok(false) };
         self.table.puts(&range, &mut self.rows)?;
         Ok(true)
     }
 
-    /// The rows of the part at hand, as candidates.
+    /// The rows of the current part, as candidates.
     pub(crate) fn candidates(&self) -> Candidates<'_> {
         Candidates::new(&self.rows.puts)
     }
 
-    /// The number of blocks that all parts are in.
+    /// The number of blocks of all parts.
     pub(crate) fn blocks(&self) -> u64 {
         self.table.set.levels.iter().map(|it| it.level.blocks() as u64).sum()
     }

@@ -1,12 +1,13 @@
-//! Sizes of runs, levels, blocks and merges.
+//! Sizes of runs, blocks, chunks and merges.
 
-/// How large runs, levels, blocks and merges are made. Files do not depend on it. Tests make everything tiny.
+/// The sizes of runs, blocks, chunks and merges. A file can be opened with other sizes. Tests make
+/// everything tiny.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sizes {
     /// The rows of a set that are kept in memory before they are merged into a level.
     pub(crate) recent_rows: usize,
-    /// The most bytes of a block of rows. 8,176 bytes fill two pages of the engine exactly. Larger blocks do not make
-    /// merging faster, and reading one row of them costs more.
+    /// The most bytes of a block of rows. 8,176 bytes fill two pages of the engine exactly. Larger blocks
+    /// do not make merging faster, and reading one row of them costs more.
     pub(crate) block_bytes: usize,
     /// The most bytes of a block of documents, unless one document alone takes more. 4,080 bytes fill a page.
     pub(crate) document_block_bytes: usize,

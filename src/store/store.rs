@@ -24,7 +24,7 @@ use crate::store::sizes::Sizes;
 /// An open file, and the thread that merges its levels.
 pub(crate) struct Store {
     shared: Arc<Shared>,
-    /// Ends its work when it is dropped. `None` where the file is only read.
+    /// Stops merging when it is dropped. `None` if the file is only read.
     _worker: Option<Worker>,
 }
 
@@ -35,8 +35,8 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    /// Creates a file. What stands at `path` is not touched. Afterwards either the whole new file is there or nothing.
-    /// The file is made under a temporary name beside `path`, which a crash may leave behind.
+    /// Creates a file at `path`, where nothing may be yet. Afterwards either the whole new file is there
+    /// or nothing. The file is made under a temporary name beside `path`. A crash may leave it behind.
     pub(crate) fn create(path: &Path, settings: &Settings, cache_bytes: usize, sizes: Sizes) -> Result<Self> {
         ensure_nothing_at(path)?;
         let directory = directory_of(path)?;
@@ -48,7 +48,8 @@ impl Store {
         Self::new(path, OpenFile { engine, file: new.file }, cache_bytes, sizes)
     }
 
-    /// Builds a file at once from valid documents with different keys, as [`create`](Self::create) makes an empty one.
+    /// Creates a file as [`create`](Self::create) does, and fills it with valid documents with different
+    /// keys.
     pub(crate) fn build(
         path: &Path,
         settings: &Settings,
@@ -65,7 +66,7 @@ impl Store {
         Self::new(path, open, cache_bytes, sizes)
     }
 
-    /// Reads what the file says of itself, and starts to merge.
+    /// Reads the settings and the last commit of the file, and starts to merge.
     fn new(path: &Path, open: OpenFile, cache_bytes: usize, sizes: Sizes) -> Result<Self> {
         let writes = open.engine.ensure_writable().is_ok();
         let shared = Arc::new(Shared::new(path, open, cache_bytes, sizes)?);
@@ -73,7 +74,7 @@ impl Store {
         Ok(Self { shared, _worker: worker })
     }
 
-    /// Opens a store on a storage of its own, or creates it if there are settings.
+    /// Opens a store on a recorded storage, or creates it if there are settings.
     #[cfg(test)]
     pub(crate) fn on_backend(backend: Recording, settings: Option<&Settings>, sizes: Sizes) -> Result<Self> {
         const CACHE_BYTES: usize = 1 << 20;
@@ -89,7 +90,7 @@ impl Store {
         &self.shared.path
     }
 
-    /// The size of the file, and what else the system knows of it.
+    /// The metadata of the file, such as its size.
     pub(crate) fn metadata(&self) -> Result<fs::Metadata> {
         let failed = |source| Error::Io { path: self.shared.path.clone(), source };
         self.shared.open().file.metadata().map_err(failed)
@@ -99,7 +100,7 @@ impl Store {
         self.shared.settings()
     }
 
-    /// A consistent view of what is committed now.
+    /// A snapshot: what is committed now.
     pub(crate) fn begin_read(&self) -> Result<Reader> {
         self.shared.view().map(Reader::new)
     }
@@ -110,14 +111,14 @@ impl Store {
         Writer::new(self.shared.clone())
     }
 
-    /// Whether the checksums of all pages are right. Where they are not, the engine falls back to the last
-    /// commit that is whole, if there is one.
+    /// Whether the checksums of all pages are right. If not, the engine goes back to the last whole
+    /// commit, if there is one.
     pub(crate) fn check_pages(&self) -> Result<bool> {
         self.shared.check_pages()
     }
 
-    /// Puts a dense copy in the place of the file, with the tables of `plan` if there is one. Nobody writes while it is made.
-    /// Snapshots go on with the old file. Its space is free when the last of them is gone.
+    /// Replaces the file by a dense copy, with the tables of `plan` if there is one. Nobody writes while
+    /// it is made. Snapshots go on with the old file. Its space is free when the last of them is gone.
     pub(crate) fn compact(&self, plan: Option<Plan>, progress: CopyProgress<'_>) -> Result<()> {
         self.shared.open().engine.ensure_writable()?;
         let turn = Turn::wait(self.shared.clone());
@@ -126,7 +127,7 @@ impl Store {
         dense::compact(turn.shared(), plan, progress)
     }
 
-    /// How large runs, blocks and merges are made.
+    /// The sizes of runs, blocks and merges.
     pub(crate) fn sizes(&self) -> &Sizes {
         &self.shared.sizes
     }

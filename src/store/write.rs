@@ -1,4 +1,5 @@
-//! Writer: the transaction that writes. Each document that is put or removed changes every set that knows of it, or none.
+//! Writer: the transaction that writes. A document that is put or removed changes every set that knows of
+//! it, or none.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,18 +16,19 @@ use crate::store::file::{
 use crate::store::merging::keep_pace;
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 
-/// If the last block of documents fills less of a page than this (of 16), the next commit fills it up.
+/// If the last block of documents has less than this number of sixteenths of its most bytes, the next
+/// commit fills it up.
 const FULL_SIXTEENTHS: usize = 13;
 
-/// The one transaction that writes. Nothing reaches the file before it commits; dropping it undoes it.
+/// The one transaction that writes. Nothing reaches the file before it commits. Dropping it undoes it.
 pub(crate) struct Writer {
     view: Arc<View>,
     counters: Counters,
     written: Written,
     operations: Vec<Operation>,
-    /// An operation stopped half-way, so the sets no longer agree.
+    /// Whether an operation stopped half-way. Then the sets no longer agree.
     broken: bool,
-    // Last, so that the next transaction begins when this one is gone.
+    // Last, so the next transaction begins when everything else is gone.
     turn: Turn,
 }
 
@@ -49,10 +51,12 @@ impl Writer {
         self.all_or_broken(|writer| writer.find(key))
     }
 
-    /// Stores a valid document in the place of `old`: what [`find_to_change`](Self::find_to_change) found under its key.
+    /// Stores a valid document instead of `old`, which [`find_to_change`](Self::find_to_change) found
+    /// under its key.
     pub(crate) fn put(&mut self, document: &Document, old: Option<&Numbered>) -> Result<()> {
         self.all_or_broken(|writer| {
-            // First the new rows, then away with the old ones. So a fingerprint that stays is not removed in between.
+            // The new rows are put before the old ones are removed. So a fingerprint that stays is not
+            // removed in between.
             writer.link(document)?;
             match old {
                 Some((number, old)) => writer.unlink(*number, old, document.fingerprint()),
@@ -66,12 +70,12 @@ impl Writer {
         self.all_or_broken(|writer| writer.unlink(*number, document, None))
     }
 
-    /// Sorts what was written, for many searches.
+    /// Sorts the rows of the permuted tables that were written, before many searches.
     pub(crate) fn sort_written(&mut self) {
         self.written.overlays.sort_permuted();
     }
 
-    /// Makes everything durable at once. Without a change nothing is written.
+    /// Makes all changes durable at once. If nothing was changed, nothing is written.
     pub(crate) fn commit(self) -> Result<()> {
         self.ensure_whole()?;
         if self.operations.is_empty() {
@@ -84,7 +88,7 @@ impl Writer {
         let appended = Appended::new(&view, &mut written.documents, shared.sizes.document_block_bytes)?;
         let runs = written.overlays.into_runs();
         let scopes = encode_scopes(written.scopes);
-        // The pages that it pins can then be used again by this commit.
+        // The view keeps pages that this commit can then use again.
         drop(view);
         shared.commit_transaction(|edit| {
             edit.state.counters = counters;
@@ -97,12 +101,12 @@ impl Writer {
         })
     }
 
-    /// Refuses a transaction of which an operation stopped half-way.
+    /// Refuses a transaction in which an operation stopped half-way.
     pub(crate) fn ensure_whole(&self) -> Result<()> {
         if self.broken { Err(Error::Aborted) } else { Ok(()) }
     }
 
-    /// Runs one operation; if it fails, the transaction can only be dropped.
+    /// Runs one operation. If it fails, the transaction can only be dropped.
     fn all_or_broken<T>(&mut self, operation: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.ensure_whole()?;
         self.broken = true;
@@ -128,7 +132,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Removes a document. `successor` is the fingerprint of the document that has just taken its place.
+    /// Removes a document. `successor` is the fingerprint of the document that has just replaced it.
     fn unlink(
         &mut self,
         number: DocumentNumber,
@@ -175,7 +179,8 @@ impl Writer {
 
 /// New blocks of documents at the end of the file.
 struct Appended {
-    /// The last block of the file, if it is not full. Its documents come first in `packed`.
+    /// The last block of the file, if it is not full and nothing was spilled. Its documents come first in
+    /// `packed`.
     tail: Option<Entry<u64>>,
     spilled: Vec<SpilledBlock>,
     packed: Vec<Packed<u64>>,
@@ -201,7 +206,7 @@ impl Appended {
         let Self { tail, spilled, packed } = self;
         let level = edit.state.documents.clone();
         let end = level.end();
-        // Only transactions change the last block, and there is one at a time.
+        // Only transactions change the last block, and there is one transaction at a time.
         let from = tail.map_or(end, |entry| level.find(entry.high));
         let mut new: Vec<_> = spilled.into_iter().map(|block| edit.add_spilled(block)).collect();
         new.extend(packed.into_iter().map(|block| edit.add_block(block)));
