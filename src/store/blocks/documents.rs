@@ -35,7 +35,7 @@ struct Extras {
     payload: Vec<u8>,
 }
 
-/// A document as it stands in a block.
+/// A document in a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DocumentRef<'a> {
     pub(crate) number: u64,
@@ -289,8 +289,8 @@ fn pack_compressed(
 fn fit(documents: &[DocumentRef<'_>], limit: usize) -> usize {
     let first = documents[0];
     let (mut seen, mut keys, mut extras, mut numbers) =
-        (Range::EMPTY, Range::EMPTY, Range::EMPTY, Range::EMPTY);
-    let (mut flags, mut bytes) = (Range::EMPTY, 0);
+        (Bounds::EMPTY, Bounds::EMPTY, Bounds::EMPTY, Bounds::EMPTY);
+    let (mut flags, mut bytes) = (Bounds::EMPTY, 0);
     for (index, document) in documents.iter().enumerate().take(MAX_DOCUMENTS) {
         // The least time is not known yet. So each time becomes an unsigned number, in the same order.
         seen.add((document.seen as u64) ^ (1 << 63));
@@ -308,12 +308,12 @@ fn fit(documents: &[DocumentRef<'_>], limit: usize) -> usize {
 }
 
 /// The least and greatest value of a column.
-struct Range {
+struct Bounds {
     low: u64,
     high: u64,
 }
 
-impl Range {
+impl Bounds {
     const EMPTY: Self = Self { low: u64::MAX, high: 0 };
 
     fn add(&mut self, value: u64) {

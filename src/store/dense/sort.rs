@@ -111,7 +111,7 @@ fn merge<R: Row>(
         for sorted in &mut files {
             while let Some(row) = sorted.head.filter(|&row| row <= bound) {
                 part.push(row);
-                sorted.step().map_err(failed)?;
+                sorted.advance().map_err(failed)?;
             }
         }
         // The rows of each file are in order. A stable sort finds that, and merges them.
@@ -159,11 +159,11 @@ struct SortedFile<R> {
 impl<R: Row> SortedFile<R> {
     fn new(file: BufReader<File>) -> io::Result<Self> {
         let mut sorted = Self { file, head: None };
-        sorted.step()?;
+        sorted.advance()?;
         Ok(sorted)
     }
 
-    fn step(&mut self) -> io::Result<()> {
+    fn advance(&mut self) -> io::Result<()> {
         let mut number = [0; 16];
         self.head = match self.file.read_exact(&mut number[..R::BYTES]) {
             Ok(()) => Some(R::from_number(u128::from_le_bytes(number))),

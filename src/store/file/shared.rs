@@ -49,7 +49,7 @@ pub(crate) struct Shared {
     /// Whether a transaction writes.
     writing: Mutex<bool>,
     /// Signalled when a transaction that writes ends.
-    written: Condvar,
+    writing_ended: Condvar,
     /// Signalled after each commit, and when the merging thread fails, has nothing to do or is to stop.
     /// Merges wait for it, and so do transactions that are ahead of the merges.
     pub(crate) changed: Condvar,
@@ -83,7 +83,7 @@ impl Shared {
             merging: Mutex::new(()),
             committing: AtomicUsize::new(0),
             writing: Mutex::new(false),
-            written: Condvar::new(),
+            writing_ended: Condvar::new(),
             changed: Condvar::new(),
             progress: Mutex::new(Progress::default()),
             failed: Mutex::new(None),
@@ -229,7 +229,7 @@ impl Turn {
     /// Waits until no other transaction writes.
     pub(crate) fn wait(shared: Arc<Shared>) -> Self {
         let mut writing = shared.writing.lock();
-        shared.written.wait_while(&mut writing, |writing| *writing);
+        shared.writing_ended.wait_while(&mut writing, |writing| *writing);
         *writing = true;
         drop(writing);
         Self(shared)
@@ -243,6 +243,6 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         *self.0.writing.lock() = false;
-        self.0.written.notify_one();
+        self.0.writing_ended.notify_one();
     }
 }

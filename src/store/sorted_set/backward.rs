@@ -68,7 +68,7 @@ impl<'a, R: CachedRow> Backward<'a, R> {
     }
 
     /// Goes on to the row before.
-    pub(super) fn step(&mut self) -> Result<()> {
+    pub(super) fn advance(&mut self) -> Result<()> {
         match self.peek() {
             Some((_, true)) => self.puts_left -= 1,
             Some((_, false)) => self.marks_left -= 1,

@@ -1,9 +1,10 @@
 //! Chunks: the stored parts of a directory. A chunk has an entry for each of some neighbouring blocks of a
 //! level. An entry has the last row of its block, the number and the checksum of the block, and the
 //! numbers of rows that it puts and marks. So a block is found without a descent through the engine's
-//! tree, and counted without being read. A chunk is stored in one row of the table `directory`. It adds
-//! its checksum and one to the *sum* of its level. The state record has the sum. So a missing or old chunk
-//! is found when the file is opened.
+//! tree, and counted without being read. An old or foreign block is recognized by its checksum.
+//!
+//! A chunk is stored in one row of the table `directory`. It adds its checksum and one to the *sum* of its
+//! level. The state record has the sum. So a missing or old chunk is found when the file is opened.
 
 use std::sync::Arc;
 
@@ -204,7 +205,7 @@ fn bytes_of<R: Row>((_, lines): &Filtered<'_, R>) -> usize {
     R::BYTES + 21 + lines.len() * LINE_BYTES
 }
 
-/// Cuts entries into as few chunks of about equal length as possible. A chunk has at most `most` entries.
+/// Cuts entries into few chunks of about equal length. A chunk has at most `most` entries.
 pub(crate) fn cut<'a, 'b, R: Row>(
     filtered: &'b [Filtered<'a, R>],
     most: usize,

@@ -25,7 +25,7 @@ pub(crate) fn part<'a, R: Row>(rows: &'a [R], range: &RangeInclusive<R>) -> &'a 
 
 /// The sorted rows up to `last`.
 pub(super) fn up_to<R: Row>(rows: &[R], last: R) -> &[R] {
-    // Most ranges have a few rows. So the first rows are searched for the end first.
+    // Most ranges have a few rows. So the end is first searched near the beginning.
     let mut bound = 8;
     while rows.get(bound).is_some_and(|&row| row <= last) {
         bound *= 2;

@@ -204,7 +204,7 @@ impl<R: CachedRow> Part<'_, R> {
 }
 
 impl<'a, R: CachedRow> Together<'a, R> {
-    /// Reads all ranges, and leaves none. The steps for the runs stand between the steps for the levels.
+    /// Reads all ranges, and leaves none. The steps for the runs are between the steps for the levels.
     fn read(&mut self, each: &mut impl FnMut(usize, &[R], &[R])) -> Result<()> {
         for range in &self.runs {
             range.source.prefetch_occupied(range.first);

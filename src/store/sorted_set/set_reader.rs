@@ -189,7 +189,7 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
             }
             for source in &mut sources {
                 if source.peek().is_some_and(|it| it.0 == row) {
-                    source.step()?;
+                    source.advance()?;
                 }
             }
         }
