@@ -22,7 +22,7 @@ const SLOTS_PER_SET: usize = 8;
 const TYPICAL_BYTES: u64 = 6_000;
 
 pub(crate) struct BlockCache {
-    sets: Box<[Set]>,
+    sets: Box<[SlotNames]>,
     /// The slots of all sets, one set after the other. The lock of a slot is held while the slot is filled
     /// or emptied, and while its block is read.
     slots: Box<[Slot]>,
@@ -36,7 +36,7 @@ pub(crate) struct BlockCache {
 /// For each slot, the name of its block. The holder of the lock of the slot writes it.
 #[derive(Default)]
 #[repr(align(64))]
-struct Set([AtomicU64; SLOTS_PER_SET]);
+struct SlotNames([AtomicU64; SLOTS_PER_SET]);
 
 /// Room for a block. It takes a line of memory.
 #[derive(Default)]
@@ -64,7 +64,7 @@ impl BlockCache {
     pub(crate) fn new(capacity: u64) -> Self {
         let sets = (2 * capacity / TYPICAL_BYTES / SLOTS_PER_SET as u64 + 1) as usize;
         Self {
-            sets: (0..sets).map(|_| Set::default()).collect(),
+            sets: (0..sets).map(|_| SlotNames::default()).collect(),
             slots: (0..sets * SLOTS_PER_SET).map(|_| Slot::default()).collect(),
             capacity: capacity.into(),
             bytes: 0.into(),

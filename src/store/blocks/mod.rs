@@ -22,7 +22,7 @@ pub(crate) use entry::{Entry, Hint, MAX_BLOCK_NUMBER};
 pub(crate) use envelope::worked_example;
 pub(crate) use envelope::{Fields, HEADER_BYTES, Kind, Problem, named_row, seal, sealed_checksum, unseal};
 pub(crate) use envelope::{decode, encode};
-pub(crate) use filter::{Filter, LINE_BYTES, Line, decode_lines, encode_lines, lines_pass};
+pub(crate) use filter::{Filter, LINE_BYTES, Line, MAX_BLOCK_LINES, decode_lines, encode_lines, lines_pass};
 #[cfg(test)]
 pub(crate) use memory::MemoryBlocks;
 pub(crate) use packed::{Packed, Packer, checksum};

@@ -16,7 +16,8 @@ use crate::store::engine::{
     OpenFile, create_temporary, directory_of, ensure_nothing_at, persist, sync_directory,
 };
 use crate::store::file::{
-    self, KEYS, POSTINGS, Settings, State, View, encode_scopes, key_row, number_of, permuted, posting_row,
+    self, ByRow, Change, KEYS, Operation, POSTINGS, PerSet, RowFamily, RowSink, Set, SetRow, Settings, State,
+    View, all_sets, by_row, encode_scopes, number_of,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;
@@ -51,31 +52,49 @@ pub(crate) fn build(
     sync_directory(path)
 }
 
-/// A file that is being built, and the rows that wait to be sorted.
+/// A file that is being built.
 struct Builder<'a> {
     settings: &'a Settings,
     bulk: Bulk<'a>,
     documents: DocumentsWriter,
-    keys: Sorter<u128>,
-    postings: Sorter<u128>,
-    tables: Vec<Sorter<u64>>,
+    sorters: Sorters,
     scopes: BTreeMap<String, ScopeNumber>,
+}
+
+/// The rows of each set that wait to be sorted.
+type Sorters = PerSet<SorterFamily>;
+
+struct SorterFamily;
+
+impl RowFamily for SorterFamily {
+    type Of<R: SetRow> = Sorter<R>;
+}
+
+impl RowSink for Sorters {
+    type Error = Error;
+
+    fn put<R: SetRow>(&mut self, set: Set<R>, row: R) -> Result<()> {
+        self[set].push(row)
+    }
+
+    fn mark<R: SetRow>(&mut self, _: Set<R>, _: R) -> Result<()> {
+        unreachable!("nothing is removed from a file that is being built")
+    }
+}
+
+fn sorters(directory: &Path, tables: usize, memory_bytes: usize) -> Sorters {
+    // A document has one row in each set, and up to two in the postings.
+    let limit = memory_bytes / (3 * 16 + 8 * tables);
+    let mut sorters: Sorters =
+        all_sets(tables).map(|set| by_row!(set, _ => keep Sorter::new(directory, limit))).collect();
+    sorters[POSTINGS] = Sorter::new(directory, 2 * limit);
+    sorters
 }
 
 impl<'a> Builder<'a> {
     fn new(directory: &Path, settings: &'a Settings, memory_bytes: usize, bulk: Bulk<'a>) -> Self {
-        let tables = settings.plan.tables().len();
-        // A document has one row in each set, and up to two in the postings.
-        let limit = memory_bytes / (3 * 16 + 8 * tables);
-        Self {
-            settings,
-            bulk,
-            documents: DocumentsWriter::new(),
-            keys: Sorter::new(directory, limit),
-            postings: Sorter::new(directory, 2 * limit),
-            tables: (0..tables).map(|_| Sorter::new(directory, limit)).collect(),
-            scopes: BTreeMap::new(),
-        }
+        let sorters = sorters(directory, settings.plan.tables().len(), memory_bytes);
+        Self { settings, bulk, documents: DocumentsWriter::new(), sorters, scopes: BTreeMap::new() }
     }
 
     /// Reads all documents and writes the file. Returns pairs of documents whose keys have the same hash.
@@ -86,28 +105,17 @@ impl<'a> Builder<'a> {
         for document in documents {
             self.add(&document?)?;
         }
-        let Self { mut bulk, documents, keys, postings, tables, scopes, .. } = self;
+        let Self { mut bulk, documents, sorters, scopes, .. } = self;
         documents.finish(&mut bulk)?;
         let mut repeated = Vec::new();
-        let mut last: Option<u128> = None;
-        let mut writer = SetWriter::new(KEYS, &bulk);
-        keys.finish(|rows| {
-            for &row in rows {
-                if let Some(last) = last.replace(row).filter(|last| last >> 64 == row >> 64) {
-                    repeated.push([last, row].map(number_of));
+        for (set, sorter) in sorters.sets().zip(sorters) {
+            match (set, sorter) {
+                (ByRow::Narrow(set), ByRow::Narrow(sorter)) => {
+                    write_set(set, sorter, &mut bulk, &mut repeated)?
                 }
+                (ByRow::Wide(set), ByRow::Wide(sorter)) => write_set(set, sorter, &mut bulk, &mut repeated)?,
+                _ => unreachable!("sets and their sorters are in the same order"),
             }
-            writer.push(&mut bulk, rows)
-        })?;
-        writer.finish(&mut bulk)?;
-        let mut writer = SetWriter::new(POSTINGS, &bulk);
-        postings.finish(|rows| writer.push(&mut bulk, rows))?;
-        writer.finish(&mut bulk)?;
-        for (table, sorter) in tables.into_iter().enumerate() {
-            let set = permuted(table);
-            let mut writer = SetWriter::new(set, &bulk);
-            sorter.finish(|rows| writer.push(&mut bulk, rows))?;
-            writer.finish(&mut bulk)?;
         }
         bulk.edit.changes.scopes = encode_scopes(scopes);
         bulk.flush()?;
@@ -121,16 +129,14 @@ impl<'a> Builder<'a> {
         counters.count(document);
         self.documents.documents.push(number.0, document);
         self.documents.settle(&mut self.bulk)?;
-        self.keys.push(key_row(xxh3_64_with_seed(document.key(), self.settings.key_seed), number))?;
-        let scope = self.scope_number(document.scope())?;
-        let Some(fingerprint) = document.fingerprint() else { return Ok(()) };
-        for scope in scope.listing() {
-            self.postings.push(posting_row(fingerprint, scope, number))?;
-        }
-        for (sorter, table) in self.tables.iter_mut().zip(self.settings.plan.tables()) {
-            sorter.push(table.permutation.apply(fingerprint).bits())?;
-        }
-        Ok(())
+        let operation = Operation {
+            change: Change::Put,
+            number,
+            key_hash: xxh3_64_with_seed(document.key(), self.settings.key_seed),
+            fingerprint: document.fingerprint(),
+            scope: self.scope_number(document.scope())?,
+        };
+        operation.give_rows(&self.settings.plan, &mut self.sorters)
     }
 
     fn scope_number(&mut self, name: &str) -> Result<ScopeNumber> {
@@ -144,6 +150,26 @@ impl<'a> Builder<'a> {
         self.scopes.insert(name.to_owned(), number);
         Ok(number)
     }
+}
+
+/// Writes the rows of a set. Adds pairs of documents whose keys have the same hash to `repeated`.
+fn write_set<R: SetRow>(
+    set: Set<R>,
+    sorter: Sorter<R>,
+    bulk: &mut Bulk<'_>,
+    repeated: &mut Vec<[DocumentNumber; 2]>,
+) -> Result<()> {
+    let mut writer = SetWriter::new(set, bulk);
+    let mut last: Option<R> = None;
+    sorter.finish(|rows| {
+        for &row in rows.iter().filter(|_| set.is(KEYS)) {
+            if let Some(last) = last.replace(row).filter(|last| last.prefix() == row.prefix()) {
+                repeated.push([last, row].map(|row| number_of(row.number())));
+            }
+        }
+        writer.push(bulk, rows)
+    })?;
+    writer.finish(bulk)
 }
 
 /// Refuses two documents with the same key. Different keys may have the same hash, so the keys are compared.

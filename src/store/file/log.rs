@@ -3,30 +3,10 @@
 //!
 //! An operation takes 25 bytes, and a page has up to 162 operations. Pages are numbered one after the other.
 
+use super::operation::{Change, Operation};
 use crate::fingerprint::Fingerprint;
 use crate::store::blocks::{Fields, HEADER_BYTES, Kind, Problem, seal, unseal};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
-
-/// A document that was put or removed. It has what the sorted sets need to know of the document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Operation {
-    pub(crate) change: Change,
-    pub(crate) number: DocumentNumber,
-    pub(crate) key_hash: u64,
-    pub(crate) fingerprint: Option<Fingerprint>,
-    pub(crate) scope: ScopeNumber,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
-    Put,
-    Remove {
-        /// Whether no other document has its fingerprint.
-        fingerprint_gone: bool,
-        /// Whether the same transaction put it, and no block of documents has it.
-        never_stored: bool,
-    },
-}
 
 const HAS_FINGERPRINT: u8 = 1;
 const REMOVE: u8 = 2;

@@ -4,6 +4,7 @@ mod edit;
 mod log;
 mod meta;
 mod opening;
+mod operation;
 mod overlays;
 mod progress;
 mod sets;
@@ -13,17 +14,18 @@ mod view;
 mod written;
 
 pub(crate) use edit::Edit;
-pub(crate) use log::{Change, Operation, encode_log};
+pub(crate) use log::encode_log;
 pub(crate) use meta::{Counters, FORMAT_VERSION, Settings, decode_scope, encode_scopes};
 #[cfg(test)]
 pub(crate) use opening::first_rows;
 pub(crate) use opening::{create, read_state};
+pub(crate) use operation::{Change, Operation, RowSink};
 #[cfg(test)]
 pub(crate) use overlays::Overlays;
 pub(crate) use progress::{MergeFailure, Progress};
 pub(crate) use sets::{
-    AnySet, ByRow, DEAD, DOCUMENTS_LEVEL_ID, FIXED, KEYS, POSTINGS, Set, SetRow, by_row, key_row, number_of,
-    permuted, posting_row,
+    AnySet, ByRow, DEAD, DOCUMENTS_LEVEL_ID, FIXED, KEYS, POSTINGS, PerSet, RowFamily, Set, SetRow, all_sets,
+    by_row, key_row, number_of, permuted, posting_row,
 };
 pub(crate) use shared::{Shared, Turn};
 pub(crate) use state::{Sets, State};

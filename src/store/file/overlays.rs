@@ -1,27 +1,27 @@
 //! Overlays: the rows that operations put and mark in each sorted set.
 
-use super::log::{Change, Operation};
-use super::sets::{
-    DEAD, KEYS, Kind, POSTINGS, PerSet, SetRow, all_sets, by_row, key_row, permuted, posting_row,
-};
+use std::convert::Infallible;
+
+use super::operation::{Operation, RowSink};
+use super::sets::{PerSet, RowFamily, Set, SetRow, all_sets, by_row, permuted};
 use crate::plan::Plan;
 use crate::store::sorted_set::{Overlay, Run};
 
 /// The rows that operations put and mark in each set.
-pub(crate) type Overlays = PerSet<OverlayKind>;
+pub(crate) type Overlays = PerSet<OverlayFamily>;
 
-pub(crate) struct OverlayKind;
+pub(crate) struct OverlayFamily;
 
-impl Kind for OverlayKind {
+impl RowFamily for OverlayFamily {
     type Of<R: SetRow> = Overlay<R>;
 }
 
 /// A run for each set.
-pub(crate) type Runs = PerSet<RunKind>;
+pub(crate) type Runs = PerSet<RunFamily>;
 
-pub(crate) struct RunKind;
+pub(crate) struct RunFamily;
 
-impl Kind for RunKind {
+impl RowFamily for RunFamily {
     type Of<R: SetRow> = Run<R>;
 }
 
@@ -32,24 +32,9 @@ impl Overlays {
 
     /// Puts and marks the rows of an operation.
     pub(crate) fn apply(&mut self, operation: &Operation, plan: &Plan) {
-        let Operation { change, number, key_hash, fingerprint, scope } = *operation;
-        let put = change == Change::Put;
-        let set = |overlay: &mut Overlay<u128>, row| if put { overlay.put(row) } else { overlay.mark(row) };
-        set(&mut self[KEYS], key_row(key_hash, number));
-        if let Change::Remove { never_stored: false, .. } = change {
-            self[DEAD].put(number.0);
-        }
-        let Some(fingerprint) = fingerprint else { return };
-        for scope in scope.listing() {
-            set(&mut self[POSTINGS], posting_row(fingerprint, scope, number));
-        }
-        let gone = matches!(change, Change::Remove { fingerprint_gone: true, .. });
-        if put || gone {
-            for (table, of) in plan.tables().iter().enumerate() {
-                let row = of.permutation.apply(fingerprint).bits();
-                let overlay = &mut self[permuted(table)];
-                if put { overlay.put(row) } else { overlay.mark(row) }
-            }
+        match operation.give_rows(plan, self) {
+            Ok(()) => {}
+            Err(never) => match never {},
         }
     }
 
@@ -66,8 +51,23 @@ impl Overlays {
     }
 }
 
+impl RowSink for Overlays {
+    type Error = Infallible;
+
+    fn put<R: SetRow>(&mut self, set: Set<R>, row: R) -> Result<(), Infallible> {
+        self[set].put(row);
+        Ok(())
+    }
+
+    fn mark<R: SetRow>(&mut self, set: Set<R>, row: R) -> Result<(), Infallible> {
+        self[set].mark(row);
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::operation::Change;
     use super::*;
     use crate::fingerprint::Fingerprint;
     use crate::plan::plan_named;

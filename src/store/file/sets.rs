@@ -71,6 +71,11 @@ impl<R> Set<R> {
         Self { is_copied: false, ..self }
     }
 
+    /// Whether both are the same set.
+    pub(crate) fn is<S>(self, other: Set<S>) -> bool {
+        self.number == other.number
+    }
+
     /// The level id of a level of this set.
     pub(crate) fn level_id(self, level: u8) -> u16 {
         u16::from(self.number) << 8 | u16::from(level)
@@ -95,20 +100,20 @@ impl<R> fmt::Debug for Set<R> {
 pub(crate) type AnySet = ByRow<Names>;
 
 /// A thing that belongs to a set with rows of one of the two types.
-pub(crate) enum ByRow<K: Kind> {
+pub(crate) enum ByRow<K: RowFamily> {
     Narrow(K::Of<u64>),
     Wide(K::Of<u128>),
 }
 
 /// A kind of thing that each set has. Its type depends on the type of the rows.
-pub(crate) trait Kind {
+pub(crate) trait RowFamily {
     type Of<R: SetRow>;
 }
 
 /// The sets themselves, as names.
 pub(crate) struct Names;
 
-impl Kind for Names {
+impl RowFamily for Names {
     type Of<R: SetRow> = Set<R>;
 }
 
@@ -138,9 +143,9 @@ macro_rules! by_row {
 pub(crate) use by_row;
 
 /// A thing for each set of a file, in the order of the numbers of the sets.
-pub(crate) struct PerSet<K: Kind>(Vec<ByRow<K>>);
+pub(crate) struct PerSet<K: RowFamily>(Vec<ByRow<K>>);
 
-impl<K: Kind> PerSet<K> {
+impl<K: RowFamily> PerSet<K> {
     pub(crate) fn iter(&self) -> std::slice::Iter<'_, ByRow<K>> {
         self.0.iter()
     }
@@ -160,13 +165,13 @@ impl<K: Kind> PerSet<K> {
     }
 }
 
-impl<K: Kind> FromIterator<ByRow<K>> for PerSet<K> {
+impl<K: RowFamily> FromIterator<ByRow<K>> for PerSet<K> {
     fn from_iter<I: IntoIterator<Item = ByRow<K>>>(all: I) -> Self {
         Self(all.into_iter().collect())
     }
 }
 
-impl<K: Kind> IntoIterator for PerSet<K> {
+impl<K: RowFamily> IntoIterator for PerSet<K> {
     type Item = ByRow<K>;
     type IntoIter = std::vec::IntoIter<ByRow<K>>;
 
@@ -175,7 +180,7 @@ impl<K: Kind> IntoIterator for PerSet<K> {
     }
 }
 
-impl<K: Kind, R: SetRow> Index<Set<R>> for PerSet<K> {
+impl<K: RowFamily, R: SetRow> Index<Set<R>> for PerSet<K> {
     type Output = K::Of<R>;
 
     fn index(&self, set: Set<R>) -> &K::Of<R> {
@@ -183,7 +188,7 @@ impl<K: Kind, R: SetRow> Index<Set<R>> for PerSet<K> {
     }
 }
 
-impl<K: Kind, R: SetRow> IndexMut<Set<R>> for PerSet<K> {
+impl<K: RowFamily, R: SetRow> IndexMut<Set<R>> for PerSet<K> {
     fn index_mut(&mut self, set: Set<R>) -> &mut K::Of<R> {
         R::of_mut(&mut self.0[usize::from(set.number)])
     }
@@ -192,15 +197,15 @@ impl<K: Kind, R: SetRow> IndexMut<Set<R>> for PerSet<K> {
 /// A type of rows that sets have.
 pub(crate) trait SetRow: CachedRow {
     /// The thing in `one`, which must have rows of this type. A caller knows that from the number of the set.
-    fn of<K: Kind>(one: &ByRow<K>) -> &K::Of<Self>;
-    fn of_mut<K: Kind>(one: &mut ByRow<K>) -> &mut K::Of<Self>;
+    fn of<K: RowFamily>(one: &ByRow<K>) -> &K::Of<Self>;
+    fn of_mut<K: RowFamily>(one: &mut ByRow<K>) -> &mut K::Of<Self>;
 }
 
 macro_rules! set_row {
     ($row:ty, $variant:ident) => {
         impl SetRow for $row {
             #[inline]
-            fn of<K: Kind>(one: &ByRow<K>) -> &K::Of<Self> {
+            fn of<K: RowFamily>(one: &ByRow<K>) -> &K::Of<Self> {
                 match one {
                     ByRow::$variant(of) => of,
                     _ => unreachable!("the set has rows of another type"),
@@ -208,7 +213,7 @@ macro_rules! set_row {
             }
 
             #[inline]
-            fn of_mut<K: Kind>(one: &mut ByRow<K>) -> &mut K::Of<Self> {
+            fn of_mut<K: RowFamily>(one: &mut ByRow<K>) -> &mut K::Of<Self> {
                 match one {
                     ByRow::$variant(of) => of,
                     _ => unreachable!("the set has rows of another type"),

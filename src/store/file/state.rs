@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::meta::{self, Counters};
 use super::overlays::Runs;
-use super::sets::{ByRow, Kind, PerSet, Set, SetRow, all_sets, by_row};
+use super::sets::{ByRow, PerSet, RowFamily, Set, SetRow, all_sets, by_row};
 use crate::plan::Plan;
-use crate::store::blocks::{self, Fields, Problem, Row, seal, unseal};
+use crate::store::blocks::{Fields, Kind, Problem, Row, seal, unseal};
 use crate::store::sorted_set::{Level, SetLevel, SortedSet};
 
 /// The part of a commit that is kept in memory.
@@ -28,11 +28,11 @@ pub(crate) struct State {
 }
 
 /// The sorted sets at one commit.
-pub(crate) type Sets = PerSet<SortedSetKind>;
+pub(crate) type Sets = PerSet<SortedSetFamily>;
 
-pub(crate) struct SortedSetKind;
+pub(crate) struct SortedSetFamily;
 
-impl Kind for SortedSetKind {
+impl RowFamily for SortedSetFamily {
     type Of<R: SetRow> = SortedSet<R>;
 }
 
@@ -50,7 +50,7 @@ impl Sets {
 
     /// The memory that the directories take, in bytes.
     fn directory_bytes(&self) -> usize {
-        let bytes = |set: &ByRow<SortedSetKind>| -> usize {
+        let bytes = |set: &ByRow<SortedSetFamily>| -> usize {
             by_row!(set, set => set.levels.iter().map(|it| it.level.memory_bytes()).sum())
         };
         self.iter().map(bytes).sum()
@@ -149,7 +149,7 @@ impl State {
 
     /// The state record.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        seal(blocks::Kind::State, meta::row(meta::STATE), |bytes| {
+        seal(Kind::State, meta::row(meta::STATE), |bytes| {
             self.counters.encode(bytes);
             for number in [self.next_block, self.first_page, self.next_page, self.frozen_pages] {
                 bytes.extend(number.to_le_bytes());
@@ -161,7 +161,7 @@ impl State {
 
     /// Reads the state record back. Levels and runs are still empty.
     pub(super) fn decode(plan: &Plan, bytes: &[u8]) -> Result<StoredState, Problem> {
-        let mut fields = Fields(unseal(blocks::Kind::State, meta::row(meta::STATE), bytes)?);
+        let mut fields = Fields(unseal(Kind::State, meta::row(meta::STATE), bytes)?);
         let mut state = Self::new(plan);
         state.counters = Counters::decode(&mut fields)?;
         state.next_block = u64::from_le_bytes(fields.take()?);

@@ -22,13 +22,13 @@ use crate::store::sorted_set::{Level, Life, Position, Run, SetLevel, SortedSet, 
 
 /// A merge of one range, read and packed.
 pub(super) struct Step<R> {
-    merged: Source,
+    source: Source,
     /// The first row of the next step of the source. `None` if this step took its last rows.
     next: Option<R>,
-    /// What changes in the source, if that is a level.
-    source: Option<Replacement<R>>,
-    /// What changes in the level below.
-    target: Replacement<R>,
+    /// The change of the source, if that is a level.
+    upper: Option<Replacement<R>>,
+    /// The change of the level below.
+    lower: Replacement<R>,
 }
 
 /// New blocks in the place of old ones.
@@ -41,12 +41,12 @@ struct Replacement<R> {
 pub(super) fn prepare<R: CachedRow>(
     set: &SortedSet<R>,
     blocks: SetBlocks<'_>,
-    merged: Source,
+    source: Source,
     most: usize,
     sizes: &Sizes,
 ) -> Result<Step<R>> {
     let empty = Arc::new(Level::empty());
-    let (upper, target) = match merged {
+    let (upper, lower) = match source {
         Source::FrozenAlone => (None, &empty),
         Source::Frozen => (None, &set.levels[0].level),
         Source::Level(index) => (Some(&set.levels[index]), &set.levels[index + 1].level),
@@ -71,24 +71,24 @@ pub(super) fn prepare<R: CachedRow>(
     staying.waiting.extend(newer.take_below(from));
     let Some(low) = newer.first() else {
         // There are no rows from `from` on. So the next step begins at the first row again.
-        let nothing = target.end()..target.end();
-        let target = Replacement { old: nothing, new: Vec::new() };
-        return Ok(Step { merged, next: None, source: None, target });
+        let nothing = lower.end()..lower.end();
+        let lower = Replacement { old: nothing, new: Vec::new() };
+        return Ok(Step { source, next: None, upper: None, lower });
     };
-    let high = end.min(level_end(target, low, most));
+    let high = end.min(level_end(lower, low, most));
     newer.input.end_at(high);
     let source_end = newer.input.end();
-    let replaced = target.overlapping(&(low..=high));
-    let older = stream(Input::Level(target, replaced.clone()));
+    let replaced = lower.overlapping(&(low..=high));
+    let older = stream(Input::Level(lower, replaced.clone()));
     // There are no rows below the last level that marks could remove.
-    let keeps_marks = set.levels.last().is_some_and(|last| !Arc::ptr_eq(&last.level, target));
+    let keeps_marks = set.levels.last().is_some_and(|last| !Arc::ptr_eq(&last.level, lower));
     let new = merge_streams(&mut newer, older, high, set.rules.life, keeps_marks, packer())?;
     staying.waiting.extend(newer.take_through(R::MAX));
     let staying = staying.finish();
-    let source = upper
+    let upper = upper
         .zip(source_end)
         .map(|(upper, end)| Replacement { old: upper.level.find(from)..end, new: staying });
-    Ok(Step { merged, next: high.next(), source, target: Replacement { old: replaced, new } })
+    Ok(Step { source, next: high.next(), upper, lower: Replacement { old: replaced, new } })
 }
 
 /// Merges a newer stream up to the row `high` and all of an older one, and packs the result.
@@ -131,11 +131,11 @@ fn run_end<R: Row>(run: &Run<R>, rows: usize) -> R {
 /// Makes a step part of an edit. The edit is of the state that was read for the step, or of a later one
 /// with the same levels.
 pub(super) fn apply<R: SetRow>(step: Step<R>, id: Set<R>, edit: &mut Edit) {
-    let Step { merged, next, source, target } = step;
+    let Step { source, next, upper, lower } = step;
     let mut set = edit.state.sets[id].clone();
-    let index = match merged {
+    let index = match source {
         Source::Frozen | Source::FrozenAlone => {
-            if merged == Source::FrozenAlone {
+            if source == Source::FrozenAlone {
                 let level = set.new_level();
                 set.levels.insert(0, level);
             }
@@ -143,15 +143,15 @@ pub(super) fn apply<R: SetRow>(step: Step<R>, id: Set<R>, edit: &mut Edit) {
             0
         }
         Source::Level(index) => {
-            let upper = &mut set.levels[index];
-            upper.next = next.unwrap_or(R::MIN);
-            if let Some(source) = source {
-                replace(upper, source, id, edit);
+            let level = &mut set.levels[index];
+            level.next = next.unwrap_or(R::MIN);
+            if let Some(upper) = upper {
+                replace(level, upper, id, edit);
             }
             index + 1
         }
     };
-    replace(&mut set.levels[index], target, id, edit);
+    replace(&mut set.levels[index], lower, id, edit);
     // An empty level would only cost readers time.
     set.levels.retain(|it| it.level.blocks() > 0);
     edit.state.sets[id] = set;

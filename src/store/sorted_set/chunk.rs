@@ -9,8 +9,8 @@
 use std::sync::Arc;
 
 use crate::store::blocks::{
-    Entry, Fields, HEADER_BYTES, Hint, Kind, LINE_BYTES, Line, MAX_BLOCK_NUMBER, Problem, Row, decode_lines,
-    encode_lines, named_row, seal, sealed_checksum, unseal,
+    Entry, Fields, HEADER_BYTES, Hint, Kind, LINE_BYTES, Line, MAX_BLOCK_LINES, MAX_BLOCK_NUMBER, Problem,
+    Row, decode_lines, encode_lines, named_row, seal, sealed_checksum, unseal,
 };
 use crate::store::engine::ChunkKey;
 use crate::store::lookup::Samples;
@@ -78,6 +78,9 @@ impl<R: Row> Chunk<R> {
                 return Err("a block has an impossible number");
             }
             let [filter_lines] = fields.take()?;
+            if usize::from(filter_lines) > MAX_BLOCK_LINES {
+                return Err("a filter is longer than filters are");
+            }
             lines.extend(decode_lines(fields.take_slice(usize::from(filter_lines) * LINE_BYTES)?));
             counts.push(u16::from(filter_lines));
             if entries.last().is_some_and(|last| last.high >= entry.high) {
@@ -270,6 +273,12 @@ mod tests {
         assert!(Chunk::<u64>::decode(key, &bytes).is_ok());
         let (_, key, bytes) = numbered(MAX_BLOCK_NUMBER + 1);
         assert!(Chunk::<u64>::decode(key, &bytes).is_err());
+        // More lines than a level can tell blocks by, in a chunk whose checksum is right.
+        for (lines, is_right) in [(MAX_BLOCK_LINES, true), (MAX_BLOCK_LINES + 1, false)] {
+            let filter = Filter::new(0..9_000, 9_000, lines);
+            let (_, key, bytes) = Chunk::new(1, &[(entry(1), filter.lines())]);
+            assert_eq!(Chunk::<u64>::decode(key, &bytes).is_ok(), is_right, "{lines} lines");
+        }
         Ok(())
     }
 

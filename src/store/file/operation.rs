@@ -1,0 +1,63 @@
+//! Operation: a document that was put or removed, and the rows that this changes in each sorted set.
+
+use super::sets::{DEAD, KEYS, POSTINGS, Set, SetRow, key_row, permuted, posting_row};
+use crate::fingerprint::Fingerprint;
+use crate::plan::Plan;
+use crate::store::numbers::{DocumentNumber, ScopeNumber};
+
+/// A document that was put or removed. It has what the sorted sets need to know of the document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Operation {
+    pub(crate) change: Change,
+    pub(crate) number: DocumentNumber,
+    pub(crate) key_hash: u64,
+    pub(crate) fingerprint: Option<Fingerprint>,
+    pub(crate) scope: ScopeNumber,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Put,
+    Remove {
+        /// Whether no other document has its fingerprint.
+        fingerprint_gone: bool,
+        /// Whether the same transaction put it, and no block of documents has it.
+        never_stored: bool,
+    },
+}
+
+/// Takes the rows that operations put and mark.
+pub(crate) trait RowSink {
+    type Error;
+
+    fn put<R: SetRow>(&mut self, set: Set<R>, row: R) -> Result<(), Self::Error>;
+    fn mark<R: SetRow>(&mut self, set: Set<R>, row: R) -> Result<(), Self::Error>;
+}
+
+impl Operation {
+    /// Gives `sink` the rows that the operation puts and marks. docs/format.md lists them, in the section on the
+    /// log.
+    pub(crate) fn give_rows<S: RowSink>(&self, plan: &Plan, sink: &mut S) -> Result<(), S::Error> {
+        let put = self.change == Change::Put;
+        put_or_mark(put, KEYS, key_row(self.key_hash, self.number), sink)?;
+        if let Change::Remove { never_stored: false, .. } = self.change {
+            sink.put(DEAD, self.number.0)?;
+        }
+        let Some(fingerprint) = self.fingerprint else { return Ok(()) };
+        for scope in self.scope.listing() {
+            put_or_mark(put, POSTINGS, posting_row(fingerprint, scope, self.number), sink)?;
+        }
+        let gone = matches!(self.change, Change::Remove { fingerprint_gone: true, .. });
+        if put || gone {
+            for (table, of) in plan.tables().iter().enumerate() {
+                let row = of.permutation.apply(fingerprint).bits();
+                put_or_mark(put, permuted(table), row, sink)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn put_or_mark<R: SetRow, S: RowSink>(put: bool, set: Set<R>, row: R, sink: &mut S) -> Result<(), S::Error> {
+    if put { sink.put(set, row) } else { sink.mark(set, row) }
+}
