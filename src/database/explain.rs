@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::near::{NearQuery, NearSearch, probe_set};
 use super::query::Query;
 use crate::error::Result;
-use crate::plan::ProbeSet;
+use crate::plan::{CostModel, ProbeSet, ProbedPrefix};
 use crate::store::Read;
 
 /// How a query is answered, from [`Snapshot::explain`](crate::Snapshot::explain).
@@ -67,54 +67,78 @@ const LONGEST_TIMING: Duration = Duration::from_millis(20);
 /// The explanation of a query, without the number of documents that match.
 pub(super) fn explain(reader: &impl Read, query: &Query) -> Result<Explanation> {
     let settings = reader.settings();
-    let plan = &settings.plan;
     let max_distance = query.distance_or(settings.max_distance);
     let set = probe_set(reader, max_distance)?;
     let cost_model = reader.cost_model(true)?;
+    let table_probes = |&prefix: &_| table_probes(prefix, &cost_model);
+    let probes = match &*set {
+        ProbeSet::Prefixes(prefixes) => prefixes.iter().map(table_probes).collect(),
+        ProbeSet::Scan => Vec::new(),
+    };
     let (levels, runs) = reader.sources();
+    let near_query = NearQuery { fingerprint: query.fingerprint(), max_distance };
+    // The probes are timed as a query makes them. Candidates are counted afterwards.
+    let Timing { near, first, again } = time(reader, near_query)?;
     let mut explanation = Explanation {
-        plan: plan.to_string(),
+        plan: settings.plan.to_string(),
         max_distance,
-        probes: Vec::new(),
+        probes,
         sources: levels + runs,
         candidates_expected: cost_model.all_candidates(&set),
         candidates: 0,
         blocks: 0,
-        near: 0,
+        near,
         total: 0,
         expected: Duration::from_nanos(cost_model.nanos(&set) as u64),
-        first: Duration::ZERO,
-        again: Duration::ZERO,
+        first,
+        again,
     };
-    if let ProbeSet::Prefixes(prefixes) = &*set {
-        explanation.probes.extend(prefixes.iter().map(|&prefix| TableProbes {
-            table: prefix.table,
-            prefix_bits: prefix.prefix_bits,
-            flips: prefix.flips,
-            ranges: prefix.ranges() as u64,
-            candidates_expected: cost_model.candidates(prefix),
-            candidates: 0,
-        }));
+    count_candidates(reader, near_query, &mut explanation)?;
+    Ok(explanation)
+}
+
+/// How a table is probed on a prefix. The candidates are not counted yet.
+fn table_probes(prefix: ProbedPrefix, cost_model: &CostModel) -> TableProbes {
+    TableProbes {
+        table: prefix.table,
+        prefix_bits: prefix.prefix_bits,
+        flips: prefix.flips,
+        ranges: prefix.ranges() as u64,
+        candidates_expected: cost_model.candidates(prefix),
+        candidates: 0,
     }
-    // The probes are timed as a query makes them. Candidates are counted afterwards.
-    let queries = [NearQuery { fingerprint: query.fingerprint(), max_distance }];
-    let mut times = Vec::new();
+}
+
+/// How long the probes of a query take, and the number of near fingerprints that they find.
+struct Timing {
+    near: u64,
+    first: Duration,
+    /// The median of the repetitions.
+    again: Duration,
+}
+
+fn time(reader: &impl Read, query: NearQuery) -> Result<Timing> {
+    let (mut times, mut near) = (Vec::new(), 0);
     let begun_all = Instant::now();
     while times.len() < 2 || (times.len() < MOST_TIMES && begun_all.elapsed() < LONGEST_TIMING) {
         let begun = Instant::now();
-        let mut near = 0;
+        near = 0;
+        let queries = [query];
         let mut parts = NearSearch::new(reader, &queries);
         while let Some(part) = parts.next_part()? {
             near += part.len() as u64;
         }
         times.push(begun.elapsed());
-        explanation.near = near;
     }
-    explanation.first = times.remove(0);
+    let first = times.remove(0);
     times.sort_unstable();
-    explanation.again = times[times.len() / 2];
+    Ok(Timing { near, first, again: times[times.len() / 2] })
+}
+
+/// Counts the candidates of a query, and the blocks that they are in.
+fn count_candidates(reader: &impl Read, query: NearQuery, explanation: &mut Explanation) -> Result<()> {
     let mut probes = Vec::new();
-    if set.add_probes(plan.tables(), query.fingerprint(), 0, &mut probes) {
+    if query.add_probes(reader, 0, &mut probes)? {
         explanation.blocks = reader.candidates(&probes, |probe, candidates| {
             let table_probes = explanation.probes.iter_mut().find(|it| it.table == probe.table);
             table_probes.into_iter().for_each(|it| it.candidates += candidates.within(probe));
@@ -127,5 +151,5 @@ pub(super) fn explain(reader: &impl Read, query: &Query) -> Result<Explanation> 
             explanation.candidates += scan.candidates().len() as u64;
         }
     }
-    Ok(explanation)
+    Ok(())
 }

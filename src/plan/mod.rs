@@ -23,5 +23,5 @@ pub(crate) use cost::CostModel;
 pub(crate) use families::plan_named;
 pub(crate) use permutation::{Permutation, Permuted};
 pub(crate) use plan::Plan;
-pub(crate) use probes::{Probe, ProbeSet};
+pub(crate) use probes::{Probe, ProbeSet, ProbedPrefix};
 pub(crate) use table::Table;
