@@ -16,7 +16,7 @@ use crate::store::engine::{
     OpenFile, create_temporary, directory_of, ensure_nothing_at, persist, sync_directory,
 };
 use crate::store::file::{
-    self, ByRow, Change, KEYS, Operation, POSTINGS, PerSet, RowFamily, RowSink, Set, SetRow, Settings, State,
+    self, Change, KEYS, Operation, POSTINGS, PerSet, RowFamily, RowSink, Set, SetRow, Settings, State,
     View, all_sets, by_row, encode_scopes, number_of,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
@@ -109,13 +109,7 @@ impl<'a> Builder<'a> {
         documents.finish(&mut bulk)?;
         let mut repeated = Vec::new();
         for (set, sorter) in sorters.sets().zip(sorters) {
-            match (set, sorter) {
-                (ByRow::Narrow(set), ByRow::Narrow(sorter)) => {
-                    write_set(set, sorter, &mut bulk, &mut repeated)?
-                }
-                (ByRow::Wide(set), ByRow::Wide(sorter)) => write_set(set, sorter, &mut bulk, &mut repeated)?,
-                _ => unreachable!("sets and their sorters are in the same order"),
-            }
+            by_row!(set, sorter, (set, sorter) => write_set(set, sorter, &mut bulk, &mut repeated)?);
         }
         bulk.edit.changes.scopes = encode_scopes(scopes);
         bulk.flush()?;

@@ -126,6 +126,7 @@ impl Clone for AnySet {
 impl Copy for AnySet {}
 
 /// Does the same with a [`ByRow`] of either type of rows. With `=> keep`, the result is a [`ByRow`] again.
+/// With two values, which must be of the same set, it does something with both.
 macro_rules! by_row {
     ($one:expr, $it:pat => $do:expr) => {
         match $one {
@@ -137,6 +138,13 @@ macro_rules! by_row {
         match $one {
             $crate::store::file::ByRow::Narrow($it) => $crate::store::file::ByRow::Narrow($do),
             $crate::store::file::ByRow::Wide($it) => $crate::store::file::ByRow::Wide($do),
+        }
+    };
+    ($one:expr, $other:expr, ($it:pat, $that:pat) => $do:expr) => {
+        match ($one, $other) {
+            ($crate::store::file::ByRow::Narrow($it), $crate::store::file::ByRow::Narrow($that)) => $do,
+            ($crate::store::file::ByRow::Wide($it), $crate::store::file::ByRow::Wide($that)) => $do,
+            _ => unreachable!("both are of the same set"),
         }
     };
 }

@@ -59,11 +59,7 @@ impl Sets {
     /// Adds the rows that a transaction wrote.
     pub(crate) fn push(&mut self, runs: Runs) {
         for (set, run) in self.iter_mut().zip(runs) {
-            match (set, run) {
-                (ByRow::Narrow(set), ByRow::Narrow(run)) => set.push(run),
-                (ByRow::Wide(set), ByRow::Wide(run)) => set.push(run),
-                _ => unreachable!("sets and their runs are in the same order"),
-            }
+            by_row!(set, run, (set, run) => set.push(run));
         }
     }
 
