@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::check::{self, CheckReport};
 use super::options::{self, CreateOptions, OpenOptions};
-use super::read::Snapshot;
+use super::snapshot::Snapshot;
 use super::write::WriteTxn;
 use crate::document::Document;
 use crate::error::{Error, Result};

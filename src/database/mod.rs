@@ -10,8 +10,8 @@ mod explain;
 mod near;
 mod options;
 mod query;
-mod read;
 mod search;
+mod snapshot;
 mod write;
 
 pub use check::{CheckReport, Problem};
@@ -19,5 +19,5 @@ pub use database::Database;
 pub use explain::{Explanation, TableProbes};
 pub use options::{CreateOptions, OpenOptions};
 pub use query::{Match, Matches, Query};
-pub use read::{Documents, Snapshot, Statistics};
+pub use snapshot::{Documents, Snapshot, Statistics};
 pub use write::{Change, OnMatch, Policy, Verdict, WriteTxn};

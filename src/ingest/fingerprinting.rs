@@ -1,6 +1,6 @@
 //! From contents to fingerprints, and which contents a database takes.
 
-use super::content::Content;
+use super::parsed::Content;
 use super::rejected::Reason;
 use crate::error::Error;
 use crate::fingerprint::Fingerprint;

@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::content::{Content, Parsed, Parts, utf8};
 use super::options::ReadOptions;
+use super::parsed::{Content, Parsed, Parts, utf8};
 use super::rejected::Reason;
 
 /// Parses a JSON object on one line.

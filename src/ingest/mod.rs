@@ -22,15 +22,15 @@
 //! ```
 
 mod batches;
-mod content;
 mod events;
 mod fingerprinting;
 mod ingestion;
 mod input;
-mod inputs;
+mod input_queue;
 mod json;
 mod opening;
 mod options;
+mod parsed;
 mod progress;
 mod raw;
 mod record;

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::content::{Content, Parsed, Parts};
 use super::fingerprinting::Fingerprinting;
 use super::json::parse_json;
 use super::options::{InputFormat, ReadOptions};
+use super::parsed::{Content, Parsed, Parts};
 use super::raw::{Raw, RawContent};
 use super::rejected::{Reason, Rejected};
 use super::tsv::{parse_fingerprint, parse_tsv};

@@ -8,7 +8,7 @@ use std::thread;
 use rayon::prelude::*;
 
 use super::fingerprinting::Fingerprinting;
-use super::inputs::Inputs;
+use super::input_queue::Inputs;
 use super::options::{InputFormat, ReadOptions};
 use super::progress::Progress;
 use super::raw::Raw;

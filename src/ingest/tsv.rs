@@ -1,6 +1,6 @@
 //! Parses tab-separated lines: key and text, or key and fingerprint.
 
-use super::content::{Content, Parsed, Parts, utf8};
+use super::parsed::{Content, Parsed, Parts, utf8};
 use super::rejected::Reason;
 
 pub(super) fn parse_tsv(line: &[u8]) -> Result<Parsed, Reason> {

@@ -13,7 +13,7 @@
 //! | `merging` | which merge is due, and doing one step of it |
 //! | `dense` | files written whole: build, copy, compaction, backup |
 //!
-//! Above them are `postings`, `scan`, `read`, `reader`, `write` and `store`, for the rest of the crate.
+//! Above them are `postings`, `scan`, `read`, `snapshot`, `write` and `store`, for the rest of the crate.
 //! `numbers` and `sizes` are small values that the upper floors use.
 
 mod blocks;
@@ -25,9 +25,9 @@ mod merging;
 mod numbers;
 mod postings;
 mod read;
-mod reader;
 mod scan;
 mod sizes;
+mod snapshot;
 mod sorted_set;
 #[expect(clippy::module_inception, reason = "the folder is named after what it shows first")]
 mod store;
@@ -40,8 +40,8 @@ pub(crate) use file::{FORMAT_VERSION, Settings};
 pub(crate) use numbers::{DocumentNumber, ScopeNumber};
 pub(crate) use postings::Posted;
 pub(crate) use read::Read;
-pub(crate) use reader::Reader;
 pub(crate) use scan::Scan;
 pub(crate) use sizes::Sizes;
+pub(crate) use snapshot::Reader;
 pub(crate) use store::Store;
 pub(crate) use write::{Numbered, Writer};

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::reader::Reader;
+use super::snapshot::Reader;
 use super::write::Writer;
 use crate::document::Document;
 use crate::error::{Error, Result};

@@ -23,7 +23,7 @@ const FLOORS: [&str; 15] = [
     "postings",
     "scan",
     "read",
-    "reader",
+    "snapshot",
     "write",
     "store",
 ];

@@ -16,8 +16,8 @@ use crate::store::engine::{
     OpenFile, create_temporary, directory_of, ensure_nothing_at, persist, sync_directory,
 };
 use crate::store::file::{
-    self, Change, KEYS, Operation, POSTINGS, PerSet, RowFamily, RowSink, Set, SetRow, Settings, State,
-    View, all_sets, by_row, encode_scopes, number_of,
+    self, Change, KEYS, Operation, POSTINGS, PerSet, RowFamily, RowSink, Set, SetRow, Settings, State, View,
+    all_sets, by_row, encode_scopes, number_of,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;

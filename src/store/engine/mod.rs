@@ -4,21 +4,21 @@
 mod errors;
 mod files;
 mod guard;
-mod open;
+mod open_file;
 mod read_txn;
 #[cfg(test)]
 mod recording;
+mod redb_tables;
 mod spill;
-mod tables;
 
 pub(crate) use files::{
     NewFile, available_bytes, create_temporary, directory_of, ensure_nothing_at, is_same_file, persist,
     sync_directory,
 };
 pub(crate) use guard::guarded;
-pub(crate) use open::{Access, Engine, OpenFile, page_cache_bytes};
+pub(crate) use open_file::{Access, Engine, OpenFile, page_cache_bytes};
 pub(crate) use read_txn::{BlockSource, ReadTxn, Tables};
 #[cfg(test)]
 pub(crate) use recording::{Event, Image, Recording};
+pub(crate) use redb_tables::{Changes, ChunkKey, MetaRow};
 pub(crate) use spill::{BlockBytes, SpillFile, SpilledBytes};
-pub(crate) use tables::{Changes, ChunkKey, MetaRow};

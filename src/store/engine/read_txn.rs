@@ -6,7 +6,7 @@ use redb::{ReadOnlyTable, ReadTransaction, ReadableTable};
 
 use super::errors::engine_error;
 use super::guard::{Guarded, guarded};
-use super::tables::{BLOCKS, ChunkKey, DIRECTORY, LOG, META, SCOPES};
+use super::redb_tables::{BLOCKS, ChunkKey, DIRECTORY, LOG, META, SCOPES};
 use crate::error::Result;
 
 /// A source of stored blocks: the file, or memory in tests.

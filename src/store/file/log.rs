@@ -84,7 +84,7 @@ fn decode_operation(fields: &mut Fields<'_>) -> Result<Operation, Problem> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sets::{key_row, posting_row};
+    use super::super::schema::{key_row, posting_row};
     use super::*;
     use crate::store::blocks::worked_example;
 

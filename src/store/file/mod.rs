@@ -7,7 +7,7 @@ mod opening;
 mod operation;
 mod overlays;
 mod progress;
-mod sets;
+mod schema;
 mod shared;
 mod state;
 mod view;
@@ -23,7 +23,7 @@ pub(crate) use operation::{Change, Operation, RowSink};
 #[cfg(test)]
 pub(crate) use overlays::Overlays;
 pub(crate) use progress::{MergeFailure, Progress};
-pub(crate) use sets::{
+pub(crate) use schema::{
     AnySet, ByRow, DEAD, DOCUMENTS_LEVEL_ID, FIXED, KEYS, POSTINGS, PerSet, RowFamily, Set, SetRow, all_sets,
     by_row, key_row, number_of, permuted, posting_row,
 };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::log;
 use super::meta::{self, Settings};
 use super::overlays::Overlays;
-use super::sets::{DOCUMENTS_LEVEL_ID, Set, SetRow, by_row};
+use super::schema::{DOCUMENTS_LEVEL_ID, Set, SetRow, by_row};
 use super::state::{State, StoredLevel, StoredSet, StoredState};
 use crate::error::{Error, Result};
 use crate::plan::Plan;

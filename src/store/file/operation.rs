@@ -1,6 +1,6 @@
 //! Operation: a document that was put or removed, and the rows that this changes in each sorted set.
 
-use super::sets::{DEAD, KEYS, POSTINGS, Set, SetRow, key_row, permuted, posting_row};
+use super::schema::{DEAD, KEYS, POSTINGS, Set, SetRow, key_row, permuted, posting_row};
 use crate::fingerprint::Fingerprint;
 use crate::plan::Plan;
 use crate::store::numbers::{DocumentNumber, ScopeNumber};

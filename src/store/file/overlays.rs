@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use super::operation::{Operation, RowSink};
-use super::sets::{PerSet, RowFamily, Set, SetRow, all_sets, by_row, permuted};
+use super::schema::{PerSet, RowFamily, Set, SetRow, all_sets, by_row, permuted};
 use crate::plan::Plan;
 use crate::store::sorted_set::{Overlay, Run};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::meta::{self, Counters};
 use super::overlays::Runs;
-use super::sets::{ByRow, PerSet, RowFamily, Set, SetRow, all_sets, by_row};
+use super::schema::{ByRow, PerSet, RowFamily, Set, SetRow, all_sets, by_row};
 use crate::plan::Plan;
 use crate::store::blocks::{Fields, Kind, Problem, Row, seal, unseal};
 use crate::store::sorted_set::{Level, SetLevel, SortedSet};
@@ -206,7 +206,7 @@ fn decode_set(fields: &mut Fields<'_>) -> Result<StoredSet, Problem> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sets::{KEYS, permuted};
+    use super::super::schema::{KEYS, permuted};
     use super::*;
     use crate::plan::plan_named;
     use crate::store::sorted_set::Run;

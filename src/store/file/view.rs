@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::meta::{Settings, decode_scope};
-use super::sets::{DEAD, Set, SetRow, permuted};
+use super::schema::{DEAD, Set, SetRow, permuted};
 use super::state::State;
 use crate::document::Document;
 use crate::error::{Error, Result};

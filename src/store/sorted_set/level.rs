@@ -6,7 +6,7 @@
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
-use super::chunk::{Chunk, Filtered, MAX_FILTERED, cut};
+use super::directory::{Chunk, Filtered, MAX_FILTERED, cut};
 use crate::store::blocks::{Entry, Filter, Line, Row, lines_pass};
 use crate::store::engine::ChunkKey;
 use crate::store::lookup::{Prefixes, Samples, partition_point_from, prefetch_at};

@@ -2,7 +2,7 @@
 //! here knows what the rows mean.
 
 mod backward;
-mod chunk;
+mod directory;
 mod level;
 mod lists;
 mod overlay;
@@ -14,7 +14,7 @@ mod skew;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use chunk::{Chunk, cut};
+pub(crate) use directory::{Chunk, cut};
 pub(crate) use level::{Level, Position, Splice};
 pub(crate) use lists::{Life, merge_onto, part};
 pub(crate) use overlay::Overlay;

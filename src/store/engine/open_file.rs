@@ -12,7 +12,7 @@ use super::guard::{Guarded, guarded};
 use super::read_txn::ReadTxn;
 #[cfg(test)]
 use super::recording::Recording;
-use super::tables::{self, Changes, MetaRow};
+use super::redb_tables::{self, Changes, MetaRow};
 use crate::error::{Error, Result};
 
 /// What a store may do with its file.
@@ -101,8 +101,8 @@ impl Engine {
 
     fn created(self, meta: &[MetaRow]) -> Result<Self> {
         self.commit(|txn| {
-            tables::create_all(txn)?;
-            tables::write(txn, &Changes::default(), meta)
+            redb_tables::create_all(txn)?;
+            redb_tables::write(txn, &Changes::default(), meta)
         })?;
         Ok(self)
     }
@@ -144,7 +144,7 @@ impl Engine {
 
     /// Makes changes part of the file, all or none of them, and durable.
     pub(crate) fn apply(&self, changes: &Changes, meta: &[MetaRow]) -> Result<()> {
-        self.commit(|txn| tables::write(txn, changes, meta))
+        self.commit(|txn| redb_tables::write(txn, changes, meta))
     }
 
     fn commit(&self, write: impl FnOnce(&redb::WriteTransaction) -> Result<()>) -> Result<()> {
