@@ -5,8 +5,9 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
 
+use super::format::InputFormat;
 use super::opening::{cannot_read, is_stdin, open};
-use super::options::{InputFormat, ReadOptions};
+use super::options::ReadOptions;
 use super::progress::Progress;
 use super::raw::{Raw, RawContent};
 use crate::error::Result;

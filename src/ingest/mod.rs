@@ -24,6 +24,7 @@
 mod batches;
 mod events;
 mod fingerprinting;
+mod format;
 mod ingestion;
 mod input;
 mod input_queue;
@@ -36,12 +37,14 @@ mod raw;
 mod record;
 mod records;
 mod rejected;
+mod text;
 mod tsv;
 
 pub use events::{Event, Totals};
 pub use fingerprinting::Fingerprinting;
+pub use format::InputFormat;
 pub use ingestion::Ingest;
-pub use options::{InputFormat, ReadOptions};
+pub use options::ReadOptions;
 pub use progress::Progress;
 pub use record::Record;
 pub use records::Records;

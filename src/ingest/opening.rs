@@ -1,4 +1,5 @@
-//! Opening an input: checks that it can be read, unpacks gzip, skips the byte order mark, detects the format.
+//! Opening an input: checks that it can be read, unpacks gzip, skips the byte order mark, detects the
+//! format.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Cursor, Read};
@@ -6,7 +7,8 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
-use super::options::{InputFormat, ReadOptions};
+use super::format::{InputFormat, detect};
+use super::options::ReadOptions;
 use super::progress::Progress;
 use crate::error::{Error, Result};
 
@@ -61,7 +63,7 @@ pub(super) fn open(
     };
     let (rest, beginning) = begun().map_err(|source| cannot_read(path, None, &source))?;
     let format = match options.format {
-        InputFormat::Auto => detect(path, &beginning)?,
+        InputFormat::Auto => detect(path, is_stdin(path), &beginning)?,
         named => named,
     };
     let reader: Box<dyn Read + Send> = Box::new(Cursor::new(without_byte_order_mark(beginning)).chain(rest));
@@ -100,31 +102,4 @@ fn without_byte_order_mark(mut bytes: Vec<u8>) -> Vec<u8> {
         bytes.drain(..3);
     }
     bytes
-}
-
-/// Detects the format by the name of the input and its first bytes.
-fn detect(path: &Path, beginning: &[u8]) -> Result<InputFormat> {
-    let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
-    let name = name.strip_suffix(".gz").unwrap_or(&name);
-    if beginning.starts_with(b"WARC/") || name.ends_with(".warc") || name.ends_with(".arc") {
-        return Err(Error::Input {
-            source_name: path.display().to_string(),
-            line: None,
-            reason:
-                "is a web archive (WARC or ARC), which this release does not read; turn it into JSON Lines"
-                    .to_owned(),
-        });
-    }
-    let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
-    let beginning = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning).trim_ascii_start();
-    let first_line = beginning.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    Ok(if ends(&[".txt", ".md", ".html", ".htm", ".xhtml"]) {
-        InputFormat::Text
-    } else if ends(&[".jsonl", ".ndjson", ".json"]) || beginning.first() == Some(&b'{') {
-        InputFormat::Jsonl
-    } else if ends(&[".tsv"]) || (is_stdin(path) && first_line.contains(&b'\t')) {
-        InputFormat::Tsv
-    } else {
-        InputFormat::Text
-    })
 }

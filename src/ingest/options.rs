@@ -1,28 +1,6 @@
 //! The options for reading inputs.
 
-/// How an input is cut into records.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum InputFormat {
-    /// The format is detected, by the first of these rules that fits:
-    ///
-    /// * [`Text`](Self::Text) for the names `.txt`, `.md`, `.html`, `.htm` and `.xhtml`;
-    /// * [`Jsonl`](Self::Jsonl) for the names `.jsonl`, `.ndjson` and `.json`, and if the first character is
-    ///   `{`;
-    /// * [`Tsv`](Self::Tsv) for the name `.tsv`, and for standard input whose first line has a tab;
-    /// * [`Text`](Self::Text) for everything else.
-    #[default]
-    Auto,
-    /// A JSON object per line.
-    Jsonl,
-    /// A key, a tab and a text per line, without a header. `\t`, `\n`, `\r` and `\\` stand for tab, line
-    /// feed, carriage return and backslash.
-    Tsv,
-    /// A file is a document, and its path is the key. Files named `.html`, `.htm` and `.xhtml` are HTML.
-    Text,
-    /// A key, a tab and 16 hexadecimal digits per line.
-    Fingerprints,
-}
+use super::format::InputFormat;
 
 /// How inputs are read.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::options::InputFormat;
+use super::format::InputFormat;
 
 /// A record as it was read, and where it is in its input.
 #[derive(Clone, Debug)]

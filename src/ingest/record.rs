@@ -4,11 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::fingerprinting::Fingerprinting;
+use super::format::InputFormat;
 use super::json::parse_json;
-use super::options::{InputFormat, ReadOptions};
+use super::options::ReadOptions;
 use super::parsed::{Content, Parsed, Parts};
 use super::raw::{Raw, RawContent};
 use super::rejected::{Reason, Rejected};
+use super::text::parse_text;
 use super::tsv::{parse_fingerprint, parse_tsv};
 use crate::document::Document;
 use crate::fingerprint::Fingerprint;
@@ -95,18 +97,6 @@ impl Record {
     fn rejected(&self, reason: Reason) -> Rejected {
         Rejected { source_name: self.path.display().to_string(), line: self.line, reason }
     }
-}
-
-fn parse_text(path: &Path, bytes: Vec<u8>) -> Result<Parsed, Reason> {
-    let text = String::from_utf8(bytes)
-        .map_err(|error| Reason::NotUtf8 { valid_bytes: error.utf8_error().valid_up_to() })?;
-    let name = path.to_string_lossy().to_lowercase();
-    let name = name.strip_suffix(".gz").unwrap_or(&name);
-    let is_html = [".html", ".htm", ".xhtml"].iter().any(|ending| name.ends_with(ending));
-    let content = if is_html { Content::Html(text) } else { Content::Text(text) };
-    // The key is the path as the system has it. On Unix it need not be UTF-8.
-    let key = path.as_os_str().as_encoded_bytes().to_vec();
-    Ok(Parsed { key: Some(key), content, parts: Parts::default() })
 }
 
 #[cfg(test)]

@@ -8,8 +8,9 @@ use std::thread;
 use rayon::prelude::*;
 
 use super::fingerprinting::Fingerprinting;
+use super::format::InputFormat;
 use super::input_queue::Inputs;
-use super::options::{InputFormat, ReadOptions};
+use super::options::ReadOptions;
 use super::progress::Progress;
 use super::raw::Raw;
 use super::record::Record;

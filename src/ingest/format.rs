@@ -1,0 +1,72 @@
+//! The formats of inputs, and which of them an input has.
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+/// How an input is cut into records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InputFormat {
+    /// The format is detected, by the first of these rules that fits:
+    ///
+    /// * [`Text`](Self::Text) for the names `.txt`, `.md`, `.html`, `.htm` and `.xhtml`;
+    /// * [`Jsonl`](Self::Jsonl) for the names `.jsonl`, `.ndjson` and `.json`, and if the first character is
+    ///   `{`;
+    /// * [`Tsv`](Self::Tsv) for the name `.tsv`, and for standard input whose first line has a tab;
+    /// * [`Text`](Self::Text) for everything else.
+    #[default]
+    Auto,
+    /// A JSON object per line.
+    Jsonl,
+    /// A key, a tab and a text per line, without a header. `\t`, `\n`, `\r` and `\\` stand for tab, line
+    /// feed, carriage return and backslash.
+    Tsv,
+    /// A file is a document, and its path is the key. Files named `.html`, `.htm` and `.xhtml` are HTML.
+    Text,
+    /// A key, a tab and 16 hexadecimal digits per line.
+    Fingerprints,
+}
+
+/// The endings of the names of HTML files.
+const HTML: &[&str] = &[".html", ".htm", ".xhtml"];
+
+/// Whether a file is HTML by its name.
+pub(super) fn is_html(path: &Path) -> bool {
+    name_ends(&plain_name(path), HTML)
+}
+
+/// Detects the format by the name of the input and its first bytes.
+pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<InputFormat> {
+    let name = plain_name(path);
+    if beginning.starts_with(b"WARC/") || name.ends_with(".warc") || name.ends_with(".arc") {
+        return Err(Error::Input {
+            source_name: path.display().to_string(),
+            line: None,
+            reason:
+                "is a web archive (WARC or ARC), which this release does not read; turn it into JSON Lines"
+                    .to_owned(),
+        });
+    }
+    let beginning = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning).trim_ascii_start();
+    let first_line = beginning.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    Ok(if name_ends(&name, &[".txt", ".md"]) || name_ends(&name, HTML) {
+        InputFormat::Text
+    } else if name_ends(&name, &[".jsonl", ".ndjson", ".json"]) || beginning.first() == Some(&b'{') {
+        InputFormat::Jsonl
+    } else if name_ends(&name, &[".tsv"]) || (is_stdin && first_line.contains(&b'\t')) {
+        InputFormat::Tsv
+    } else {
+        InputFormat::Text
+    })
+}
+
+/// The name of a file in small letters, without the ending of gzip.
+fn plain_name(path: &Path) -> String {
+    let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+    name.strip_suffix(".gz").unwrap_or(&name).to_owned()
+}
+
+fn name_ends(name: &str, endings: &[&str]) -> bool {
+    endings.iter().any(|ending| name.ends_with(ending))
+}
