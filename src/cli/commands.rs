@@ -8,7 +8,8 @@ use simdb::Error;
 use super::answer::{CommandResult, Failure};
 use super::output::Output;
 use super::{
-    bench, check, copy, create, delete, distance, dump, explain, fingerprint, get, ingest, plan, query, stats,
+    backup, bench, check, compact, create, delete, distance, dump, explain, fingerprint, get, ingest, load,
+    plan, query, stats,
 };
 
 /// An embedded index of near-duplicate documents.
@@ -43,13 +44,13 @@ enum Command {
     /// Check every invariant of a database
     Check(check::Arguments),
     /// Put a dense copy in the place of a database
-    Compact(copy::Compact),
+    Compact(compact::Arguments),
     /// Make a dense copy of a database
-    Backup(copy::Backup),
+    Backup(backup::Arguments),
     /// Print a whole database as JSON Lines
-    Dump(dump::Dump),
+    Dump(dump::Arguments),
     /// Build a database from what `dump` has printed
-    Load(dump::Load),
+    Load(load::Arguments),
     /// Print the fingerprints of texts
     Fingerprint(fingerprint::Arguments),
     /// Print in how many bits two fingerprints differ
@@ -71,10 +72,10 @@ pub(crate) fn run(cli: &Cli) -> CommandResult {
         Command::Delete(arguments) => delete::run(arguments, &mut output),
         Command::Stats(arguments) => stats::run(arguments, &mut output),
         Command::Check(arguments) => check::run(arguments, &mut output),
-        Command::Compact(arguments) => copy::compact(arguments, &mut output),
-        Command::Backup(arguments) => copy::backup(arguments, &mut output),
-        Command::Dump(arguments) => dump::dump(arguments, &mut output),
-        Command::Load(arguments) => dump::load(arguments, &mut output),
+        Command::Compact(arguments) => compact::run(arguments, &mut output),
+        Command::Backup(arguments) => backup::run(arguments, &mut output),
+        Command::Dump(arguments) => dump::run(arguments, &mut output),
+        Command::Load(arguments) => load::run(arguments, &mut output),
         Command::Fingerprint(arguments) => fingerprint::run(arguments, &mut output),
         Command::Distance(arguments) => distance::run(arguments, &mut output),
         Command::Plan(arguments) => plan::run(arguments, &mut output),
@@ -98,10 +99,10 @@ impl Command {
             | Self::Delete(delete::Arguments { database, .. })
             | Self::Stats(stats::Arguments { database })
             | Self::Check(check::Arguments { database })
-            | Self::Compact(copy::Compact { database, .. })
-            | Self::Backup(copy::Backup { database, .. })
-            | Self::Dump(dump::Dump { database })
-            | Self::Load(dump::Load { database, .. }) => Some(&database.database),
+            | Self::Compact(compact::Arguments { database, .. })
+            | Self::Backup(backup::Arguments { database, .. })
+            | Self::Dump(dump::Arguments { database })
+            | Self::Load(load::Arguments { database, .. }) => Some(&database.database),
             Self::Fingerprint(_) | Self::Distance(_) | Self::Plan(_) | Self::Bench(_) => None,
         }
     }

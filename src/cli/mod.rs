@@ -2,10 +2,11 @@
 
 mod answer;
 mod arguments;
+mod backup;
 mod bench;
 mod check;
 mod commands;
-mod copy;
+mod compact;
 mod create;
 mod delete;
 mod distance;
@@ -14,9 +15,11 @@ mod explain;
 mod fingerprint;
 mod get;
 mod ingest;
+mod load;
 mod open;
 mod output;
 mod plan;
+mod progress;
 mod query;
 mod stats;
 

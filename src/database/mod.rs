@@ -12,6 +12,7 @@ mod options;
 mod query;
 mod search;
 mod snapshot;
+mod statistics;
 mod write;
 
 pub use check::{CheckReport, Problem};
@@ -19,5 +20,6 @@ pub use database::Database;
 pub use explain::{Explanation, TableProbes};
 pub use options::{CreateOptions, OpenOptions};
 pub use query::{Match, Matches, Query};
-pub use snapshot::{Documents, Snapshot, Statistics};
+pub use snapshot::{Documents, Snapshot};
+pub use statistics::Statistics;
 pub use write::{Change, OnMatch, Policy, Verdict, WriteTxn};

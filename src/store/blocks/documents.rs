@@ -6,9 +6,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::bits::{packed_bytes, width_of};
+use super::columns::{decode_column, encode_column};
 use super::envelope::{self, Fields, Problem};
 use super::filter::Filter;
-use super::packed::{Packed, checksum, decode_column, encode_column};
+use super::packed::{Packed, checksum};
 use crate::document::Document;
 use crate::fingerprint::Fingerprint;
 use crate::store::lookup::partition_point_from;

@@ -3,6 +3,7 @@
 mod bits;
 mod block_reader;
 mod cache;
+mod columns;
 mod decoded;
 mod documents;
 mod entry;

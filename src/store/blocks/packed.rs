@@ -8,7 +8,8 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::bits::{pack, packed_bytes, unpack, width_of};
+use super::bits::{pack, packed_bytes, width_of};
+use super::columns::{decode_packed, encode_column};
 use super::envelope::{Fields, Problem};
 use super::filter::{Filter, MAX_BLOCK_LINES};
 use super::row::{Lists, Row};
@@ -191,36 +192,6 @@ fn encode_list<R: Row>(rows: &[R], bytes: &mut Vec<u8>) {
         let column = || rows.iter().map(move |row| row.columns()[column]);
         encode_column(column, bytes);
     }
-}
-
-/// Appends a column as offsets from its least value.
-pub(super) fn encode_column<I: Iterator<Item = u64>>(column: impl Fn() -> I, bytes: &mut Vec<u8>) {
-    let (low, high) = column().fold((u64::MAX, 0), |(low, high), it| (low.min(it), high.max(it)));
-    let low = low.min(high);
-    let width = width_of(high - low);
-    bytes.extend(low.to_le_bytes());
-    bytes.push(width as u8);
-    pack(column().map(|value| value - low), width, bytes);
-}
-
-/// Reads back what [`encode_column`] appended.
-pub(super) fn decode_column(fields: &mut Fields<'_>, count: usize) -> Result<Vec<u64>, Problem> {
-    let low = u64::from_le_bytes(fields.take()?);
-    let mut values = Vec::with_capacity(count);
-    decode_packed(fields, count, |offset| values.push(low.wrapping_add(offset)))?;
-    Ok(values)
-}
-
-/// Reads a width, and `count` numbers of that width.
-fn decode_packed(fields: &mut Fields<'_>, count: usize, each: impl FnMut(u64)) -> Result<(), Problem> {
-    let [width] = fields.take()?;
-    if u32::from(width) > u64::BITS {
-        return Err("a column is wider than 64 bits");
-    }
-    let bytes = fields.0;
-    fields.take_slice(packed_bytes(count, width.into()))?;
-    unpack(bytes, count, width.into(), each);
-    Ok(())
 }
 
 /// Adds the rows of a block to lists whose rows come before them. If the block is refused, the rows that

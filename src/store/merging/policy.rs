@@ -1,7 +1,7 @@
 //! Which merge is due, and how much a step of it may read. Decides by the numbers of rows and blocks only.
 
 use crate::store::blocks::Row;
-use crate::store::file::{AnySet, ByRow, Set, SetRow, Sets, State};
+use crate::store::file::{AnySet, Sets, State, by_row};
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::SortedSet;
 
@@ -49,17 +49,10 @@ pub(super) fn is_freezing_due(state: &State, least_rows: usize) -> bool {
 pub(super) fn most_urgent(state: &State, sizes: &Sizes) -> Option<Task> {
     let waiting = state.sets.recent_rows() as f64 / sizes.recent_rows as f64;
     let tasks = state.sets.sets().filter_map(|any| {
-        let (source, urgency) = match any {
-            ByRow::Narrow(set) => due_in(&state.sets, set, waiting, sizes)?,
-            ByRow::Wide(set) => due_in(&state.sets, set, waiting, sizes)?,
-        };
+        let (source, urgency) = by_row!(any, set => most_urgent_of(&state.sets[set], waiting, sizes))?;
         Some(Task { set: any, source, urgency })
     });
     tasks.reduce(|most, task| if task.urgency > most.urgency { task } else { most })
-}
-
-fn due_in<R: SetRow>(sets: &Sets, set: Set<R>, waiting: f64, sizes: &Sizes) -> Option<(Source, f64)> {
-    most_urgent_of(&sets[set], waiting, sizes)
 }
 
 /// The most urgent merge of a set, and how urgent it is.

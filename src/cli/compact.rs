@@ -1,0 +1,42 @@
+//! `simdb compact`: a dense copy in the place of a database.
+
+use serde_json::json;
+
+use super::answer::{Answer, CommandResult};
+use super::arguments::DatabaseArgument;
+use super::open::open_to_write;
+use super::output::Output;
+use super::progress::{bar, update};
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    pub(super) database: DatabaseArgument,
+
+    /// The tables it is to have then, by name; `simdb plan` lists those there are [default: those it has]
+    #[arg(long, value_name = "NAME")]
+    plan: Option<String>,
+}
+
+/// Puts a dense copy in the place of a database. Prints its size before and after.
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
+    let database = open_to_write(&arguments.database.database)?;
+    let before = database.snapshot()?.stats()?;
+    let bar = bar();
+    let progress = |done, all| update(&bar, done, all);
+    match &arguments.plan {
+        Some(plan) => database.compact_with_plan(plan, progress)?,
+        None => database.compact(progress)?,
+    }
+    bar.finish_and_clear();
+    let after = database.snapshot()?.stats()?;
+    let (bytes_before, bytes) = (before.allocated_bytes, after.allocated_bytes);
+    output.print(
+        || json!({"allocated_bytes_before": bytes_before, "allocated_bytes": bytes, "plan": after.plan}),
+        || {
+            let path = arguments.database.database.display();
+            format!("{path}: {bytes_before} bytes before, {bytes} after, plan {}", after.plan)
+        },
+    );
+    Ok(Answer::Yes)
+}
