@@ -33,7 +33,8 @@ use crate::text::{Fingerprinter, Scheme};
 /// let mut txn = database.begin_write()?;
 /// txn.insert(&Document::new("https://example.org/a", fingerprint))?;
 /// let verdict = txn.insert_if_new(&Document::new("https://example.org/b", fingerprint), &Policy::skip())?;
-/// assert_eq!(verdict.matches().nearest().map(|near| near.document.key()), Some(&b"https://example.org/a"[..]));
+/// let nearest = verdict.matches().nearest().expect("there is a match");
+/// assert_eq!(nearest.document.key(), b"https://example.org/a");
 /// txn.commit()?;
 ///
 /// let found = database.snapshot()?.query(&Query::new(fingerprint).max_distance(3))?;

@@ -14,7 +14,8 @@ use crate::store::Read;
 /// ```
 /// use simdb::{Fingerprint, Query};
 ///
-/// let query = Query::new(Fingerprint::from_bits(42)).max_distance(3).limit(10).since(1_700_000_000).scopes(["en"]);
+/// let query = Query::new(Fingerprint::from_bits(42)).max_distance(3).limit(10);
+/// let query = query.since(1_700_000_000).scopes(["en"]);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {

@@ -1,4 +1,5 @@
-//! The layout of the source, as docs/design.md draws it: imports go one way, and only one floor names the engine.
+//! The layout of the source, as docs/design.md draws it: imports go one way, and only one floor names
+//! the engine.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -35,8 +35,8 @@ pub(crate) trait RowSink {
 }
 
 impl Operation {
-    /// Gives `sink` the rows that the operation puts and marks. docs/format.md lists them, in the section on the
-    /// log.
+    /// Gives `sink` the rows that the operation puts and marks. docs/format.md lists them, in the section
+    /// on the log.
     pub(crate) fn give_rows<S: RowSink>(&self, plan: &Plan, sink: &mut S) -> Result<(), S::Error> {
         let put = self.change == Change::Put;
         put_or_mark(put, KEYS, key_row(self.key_hash, self.number), sink)?;
