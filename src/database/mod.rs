@@ -3,7 +3,7 @@
 mod batch;
 mod check;
 #[cfg(test)]
-mod crash;
+mod crash_tests;
 #[expect(clippy::module_inception, reason = "the folder is named after what it shows first")]
 mod database;
 mod explain;

@@ -4,10 +4,10 @@ mod features;
 mod fingerprinter;
 mod html;
 mod normalize;
+#[cfg(test)]
+mod published_vectors;
 mod scheme;
 mod simhash;
-#[cfg(test)]
-mod vectors;
 
 pub use fingerprinter::Fingerprinter;
 pub use scheme::Scheme;
