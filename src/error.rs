@@ -217,7 +217,8 @@ impl fmt::Display for Error {
             }
             Self::Damaged { table, key, problem } => write!(
                 f,
-                "the database is damaged: table {table}, key {key}: {problem}; restore a copy, or build the database anew"
+                "the database is damaged: table {table}, key {key}: {problem}; restore a copy, or build the \
+                 database anew"
             ),
             Self::ReadOnly => f.write_str("the database was opened read-only"),
             Self::InUse => {
@@ -259,7 +260,11 @@ impl fmt::Display for Error {
                 "an operation of this transaction failed before, and nothing of it was stored: begin a new one",
             ),
             Self::KeyRepeated { key } => {
-                write!(f, "two documents have the key {key:?}; a database is built from different keys: nothing was built")
+                write!(
+                    f,
+                    "two documents have the key {key:?}; a database is built from different keys: nothing was \
+                     built"
+                )
             }
             Self::TooManyScopes => f.write_str("the database holds 2^24 - 2 scopes, and can hold no more"),
             Self::TooManyDocuments => f.write_str(

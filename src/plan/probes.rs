@@ -143,7 +143,9 @@ mod tests {
             prop_assume!(prefix.ranges() < 1e5);
             let other = row ^ (difference & thin & thin.rotate_left(7));
             let mut found = 0;
-            prefix.each_range(Permuted::from_bits(row), |first, last| found += u32::from((first..=last).contains(&other)));
+            prefix.each_range(Permuted::from_bits(row), |first, last| {
+                found += u32::from((first..=last).contains(&other));
+            });
             let differing = (row ^ other).checked_shr(64 - prefix_bits).unwrap_or(0).count_ones();
             prop_assert_eq!(found, u32::from(differing <= flips));
         }

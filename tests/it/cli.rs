@@ -176,7 +176,9 @@ fn get_prints_every_part_of_a_document() -> TestResult {
     let folder = Folder::new()?;
     let database = small(&folder)?;
     let document = run!("get", &database, "a", "--json").expect(0).object()?;
-    let expected = json!({"key": "a", "fingerprint": "0000000000000000", "seen": 100, "rank": [5], "scope": "en", "payload": "p"});
+    let expected = json!({
+        "key": "a", "fingerprint": "0000000000000000", "seen": 100, "rank": [5], "scope": "en", "payload": "p"
+    });
     assert_eq!(document, expected);
     let text = run!("get", &database, "a").expect(0).out;
     assert_eq!(text, "key\ta\nfingerprint\t0000000000000000\nseen\t100\nrank\t[5]\nscope\ten\npayload\tp\n");

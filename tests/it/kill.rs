@@ -96,7 +96,8 @@ fn a_full_disk_is_named_and_nothing_acknowledged_is_lost() -> TestResult {
     let input = folder.file("in.tsv", lines)?;
     let path = folder.path("d.simdb");
     // The shell counts in blocks of 512 or 1,024 bytes. The signal is ignored, so the write is an error.
-    let script = "trap '' XFSZ; ulimit -f 20000; exec \"$0\" ingest \"$1\" \"$2\" --input-format fingerprints --max-distance 0 --batch 1000";
+    let script = "trap '' XFSZ; ulimit -f 20000; exec \"$0\" ingest \"$1\" \"$2\" --input-format fingerprints \
+                  --max-distance 0 --batch 1000";
     let output = std::process::Command::new("sh")
         .args(["-c", script, env!("CARGO_BIN_EXE_simdb")])
         .args([&path, &input])

@@ -99,8 +99,8 @@ fn operations() -> impl Strategy<Value = Operation> {
     let insert_batch = (prop::collection::vec(documents(), 0..10), on_match, conditions());
     prop_oneof![
         6 => documents().prop_map(Operation::Insert),
-        6 => insert_if_new.prop_map(|(document, on_match, conditions)| Operation::InsertIfNew(document, on_match, conditions)),
-        3 => insert_batch.prop_map(|(documents, on_match, conditions)| Operation::InsertBatchIfNew(documents, on_match, conditions)),
+        6 => insert_if_new.prop_map(|(one, on_match, within)| Operation::InsertIfNew(one, on_match, within)),
+        3 => insert_batch.prop_map(|(all, on_match, within)| Operation::InsertBatchIfNew(all, on_match, within)),
         2 => (0..12u8).prop_map(Operation::Delete),
         2 => Just(Operation::Commit),
         1 => Just(Operation::Drop),

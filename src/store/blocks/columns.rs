@@ -13,6 +13,12 @@ pub(super) fn encode_column<I: Iterator<Item = u64>>(column: impl Fn() -> I, byt
     pack(column().map(|value| value - low), width, bytes);
 }
 
+/// The bytes of a column of `count` values between `low` and `high`.
+#[inline]
+pub(super) fn column_bytes(count: usize, low: u64, high: u64) -> usize {
+    9 + packed_bytes(count, width_of(high - low))
+}
+
 /// Reads back what [`encode_column`] appended.
 pub(super) fn decode_column(fields: &mut Fields<'_>, count: usize) -> Result<Vec<u64>, Problem> {
     let low = u64::from_le_bytes(fields.take()?);

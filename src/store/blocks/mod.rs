@@ -5,6 +5,7 @@ mod block_reader;
 mod cache;
 mod columns;
 mod decoded;
+mod document_packing;
 mod documents;
 mod entry;
 mod envelope;
@@ -17,7 +18,8 @@ mod row;
 pub(crate) use block_reader::{Blocks, SetBlocks};
 pub(crate) use cache::{BlockCache, Held};
 pub(crate) use decoded::{Block, CachedRow};
-pub(crate) use documents::{DocumentBlock, DocumentRef, pack_documents};
+pub(crate) use document_packing::pack_documents;
+pub(crate) use documents::{DocumentBlock, DocumentRef};
 pub(crate) use entry::{Entry, Hint, MAX_BLOCK_NUMBER};
 #[cfg(test)]
 pub(crate) use envelope::worked_example;

@@ -9,7 +9,7 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::bits::{pack, packed_bytes, width_of};
-use super::columns::{decode_packed, encode_column};
+use super::columns::{column_bytes, decode_packed, encode_column};
 use super::envelope::{Fields, Problem};
 use super::filter::{Filter, MAX_BLOCK_LINES};
 use super::row::{Lists, Row};
@@ -75,8 +75,7 @@ impl Measure {
             return 2;
         }
         let gaps = packed_bytes(self.rows - 1, width_of(self.gaps));
-        let column =
-            |column: usize| 9 + packed_bytes(self.rows, width_of(self.high[column] - self.low[column]));
+        let column = |column: usize| column_bytes(self.rows, self.low[column], self.high[column]);
         2 + 9 + gaps + (0..R::COLUMNS).map(column).sum::<usize>()
     }
 }

@@ -378,12 +378,16 @@ mod tests {
                 for row in (0..420).map(|row| row << spread) {
                     let position = level.find(row);
                     let before = right.iter().filter(|it| it.0.high < row);
-                    prop_assert_eq!(level.before(position).and_then(|it| level.entry(it)), before.clone().next_back().map(|it| &it.0));
+                    let last_before = level.before(position).and_then(|it| level.entry(it));
+                    prop_assert_eq!(last_before, before.clone().next_back().map(|it| &it.0));
                     prop_assert_eq!(level.entries(level.all().start..position).count(), before.clone().count());
                     let rank = before.clone().count();
                     prop_assert_eq!(level.after(level.all().start, rank), position);
                     prop_assert_eq!(level.entry(level.after(position, 3)), right.get(rank + 3).map(|it| &it.0));
-                    let sums = before.fold((0, 0), |sum, it| (sum.0 + u64::from(it.0.puts), sum.1 + u64::from(it.0.marks)));
+                    let add = |sum: (u64, u64), it: &Entry<u64>| {
+                        (sum.0 + u64::from(it.puts), sum.1 + u64::from(it.marks))
+                    };
+                    let sums = before.fold((0, 0), |sum, it| add(sum, &it.0));
                     prop_assert_eq!(level.rows_before(position), sums);
                     prop_assert_eq!(level.entry(position), right.get(rank).map(|it| &it.0));
                     let passes = right.get(rank).is_some_and(|it| lines_pass(it.1.lines(), row));

@@ -160,7 +160,8 @@ proptest! {
         let sources: Sources =
             sources.into_iter().map(|it| it.into_iter().map(|(row, put)| (spread(row), put)).collect()).collect();
         let stacked = stack(&sources, levels.min(sources.len() - 1), Rules::REPEATED);
-        let mut ranges: Vec<_> = ends.into_iter().map(|(a, b)| spread(a).min(spread(b))..=spread(a).max(spread(b))).collect();
+        let ends = ends.into_iter().map(|(a, b)| (spread(a), spread(b)));
+        let mut ranges: Vec<_> = ends.map(|(a, b)| a.min(b)..=a.max(b)).collect();
         ranges.push(0..=u64::MAX);
         agree(&stacked, &left(&sources), &ranges, false).map_err(|error| TestCaseError::fail(error.to_string()))?;
     }
