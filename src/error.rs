@@ -153,6 +153,14 @@ pub enum Error {
     TooManyScopes,
     /// The database has given out all its document numbers.
     TooManyDocuments,
+    /// The temporary file for documents of a transaction that do not fit into memory failed. Nothing of the
+    /// transaction is stored.
+    SpillFile {
+        /// The directory of the file, which has no name.
+        directory: PathBuf,
+        /// What failed.
+        source: io::Error,
+    },
     /// The disk has no room for a copy of the database.
     NoRoom {
         /// The directory in which the file was to be written.
@@ -270,6 +278,12 @@ impl fmt::Display for Error {
             Self::TooManyDocuments => f.write_str(
                 "the database has stored 2^40 documents in its time, and can number no more: build it anew",
             ),
+            Self::SpillFile { directory, .. } => write!(
+                f,
+                "{}: the temporary file of this transaction cannot be written or read back; nothing of the \
+                 transaction was stored, and the database is unchanged: make room, or check the disk",
+                directory.display()
+            ),
             Self::NoRoom { directory, needed, available } => write!(
                 f,
                 "{}: {needed} bytes may be needed, and {available} are free: nothing was done; make room first",
@@ -289,7 +303,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Io { source, .. } => Some(source),
+            Self::Io { source, .. } | Self::SpillFile { source, .. } => Some(source),
             Self::Corrupted(source) | Self::Storage(source) => Some(source.as_ref()),
             _ => None,
         }

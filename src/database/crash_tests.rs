@@ -8,11 +8,12 @@ use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::plan::plan_named;
-use crate::store::{Event, Image, Recording, Settings, Sizes, Store};
+use crate::store::{Event, FileSeed, Image, Recording, Settings, Sizes, Store};
 use crate::text::Scheme;
 
 fn settings() -> Settings {
     Settings {
+        file: FileSeed::random(),
         scheme: Scheme::External,
         plan: plan_named("4x16").expect("a plan"),
         max_distance: 3,

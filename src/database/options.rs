@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::plan::{self, Plan, PlanEstimate, Prefer};
-use crate::store::{Settings, Sizes};
+use crate::store::{FileSeed, Settings, Sizes};
 use crate::text::Scheme;
 
 /// The choices that are made when a database is created, and are stored in it.
@@ -150,6 +150,7 @@ impl CreateOptions {
         }
         let created = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         Ok(Settings {
+            file: FileSeed::random(),
             scheme: self.scheme,
             plan: self.chosen_plan()?,
             max_distance: self.max_distance,

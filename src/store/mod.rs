@@ -33,6 +33,7 @@ mod sorted_set;
 mod store;
 mod write;
 
+pub(crate) use blocks::FileSeed;
 pub(crate) use engine::Access;
 #[cfg(test)]
 pub(crate) use engine::{Event, Image, Recording};

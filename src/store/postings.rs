@@ -96,7 +96,7 @@ fn few_rows<'a>(reader: impl Fn() -> SetReader<'a, u128>, wanted: &[WantedPostin
         ranges.iter().map(|range| Wanted { reader: reader(), first: *range.start(), last: *range.end() });
     let mut counts = vec![0; ranges.len()];
     let mut rows = Vec::with_capacity(2 * ranges.len());
-    let reading = read_ranges(reader().blocks, read, 1, |index, puts, marks| {
+    let reading = read_ranges(read, 1, |index, puts, marks| {
         for (found, put) in [(puts, true), (marks, false)] {
             let found = found.iter().filter(|row| ranges[index].contains(row));
             for &row in found.take(FEW + 1 - counts[index]) {

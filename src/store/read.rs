@@ -9,8 +9,7 @@ use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::plan::{Candidates, CostModel, Probe};
 use crate::store::file::{
-    Counters, KEYS, POSTINGS, Set, SetRow, Settings, View, Written, damaged_document, key_row, number_of,
-    permuted, posting_row,
+    Counters, KEYS, POSTINGS, Set, SetRow, Settings, View, Written, key_row, number_of, permuted, posting_row,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sorted_set::{SetReader, Wanted, read_ranges, shares};
@@ -48,8 +47,7 @@ pub(crate) trait Read: Sync {
             first: probe.first,
             last: probe.last,
         });
-        let blocks = self.set(permuted(0)).blocks;
-        let read = read_ranges(blocks, ranges, usize::MAX, |index, puts, _| {
+        let read = read_ranges(ranges, usize::MAX, |index, puts, _| {
             each(&probes[index], Candidates::new(puts));
         })?;
         Ok(read.blocks)
@@ -109,7 +107,7 @@ pub(crate) trait Read: Sync {
     /// The document of a number that a row has. It is an error if the document is not there.
     fn linked_document(&self, number: DocumentNumber) -> Result<Document> {
         match self.written().and_then(|written| written.documents.document(number)) {
-            Some(document) => document.map_err(|problem| damaged_document(number, problem)),
+            Some(document) => document,
             None => self.view().document(number),
         }
     }

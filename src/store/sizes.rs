@@ -6,10 +6,11 @@
 pub(crate) struct Sizes {
     /// The rows of a set that are kept in memory before they are merged into a level.
     pub(crate) recent_rows: usize,
-    /// The most bytes of a block of rows. 8,176 bytes fill two pages of the engine exactly. Larger blocks
-    /// do not make merging faster, and reading one row of them costs more.
+    /// The most bytes of a block of rows. With the longest key, 8,167 bytes fill two pages of the engine
+    /// exactly. Larger blocks do not make merging faster, and reading one row of them costs more.
     pub(crate) block_bytes: usize,
-    /// The most bytes of a block of documents, unless one document alone takes more. 4,080 bytes fill a page.
+    /// The most bytes of a block of documents, unless one document alone takes more. With the key,
+    /// 4,079 bytes fill a page.
     pub(crate) document_block_bytes: usize,
     /// The most entries of a chunk of a directory, if they fit into a page.
     pub(crate) chunk_entries: usize,
@@ -23,8 +24,8 @@ impl Default for Sizes {
     fn default() -> Self {
         Self {
             recent_rows: 250_000,
-            block_bytes: 8176,
-            document_block_bytes: 4080,
+            block_bytes: 8167,
+            document_block_bytes: 4079,
             chunk_entries: 256,
             step_blocks: 256,
             spill_bytes: 64 << 20,

@@ -62,7 +62,11 @@ impl Reader {
 
     /// Calls `each` with every scope that has a name.
     pub(crate) fn scopes(&self, mut each: impl FnMut(&str, Result<ScopeNumber>)) -> Result<()> {
-        self.0.scopes(|name, record| each(name, decode_scope(name, record)))
+        let file = self.0.settings().file;
+        self.0.scopes(|name, record| {
+            each(name, decode_scope(file, name, record));
+            Ok(())
+        })
     }
 
     /// Makes a dense copy at `path`, where nothing may be yet.

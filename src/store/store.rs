@@ -16,7 +16,7 @@ use crate::store::engine::{
     sync_directory,
 };
 #[cfg(test)]
-use crate::store::engine::{Engine, Recording};
+use crate::store::engine::{Engine, FirstRows, Recording};
 use crate::store::file::{self, Settings, Shared, Turn};
 use crate::store::merging::{Worker, settle};
 use crate::store::sizes::Sizes;
@@ -79,8 +79,8 @@ impl Store {
     pub(crate) fn on_backend(backend: Recording, settings: Option<&Settings>, sizes: Sizes) -> Result<Self> {
         const CACHE_BYTES: usize = 1 << 20;
         let rows = settings.map(file::first_rows);
-        let rows = rows.as_ref().map(|rows| &rows[..]);
-        let engine = Engine::on_backend(backend, page_cache_bytes(CACHE_BYTES), rows)?;
+        let first = rows.as_ref().map(|(block_tables, meta)| FirstRows { block_tables, meta });
+        let engine = Engine::on_backend(backend, page_cache_bytes(CACHE_BYTES), first.as_ref())?;
         let file = tempfile::tempfile();
         let file = file.map_err(|source| Error::Io { path: std::path::PathBuf::new(), source })?;
         Self::new(Path::new(""), OpenFile { engine, file }, CACHE_BYTES, sizes)

@@ -9,9 +9,9 @@ use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::store::blocks::{Entry, Packed, pack_documents};
+use crate::store::engine::BlockBytes;
 use crate::store::file::{
-    Change, Counters, DOCUMENTS_LEVEL_ID, Edit, Operation, Shared, SpilledBlock, Turn, View, Written,
-    WrittenDocuments, encode_log, encode_scopes,
+    Change, Counters, DOCUMENTS, Edit, Operation, Shared, Turn, View, Written, WrittenDocuments,
 };
 use crate::store::merging::keep_pace;
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
@@ -41,7 +41,7 @@ impl Writer {
         let turn = Turn::wait(shared);
         turn.shared().ensure_certain()?;
         let view = turn.shared().view()?;
-        let written = Written::new(&view.settings().plan);
+        let written = Written::new(view.settings());
         let counters = view.state().counters;
         Ok(Self { view, counters, written, operations: Vec::new(), broken: false, turn })
     }
@@ -87,16 +87,13 @@ impl Writer {
         shared.ensure_certain()?;
         let appended = Appended::new(&view, &mut written.documents, shared.sizes.document_block_bytes)?;
         let runs = written.overlays.into_runs();
-        let scopes = encode_scopes(written.scopes);
         // The view keeps pages that this commit can then use again.
         drop(view);
         shared.commit_transaction(|edit| {
             edit.state.counters = counters;
-            edit.changes.log = encode_log(edit.state.next_page, &operations);
-            edit.state.next_page += edit.changes.log.len() as u64;
-            edit.state.recent_operations += operations.len() as u64;
+            edit.log(&operations);
             edit.state.sets.push(runs);
-            edit.changes.scopes = scopes;
+            edit.add_scopes(written.scopes);
             appended.apply(edit);
         })
     }
@@ -180,10 +177,9 @@ impl Writer {
 /// New blocks of documents at the end of the file.
 struct Appended {
     /// The last block of the file, if it is not full and nothing was spilled. Its documents come first in
-    /// `packed`.
+    /// `blocks`.
     tail: Option<Entry<u64>>,
-    spilled: Vec<SpilledBlock>,
-    packed: Vec<Packed<u64>>,
+    blocks: Vec<Packed<u64, BlockBytes>>,
 }
 
 impl Appended {
@@ -191,26 +187,26 @@ impl Appended {
         let spilled = written.take_spilled();
         let mut tail = None;
         if let Some(entry) = view.state().documents.last().filter(|_| spilled.is_empty()) {
-            let block = view.blocks().documents(entry)?;
+            let block = view.document_blocks().documents(entry)?;
             if block.stored_bytes() * 16 < block_bytes * FULL_SIXTEENTHS {
                 tail = Some((entry.clone(), block));
             }
         }
         let before = tail.iter().flat_map(|(_, block)| block.documents());
         let documents: Vec<_> = before.chain(written.live()).collect();
-        let packed = pack_documents(&documents, block_bytes);
-        Ok(Self { tail: tail.map(|(entry, _)| entry), spilled, packed })
+        let packed = pack_documents(&documents, block_bytes, view.settings().file);
+        let mut blocks: Vec<_> = spilled.into_iter().map(|it| it.with_bytes(BlockBytes::from)).collect();
+        blocks.extend(packed.into_iter().map(|it| it.with_bytes(BlockBytes::from)));
+        Ok(Self { tail: tail.map(|(entry, _)| entry), blocks })
     }
 
     fn apply(self, edit: &mut Edit) {
-        let Self { tail, spilled, packed } = self;
+        let Self { tail, blocks } = self;
         let level = edit.state.documents.clone();
         let end = level.end();
         // Only transactions change the last block, and there is one transaction at a time.
         let from = tail.map_or(end, |entry| level.find(entry.high));
-        let mut new: Vec<_> = spilled.into_iter().map(|block| edit.add_spilled(block)).collect();
-        new.extend(packed.into_iter().map(|block| edit.add_block(block)));
-        edit.state.documents = edit.replace_entries(DOCUMENTS_LEVEL_ID, &level, from..end, &new);
+        edit.state.documents = edit.replace(DOCUMENTS, &level, from..end, blocks);
     }
 }
 

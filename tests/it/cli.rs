@@ -213,7 +213,7 @@ fn stats_and_check_say_what_the_file_holds() -> TestResult {
         ("scheme", json!("external")),
         ("plan", json!("4x16")),
         ("max_distance", json!(3)),
-        ("format_version", json!(2)),
+        ("format_version", json!(3)),
         ("marks", json!(0)),
         ("levels", json!(0)),
         ("probed_distance", json!(3)),
@@ -239,7 +239,7 @@ fn check_answers_no_where_there_is_damage() -> TestResult {
     let database = small(&folder)?;
     let engine = redb::Database::open(&database)?;
     let txn = engine.begin_write()?;
-    txn.open_table(redb::TableDefinition::<u64, &[u8]>::new("blocks"))?.pop_last()?;
+    txn.open_table(redb::TableDefinition::<(u8, u64), &[u8]>::new("documents"))?.pop_last()?;
     txn.commit()?;
     drop(engine);
     let ran = run!("check", &database).expect(1);

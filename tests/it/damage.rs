@@ -118,6 +118,10 @@ fn the_file_that_is_damaged_below_is_sound() -> TestResult {
     Ok(())
 }
 
+/// The tables of blocks, by the length of their rows.
+const NARROW: [&str; 6] = ["permuted-0", "permuted-1", "permuted-2", "permuted-3", "dead", "documents"];
+const WIDE: [&str; 2] = ["keys", "postings"];
+
 /// A change of one row of the engine that simdb did not make.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Harm {
@@ -216,10 +220,19 @@ fn a_row_that_is_missing_flipped_shortened_swapped_or_stale_is_an_error() -> Tes
         txn.commit()?;
     }
     let number = |key: u64| key;
+    let narrow = |key: (u8, u64)| key;
+    let wide = |key: (u8, u128)| key;
     let chunk = |key: (u16, u128)| key;
     let name = |key: &str| key.to_owned();
-    let blocks =
-        harm_rows!(folder, TableDefinition::<u64, &[u8]>::new("blocks"), 11, number, |key: &u64| *key);
+    let mut blocks = 0;
+    for table in NARROW {
+        let table = TableDefinition::<(u8, u64), &[u8]>::new(table);
+        blocks += harm_rows!(folder, table, 11, narrow, |key: &(u8, u64)| *key);
+    }
+    for table in WIDE {
+        let table = TableDefinition::<(u8, u128), &[u8]>::new(table);
+        blocks += harm_rows!(folder, table, 11, wide, |key: &(u8, u128)| *key);
+    }
     let chunks = TableDefinition::<(u16, u128), &[u8]>::new("directory");
     let chunks = harm_rows!(folder, chunks, 13, chunk, |key: &(u16, u128)| *key);
     let pages = harm_rows!(folder, TableDefinition::<u64, &[u8]>::new("log"), 1, number, |key: &u64| *key);
@@ -250,10 +263,13 @@ impl Random {
     }
 }
 
-/// The pages of the engine whose first byte is `kind`.
+/// The pages of the engine whose first byte is `kind`, each up to its last byte that is not 0.
 fn pages(whole: &[u8], kind: u8) -> Vec<Range<usize>> {
     let pages = (4096..whole.len()).step_by(4096).map(|at| at..(at + 4096).min(whole.len()));
-    pages.filter(|page| whole[page.start] == kind && whole[page.clone()].iter().any(|&it| it > 2)).collect()
+    let pages =
+        pages.filter(|page| whole[page.start] == kind && whole[page.clone()].iter().any(|&it| it > 2));
+    let used = |page: &Range<usize>| whole[page.clone()].iter().rposition(|&it| it != 0).unwrap_or(0) + 1;
+    pages.map(|page| page.start..page.start + used(&page)).collect()
 }
 
 #[test]
@@ -301,6 +317,93 @@ fn lost_pages_are_errors_or_change_nothing() -> TestResult {
     Ok(())
 }
 
+/// Puts pages of another file in the place of those of a sound file, one at a time, and counts how many were
+/// told. Pages that are equal are left out.
+fn swap_pages(
+    folder: &Folder,
+    whole: &[u8],
+    other: &[u8],
+    what: &str,
+) -> Result<(usize, usize), Box<dyn std::error::Error>> {
+    let (mut swapped, mut told) = (0, 0);
+    for at in (0..whole.len().min(other.len())).step_by(4096) {
+        let page = at..(at + 4096).min(whole.len()).min(other.len());
+        if whole[page.clone()] == other[page.clone()] {
+            continue;
+        }
+        let mut bytes = whole.to_vec();
+        bytes[page.clone()].copy_from_slice(&other[page]);
+        fs::write(folder.path("swapped.simdb"), &bytes)?;
+        let what = format!("page at {at} of {what}");
+        swapped += 1;
+        told += usize::from(use_damaged(&folder.path("swapped.simdb"), &what).is_err());
+    }
+    Ok((swapped, told))
+}
+
+/// Pages of the log were sealed with nothing but their numbers. So the same page of another database was
+/// taken for one of this database, and its documents for those that had been committed here.
+#[test]
+fn pages_of_another_database_are_errors_or_change_nothing() -> TestResult {
+    let folder = Folder::new()?;
+    let whole = dense_file(&folder, "d.simdb")?;
+    // The same operations on other documents. So most pages have the same place and another content.
+    let database = folder.tiny_database("other.simdb")?;
+    let other = |i: u64| document(format!("x{i}"), (i + 9_999).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    for first in (0..DOCUMENTS).step_by(50) {
+        insert_all(&database, (first..first + 50).map(other))?;
+    }
+    let mut txn = database.begin_write()?;
+    for i in (0..DOCUMENTS).filter(|i| i % 10 == DELETED) {
+        txn.delete(format!("x{i}"))?;
+    }
+    txn.commit()?;
+    insert_all(&database, (DOCUMENTS..DOCUMENTS + 5).map(other))?;
+    database.settle()?;
+    drop(database);
+    let mut engine = redb::Database::open(folder.path("other.simdb"))?;
+    while engine.compact()? {}
+    drop(engine);
+    let other = fs::read(folder.path("other.simdb"))?;
+    let (swapped, told) = swap_pages(&folder, &whole, &other, "another database")?;
+    assert!(swapped > 40 && told > swapped / 2, "{told} of {swapped} were told");
+    // A log alone: few documents, all of them in the log.
+    let folder = Folder::new()?;
+    sound_file(&folder, "d.simdb")?;
+    let database = folder.database("log.simdb")?;
+    insert_all(&database, (0..DOCUMENTS + 5).filter(|&i| is_live(i)).map(spread))?;
+    drop(database);
+    let database = folder.database("other.simdb")?;
+    insert_all(&database, (0..DOCUMENTS + 5).map(|i| document(format!("x{i}"), !(i << 40))))?;
+    drop(database);
+    let (whole, other) = (fs::read(folder.path("log.simdb"))?, fs::read(folder.path("other.simdb"))?);
+    let (swapped, told) = swap_pages(&folder, &whole, &other, "another log")?;
+    assert!(swapped > 4 && told > 4, "{told} of {swapped} were told");
+    Ok(())
+}
+
+/// A disk that loses a write leaves a page as it was at an earlier commit.
+#[test]
+fn pages_of_an_earlier_commit_are_errors_or_change_nothing() -> TestResult {
+    let folder = Folder::new()?;
+    sound_file(&folder, "d.simdb")?;
+    let earlier = fs::read(folder.path("d.simdb"))?;
+    let database = Database::open(folder.path("d.simdb"), &tiny())?;
+    for i in (0..DOCUMENTS).filter(|&i| is_live(i) && i % 7 == 1) {
+        let mut txn = database.begin_write()?;
+        txn.delete(i.to_string())?;
+        txn.insert(&spread(i))?;
+        txn.commit()?;
+    }
+    database.settle()?;
+    drop(database);
+    let whole = fs::read(folder.path("d.simdb"))?;
+    let (swapped, told) = swap_pages(&folder, &whole, &earlier, "an earlier commit")?;
+    // Most pages are free in one of the two.
+    assert!(swapped > 100 && told > 30, "{told} of {swapped} were told");
+    Ok(())
+}
+
 #[test]
 fn a_truncated_file_is_an_error_or_found_damaged() -> TestResult {
     let folder = Folder::new()?;
@@ -322,8 +425,14 @@ fn a_transaction_that_met_damage_cannot_be_committed() -> TestResult {
     let txn = engine.begin_write()?;
     {
         // All blocks, so every block that is read is missing.
-        let mut table = txn.open_table(TableDefinition::<u64, &[u8]>::new("blocks"))?;
-        while table.pop_first()?.is_some() {}
+        for table in NARROW {
+            let mut table = txn.open_table(TableDefinition::<(u8, u64), &[u8]>::new(table))?;
+            while table.pop_first()?.is_some() {}
+        }
+        for table in WIDE {
+            let mut table = txn.open_table(TableDefinition::<(u8, u128), &[u8]>::new(table))?;
+            while table.pop_first()?.is_some() {}
+        }
     }
     txn.commit()?;
     drop(engine);

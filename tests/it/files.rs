@@ -1,13 +1,15 @@
 //! Files that are missing, foreign, of another version, in use, or damaged.
 
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 
-use redb::TableDefinition;
+use flate2::read::GzDecoder;
+use redb::{ReadableDatabase, TableDefinition};
 use simdb::{CreateOptions, Database, Error, Fingerprint, OpenOptions, Query};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::support::{Folder, TestResult, assert_sound, document, insert_all};
+use crate::support::{Folder, TestResult, assert_sound, bundled, document, insert_all, run};
 
 fn open(path: &Path) -> simdb::Result<Database> {
     Database::open(path, &OpenOptions::new())
@@ -76,10 +78,15 @@ const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta")
 fn other_format_versions_and_features_are_refused_by_name() -> TestResult {
     let folder = Folder::new()?;
     drop(folder.database("d.simdb")?);
+    let engine = redb::Database::open(folder.path("d.simdb"))?;
+    let format = engine.begin_read()?.open_table(META)?.get("format")?.ok_or("no format")?.value().to_vec();
+    let seed = &format[format.len() - 8..];
+    drop(engine);
     let set_format = |version: u32, features: u64| -> TestResult {
         let mut body = vec![2, 1];
         body.extend(version.to_le_bytes());
         body.extend(features.to_le_bytes());
+        body.extend(seed);
         let mut envelope = xxh3_64_with_seed(&body, xxh3_64_with_seed(b"format", 0)).to_le_bytes().to_vec();
         envelope.extend(body);
         let database = redb::Database::open(folder.path("d.simdb"))?;
@@ -87,15 +94,28 @@ fn other_format_versions_and_features_are_refused_by_name() -> TestResult {
         txn.open_table(META)?.insert("format", envelope.as_slice())?;
         Ok(txn.commit()?)
     };
-    for other in [1, 3] {
+    for other in [1, 2, 4] {
         set_format(other, 0)?;
         let opened = open(&folder.path("d.simdb"));
-        assert!(matches!(opened, Err(Error::FormatVersion { found, supported: 2 }) if found == other));
+        assert!(matches!(opened, Err(Error::FormatVersion { found, supported: 3 }) if found == other));
     }
-    set_format(2, 8)?;
+    set_format(3, 8)?;
     assert!(matches!(open(&folder.path("d.simdb")), Err(Error::UnknownFeatures { bits: 8 })));
-    set_format(2, 0)?;
+    set_format(3, 0)?;
     assert_sound(&open(&folder.path("d.simdb"))?)?;
+    Ok(())
+}
+
+/// A file that a program made before the format changed, with two documents.
+#[test]
+fn a_file_of_version_2_is_refused_by_name() -> TestResult {
+    let folder = Folder::new()?;
+    let mut whole = Vec::new();
+    GzDecoder::new(fs::File::open(bundled("format-2.simdb.gz"))?).read_to_end(&mut whole)?;
+    let path = folder.file("old.simdb", &whole)?;
+    let refused = open(&path);
+    assert!(matches!(refused, Err(Error::FormatVersion { found: 2, supported: 3 })), "{refused:?}");
+    run!("stats", &path).expect(2).says("format version 2");
     Ok(())
 }
 

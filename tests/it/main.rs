@@ -12,5 +12,6 @@ mod kill;
 mod levels;
 mod library;
 mod model;
+mod second_reader;
 mod support;
 mod together;

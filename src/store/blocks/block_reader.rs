@@ -6,43 +6,51 @@ use super::cache::BlockCache;
 use super::decoded::{Block, CachedRow, Decoded, Sampled};
 use super::documents::DocumentBlock;
 use super::entry::Entry;
-use super::envelope::Problem;
-use super::packed::{self, checksum};
+use super::envelope::{FileSeed, Problem};
+use super::packed;
 use super::row::{Lists, Row};
 use crate::error::{Error, Result};
-use crate::store::engine::BlockSource;
+use crate::store::engine::{BlockSource, BlockTable, LevelName};
 use crate::store::lookup::Samples;
 
 /// The blocks of one commit.
 pub(crate) struct Blocks {
     source: Arc<dyn BlockSource>,
     pub(crate) cache: Arc<BlockCache>,
+    file: FileSeed,
 }
 
 impl Blocks {
-    pub(crate) fn new(source: Arc<dyn BlockSource>, cache: Arc<BlockCache>) -> Self {
-        Self { source, cache }
+    pub(crate) fn new(source: Arc<dyn BlockSource>, cache: Arc<BlockCache>, file: FileSeed) -> Self {
+        Self { source, cache, file }
     }
 
-    /// The blocks of one set. `name` is the set's name, for messages.
-    pub(crate) fn of_set(&self, name: &'static str) -> SetBlocks<'_> {
-        SetBlocks { blocks: self, name }
+    /// The seed of the file.
+    pub(crate) fn file(&self) -> FileSeed {
+        self.file
     }
 
+    /// The blocks of one table.
+    pub(crate) fn of_table(&self, table: &'static BlockTable) -> SetBlocks<'_> {
+        SetBlocks { blocks: self, table }
+    }
+}
+
+impl SetBlocks<'_> {
     /// The documents of a block, from the cache. If they are not there, the block is read and cached.
-    pub(crate) fn documents(&self, entry: &Entry<u64>) -> Result<Arc<DocumentBlock>> {
-        if let Some(Decoded::Documents(block)) = self.cache.get(entry.number) {
+    pub(crate) fn documents(self, entry: &Entry<u64>) -> Result<Arc<DocumentBlock>> {
+        if let Some(Decoded::Documents(block)) = self.cache().get(entry.id) {
             return Ok(block);
         }
         let block = self.documents_once(entry)?;
-        self.cache.insert(entry.number, &entry.hint, Decoded::Documents(block.clone()));
+        self.cache().insert(entry.id, &entry.hint, Decoded::Documents(block.clone()));
         Ok(block)
     }
 
     /// The documents of a block, read from their source. The block is not cached.
-    pub(crate) fn documents_once(&self, entry: &Entry<u64>) -> Result<Arc<DocumentBlock>> {
+    pub(crate) fn documents_once(self, entry: &Entry<u64>) -> Result<Arc<DocumentBlock>> {
         let mut decoded = None;
-        self.of_set("documents").read(entry, &mut |bytes| {
+        self.read(entry, &mut |bytes| {
             let block = DocumentBlock::decode(bytes)?;
             if block.len() != usize::from(entry.puts) || block.last() != Some(entry.high) {
                 return Err(NOT_THIS_BLOCK);
@@ -60,7 +68,7 @@ const NOT_THIS_BLOCK: Problem = "it is not the block its directory speaks of";
 #[derive(Clone, Copy)]
 pub(crate) struct SetBlocks<'a> {
     blocks: &'a Blocks,
-    name: &'static str,
+    table: &'static BlockTable,
 }
 
 impl<'a> SetBlocks<'a> {
@@ -68,16 +76,21 @@ impl<'a> SetBlocks<'a> {
         &self.blocks.cache
     }
 
+    /// The seed of the file.
+    pub(crate) fn file(self) -> FileSeed {
+        self.blocks.file
+    }
+
     /// The rows of a block, from the cache. If they are not there, the block is read and cached.
     pub(crate) fn rows<R: CachedRow>(self, entry: &Entry<R>) -> Result<Block<R>> {
-        if let Some(Sampled { rows, .. }) = self.cache().get(entry.number).and_then(R::unwrap) {
+        if let Some(Sampled { rows, .. }) = self.cache().get(entry.id).and_then(R::unwrap) {
             return Ok(Block::new(rows, entry));
         }
         let block = self.rows_once(entry)?;
         let prefixes = block.puts().iter().map(|row| row.prefix());
         let samples = Samples::new(prefixes, block.puts, entry.high.prefix());
         let sampled = Sampled { rows: block.rows.clone(), samples };
-        self.cache().insert(entry.number, &entry.hint, R::wrap(sampled));
+        self.cache().insert(entry.id, &entry.hint, R::wrap(sampled));
         Ok(block)
     }
 
@@ -92,7 +105,7 @@ impl<'a> SetBlocks<'a> {
     /// Adds the rows of a block to lists whose rows come before them. If the block is not cached, it is
     /// read and not kept.
     pub(crate) fn append_rows<R: CachedRow>(self, entry: &Entry<R>, rows: &mut Lists<R>) -> Result<()> {
-        match self.cache().peek(entry.number).and_then(R::unwrap) {
+        match self.cache().peek(entry.id).and_then(R::unwrap) {
             Some(Sampled { rows: cached, .. }) => {
                 let block = Block::new(cached, entry);
                 rows.extend((block.puts(), block.marks()));
@@ -120,12 +133,13 @@ impl<'a> SetBlocks<'a> {
         decode: &mut dyn FnMut(&[u8]) -> Result<(), Problem>,
     ) -> Result<()> {
         let damaged = |problem| Error::Damaged {
-            table: self.name,
-            key: format!("block {} up to {:x}", entry.number, entry.high),
+            table: self.table.name,
+            key: format!("{}, level {}, block up to {:x}", self.table, entry.id.level(), entry.high),
             problem,
         };
-        let is_there = self.blocks.source.read_block(entry.number, &mut |bytes| {
-            if checksum(bytes) != entry.checksum {
+        let level = LevelName { table: self.table, number: entry.id.level() };
+        let is_there = self.blocks.source.read_block(level, entry.high.number(), &mut |bytes| {
+            if self.blocks.file.checksum(bytes) != entry.checksum {
                 return Err(damaged("its checksum is not the one in the directory"));
             }
             decode(bytes).map_err(damaged)

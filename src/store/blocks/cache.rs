@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::{RwLock, RwLockReadGuard};
 
 use super::decoded::Decoded;
-use super::entry::Hint;
+use super::entry::{BlockId, Hint};
 use crate::store::lookup::prefetch;
 
 /// The slots of a set. The names of their blocks fill a line of memory.
@@ -51,8 +51,8 @@ struct Slot {
 const USED: u64 = 1;
 
 /// The name of a block in its set. 0 means no block.
-fn name(number: u64) -> u64 {
-    number + 1
+fn name(id: BlockId) -> u64 {
+    id.bits() + 1
 }
 
 /// A block that cannot be evicted while it is held. The holder must not insert into the cache: two holders
@@ -88,51 +88,51 @@ impl BlockCache {
     }
 
     /// A block, if it is there. The cache then keeps it for longer.
-    pub(crate) fn get(&self, number: u64) -> Option<Decoded> {
-        let slot = self.slot_of(number)?;
+    pub(crate) fn get(&self, id: BlockId) -> Option<Decoded> {
+        let slot = self.slot_of(id)?;
         self.note_use(slot);
-        self.hold(slot, number).and_then(|block| block.clone())
+        self.hold(slot, id).and_then(|block| block.clone())
     }
 
     /// A block, if it is there.
-    pub(crate) fn peek(&self, number: u64) -> Option<Decoded> {
-        self.hold(self.slot_of(number)?, number).and_then(|block| block.clone())
+    pub(crate) fn peek(&self, id: BlockId) -> Option<Decoded> {
+        self.hold(self.slot_of(id)?, id).and_then(|block| block.clone())
     }
 
     /// Fetches what [`find`](Self::find) reads.
     #[inline]
-    pub(crate) fn prefetch(&self, number: u64, hint: &Hint) {
+    pub(crate) fn prefetch(&self, id: BlockId, hint: &Hint) {
         match hint.slot().and_then(|slot| self.slots.get(slot)) {
             Some(slot) => prefetch(slot),
-            None => prefetch(&self.sets[self.set(number)]),
+            None => prefetch(&self.sets[self.set(id)]),
         }
     }
 
     /// The slot of a block, if it is there. It takes no lock. So the processor can do this for many blocks
     /// at a time.
     #[inline]
-    pub(crate) fn find(&self, number: u64, hint: &Hint) -> Option<usize> {
-        let is_there = |&slot: &usize| self.slots.get(slot).is_some_and(|slot| slot.has(number));
+    pub(crate) fn find(&self, id: BlockId, hint: &Hint) -> Option<usize> {
+        let is_there = |&slot: &usize| self.slots.get(slot).is_some_and(|slot| slot.has(id));
         hint.slot().filter(is_there).or_else(|| {
-            let slot = self.slot_of(number)?;
+            let slot = self.slot_of(id)?;
             hint.set(slot);
             prefetch(&self.slots[slot]);
             Some(slot)
         })
     }
 
-    fn slot_of(&self, number: u64) -> Option<usize> {
-        let set = self.set(number);
-        let index = self.sets[set].0.iter().position(|it| it.load(Ordering::Relaxed) == name(number))?;
+    fn slot_of(&self, id: BlockId) -> Option<usize> {
+        let set = self.set(id);
+        let index = self.sets[set].0.iter().position(|it| it.load(Ordering::Relaxed) == name(id))?;
         Some(set * SLOTS_PER_SET + index)
     }
 
     /// The block that was found in a slot. `None` if it has gone or is about to go.
     #[inline]
-    pub(crate) fn hold(&self, slot: usize, number: u64) -> Option<Held<'_>> {
+    pub(crate) fn hold(&self, slot: usize, id: BlockId) -> Option<Held<'_>> {
         let slot = &self.slots[slot];
         let held = slot.block.try_read()?;
-        slot.has(number).then_some(held)
+        slot.has(id).then_some(held)
     }
 
     /// Notes that a block was used. The cache then keeps it for longer.
@@ -147,12 +147,12 @@ impl BlockCache {
     }
 
     /// Adds a block. Other blocks are evicted if all together are too large.
-    pub(crate) fn insert(&self, number: u64, hint: &Hint, block: Decoded) {
+    pub(crate) fn insert(&self, id: BlockId, hint: &Hint, block: Decoded) {
         // The bytes are counted before the block is there. So no thread can subtract bytes that were not
         // added.
         self.bytes.fetch_add(block.memory_bytes(), Ordering::Relaxed);
-        let slot = self.slot_of(number).unwrap_or_else(|| self.slot_for_another(self.set(number)));
-        let removed = self.fill(slot, name(number), Some(block));
+        let slot = self.slot_of(id).unwrap_or_else(|| self.slot_for_another(self.set(id)));
+        let removed = self.fill(slot, name(id), Some(block));
         hint.set(slot);
         self.let_go(removed);
         self.evict();
@@ -163,9 +163,9 @@ impl BlockCache {
     }
 
     #[inline]
-    fn set(&self, number: u64) -> usize {
+    fn set(&self, id: BlockId) -> usize {
         // Multiples of the golden ratio are spread evenly, also those of neighbouring numbers.
-        let spread = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let spread = id.bits().wrapping_mul(0x9e37_79b9_7f4a_7c15);
         ((u128::from(spread) * self.sets.len() as u128) >> 64) as usize
     }
 
@@ -223,8 +223,8 @@ impl BlockCache {
 
 impl Slot {
     #[inline]
-    fn has(&self, number: u64) -> bool {
-        self.label.load(Ordering::Relaxed) >> 1 == name(number)
+    fn has(&self, id: BlockId) -> bool {
+        self.label.load(Ordering::Relaxed) >> 1 == name(id)
     }
 }
 
@@ -244,6 +244,10 @@ mod tests {
         Decoded::Narrow(Sampled { rows, samples })
     }
 
+    fn id(number: u64) -> BlockId {
+        BlockId::new((number % 64) as u8, number)
+    }
+
     fn is_right(found: &Option<Decoded>, number: u64) -> bool {
         matches!(found, Some(Decoded::Narrow(block)) if block.rows[0] == number)
     }
@@ -252,22 +256,22 @@ mod tests {
     fn it_keeps_what_fits_and_what_is_used_and_no_more() {
         let each = block(0).memory_bytes();
         let cache = BlockCache::new(1000 * each);
-        (0..900).for_each(|number| cache.insert(number, &Hint::default(), block(number)));
-        let kept = (0..900).filter(|&number| is_right(&cache.get(number), number)).count();
+        (0..900).for_each(|number| cache.insert(id(number), &Hint::default(), block(number)));
+        let kept = (0..900).filter(|&number| is_right(&cache.get(id(number)), number)).count();
         // Blocks that found no slot in their set are gone.
         assert!(kept > 800, "{kept}");
         assert_eq!(cache.bytes(), kept as u64 * each);
         // The hand spares blocks that are used again and again.
         for number in 900..5_000 {
-            cache.insert(number, &Hint::default(), block(number));
-            (0..50).for_each(|hot| drop(cache.get(hot)));
+            cache.insert(id(number), &Hint::default(), block(number));
+            (0..50).for_each(|hot| drop(cache.get(id(hot))));
         }
         assert!(cache.bytes() <= 1000 * each);
-        assert!((0..50).filter(|&number| is_right(&cache.peek(number), number)).count() > 40);
+        assert!((0..50).filter(|&number| is_right(&cache.peek(id(number)), number)).count() > 40);
         cache.set_capacity(10 * each);
         assert!(cache.bytes() <= 10 * each);
         cache.clear();
-        assert_eq!((cache.bytes(), cache.get(4_999).is_none()), (0, true));
+        assert_eq!((cache.bytes(), cache.get(id(4_999)).is_none()), (0, true));
     }
 
     #[test]
@@ -280,13 +284,13 @@ mod tests {
                 scope.spawn(move || {
                     for i in 0..20_000u64 {
                         let number = (i * 7 + thread * 13) % 150;
-                        match cache.get(number) {
-                            None => cache.insert(number, &Hint::default(), block(number)),
+                        match cache.get(id(number)) {
+                            None => cache.insert(id(number), &Hint::default(), block(number)),
                             found => assert!(is_right(&found, number)),
                         }
                         // All threads share one hint, so it is mostly wrong.
-                        let slot = cache.find(number + 1, hint);
-                        if let Some(held) = slot.and_then(|slot| cache.hold(slot, number + 1)) {
+                        let slot = cache.find(id(number + 1), hint);
+                        if let Some(held) = slot.and_then(|slot| cache.hold(slot, id(number + 1))) {
                             assert!(is_right(&held, number + 1));
                         }
                     }

@@ -5,12 +5,17 @@
 
 use super::columns::{column_bytes, encode_column};
 use super::documents::{DocumentRef, KIND, LZ4, MAX_DOCUMENTS, PLAIN, VERSION};
+use super::envelope::FileSeed;
 use super::filter::Filter;
-use super::packed::{Packed, checksum};
+use super::packed::Packed;
 use crate::fingerprint::Fingerprint;
 
 /// Packs documents into blocks of at most `limit` bytes. A document that takes more gets a block of its own.
-pub(crate) fn pack_documents(documents: &[DocumentRef<'_>], limit: usize) -> Vec<Packed<u64>> {
+pub(crate) fn pack_documents(
+    documents: &[DocumentRef<'_>],
+    limit: usize,
+    file: FileSeed,
+) -> Vec<Packed<u64>> {
     let mut blocks = Vec::new();
     let mut rest = documents;
     // The plain bytes to try for the next block, learned from the block before. `None` once compression
@@ -30,7 +35,7 @@ pub(crate) fn pack_documents(documents: &[DocumentRef<'_>], limit: usize) -> Vec
         let (block, others) = rest.split_at(count);
         let high = block.last().map_or(0, |document| document.number);
         blocks.push(Packed {
-            checksum: checksum(&bytes),
+            checksum: file.checksum(&bytes),
             bytes,
             high,
             puts: count as u16,
@@ -152,7 +157,7 @@ mod tests {
         let written = block(documents);
         let refs: Vec<_> = written.documents().collect();
         let mut found = Vec::new();
-        for packed in pack_documents(&refs, limit) {
+        for packed in pack_documents(&refs, limit, FileSeed(7)) {
             assert!(packed.bytes.len() <= limit || packed.puts == 1, "{} bytes", packed.bytes.len());
             let block = DocumentBlock::decode(&packed.bytes)?;
             assert_eq!((block.last(), block.len()), (Some(packed.high), packed.puts.into()));
@@ -211,7 +216,8 @@ mod tests {
             .collect();
         let written = block(&documents);
         let refs: Vec<_> = written.documents().collect();
-        let bytes: usize = pack_documents(&refs, 4080).iter().map(|block| block.bytes.len()).sum();
+        let bytes: usize =
+            pack_documents(&refs, 4080, FileSeed(7)).iter().map(|block| block.bytes.len()).sum();
         let plain: usize = documents.iter().map(|(_, document)| document.key().len() + 8).sum();
         assert!(bytes * 2 < plain, "{bytes} of {plain}");
     }
@@ -231,7 +237,7 @@ mod tests {
     fn what_is_cut_short_is_refused() {
         let written = block(&[(1, document("a", Some(7), 0)), (2, document("b", None, 9).with_scope("en"))]);
         let refs: Vec<_> = written.documents().collect();
-        let bytes = &pack_documents(&refs, 4080)[0].bytes;
+        let bytes = &pack_documents(&refs, 4080, FileSeed(7))[0].bytes;
         for length in 0..bytes.len() {
             assert!(DocumentBlock::decode(&bytes[..length]).is_err(), "{length} bytes");
         }

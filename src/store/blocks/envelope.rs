@@ -1,8 +1,11 @@
 //! The envelope around stored values, and the one place that names bincode.
 //!
 //! An envelope is a checksum (8 bytes), a kind and a version (1 byte each), and the body. The checksum is
-//! the xxh3 of all bytes after it, seeded with the row that the value belongs to. So a value in the wrong
-//! row is found as surely as a flipped bit. Blocks are the only values without an envelope.
+//! the xxh3 of all bytes after it. Its seed depends on the row that the value belongs to, and on the file.
+//! So a value of another row or of another file is found as surely as a flipped bit. Blocks are the only
+//! values without an envelope.
+
+use std::hash::{BuildHasher, RandomState};
 
 use serde::{Serialize, de::DeserializeOwned};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -30,17 +33,38 @@ const BYTE_LIMIT: usize = 1 << 20;
 /// What is wrong with a stored value.
 pub(crate) type Problem = &'static str;
 
-/// The seed for a value in a row whose key is not one number.
-pub(crate) fn named_row(name: &[u8]) -> u64 {
-    xxh3_64_with_seed(name, 0)
+/// A random number of a file. It is part of every checksum of the file, so a page of another file is
+/// refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FileSeed(pub(in crate::store) u64);
+
+impl FileSeed {
+    /// The seed of the value that tells the seed of the file.
+    pub(crate) const NONE: Self = Self(0);
+
+    /// The seed of a new file.
+    pub(crate) fn random() -> Self {
+        // The standard library seeds its hash maps from the system's randomness.
+        Self(RandomState::new().hash_one(0))
+    }
+
+    /// The checksum of a block.
+    pub(crate) fn checksum(self, block: &[u8]) -> u64 {
+        xxh3_64_with_seed(block, self.0)
+    }
+
+    /// The seed for the value in a row.
+    fn of_row(self, row: &[u8]) -> u64 {
+        xxh3_64_with_seed(row, self.0)
+    }
 }
 
-/// An envelope around the body that `write` appends.
-pub(crate) fn seal(kind: Kind, row: u64, write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+/// An envelope around the body that `write` appends, for the row with the key `row`.
+pub(crate) fn seal(kind: Kind, file: FileSeed, row: &[u8], write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut bytes = vec![0; CHECKSUM_BYTES];
     bytes.extend([kind as u8, VERSION]);
     write(&mut bytes);
-    let checksum = xxh3_64_with_seed(&bytes[CHECKSUM_BYTES..], row);
+    let checksum = xxh3_64_with_seed(&bytes[CHECKSUM_BYTES..], file.of_row(row));
     bytes[..CHECKSUM_BYTES].copy_from_slice(&checksum.to_le_bytes());
     bytes
 }
@@ -51,10 +75,15 @@ pub(crate) fn sealed_checksum(envelope: &[u8]) -> u64 {
 }
 
 /// The body of an envelope, after a check of its checksum, kind and version.
-pub(crate) fn unseal(kind: Kind, row: u64, bytes: &[u8]) -> Result<&[u8], Problem> {
+pub(crate) fn unseal<'a>(
+    kind: Kind,
+    file: FileSeed,
+    row: &[u8],
+    bytes: &'a [u8],
+) -> Result<&'a [u8], Problem> {
     let (header, body) = bytes.split_at_checked(HEADER_BYTES).ok_or("shorter than its header")?;
     let (checksum, header) = header.split_at(CHECKSUM_BYTES);
-    if xxh3_64_with_seed(&bytes[CHECKSUM_BYTES..], row).to_le_bytes() != checksum {
+    if xxh3_64_with_seed(&bytes[CHECKSUM_BYTES..], file.of_row(row)).to_le_bytes() != checksum {
         return Err("its checksum is wrong");
     }
     match header {
@@ -149,16 +178,18 @@ mod tests {
     }
 
     #[test]
-    fn a_flip_of_any_bit_and_another_row_are_found() {
-        let sealed = seal(Kind::Scope, 7, |bytes| bytes.extend(b"body"));
-        assert_eq!(unseal(Kind::Scope, 7, &sealed), Ok(&b"body"[..]));
-        assert!(unseal(Kind::Scope, 8, &sealed).is_err());
-        assert!(unseal(Kind::Format, 7, &sealed).is_err());
-        assert!(unseal(Kind::Scope, 7, &sealed[..9]).is_err());
+    fn a_flip_of_any_bit_another_row_and_another_file_are_found() {
+        let file = FileSeed(7);
+        let sealed = seal(Kind::Scope, file, b"en", |bytes| bytes.extend(b"body"));
+        assert_eq!(unseal(Kind::Scope, file, b"en", &sealed), Ok(&b"body"[..]));
+        assert!(unseal(Kind::Scope, file, b"de", &sealed).is_err());
+        assert!(unseal(Kind::Scope, FileSeed(8), b"en", &sealed).is_err());
+        assert!(unseal(Kind::Format, file, b"en", &sealed).is_err());
+        assert!(unseal(Kind::Scope, file, b"en", &sealed[..9]).is_err());
         for bit in 0..sealed.len() * 8 {
             let mut flipped = sealed.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(unseal(Kind::Scope, 7, &flipped).is_err(), "bit {bit}");
+            assert!(unseal(Kind::Scope, file, b"en", &flipped).is_err(), "bit {bit}");
         }
     }
 }

@@ -1,49 +1,68 @@
 //! Blocks in memory instead of a file (tests only).
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use super::block_reader::Blocks;
 use super::cache::BlockCache;
+use super::envelope::FileSeed;
 use crate::error::Result;
-use crate::store::engine::BlockSource;
+use crate::store::engine::{BlockSource, LevelName};
 
-/// Blocks by their number. Clones share them.
+/// Blocks by table, level and last row. Clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct MemoryBlocks(Arc<Mutex<BTreeMap<u64, Vec<u8>>>>);
+pub(crate) struct MemoryBlocks(Arc<Mutex<BTreeMap<Place, Vec<u8>>>>);
+
+/// The level id of a block, and its last row.
+pub(crate) type Place = (u16, u128);
 
 impl MemoryBlocks {
     /// A reader of the blocks, with a small cache of its own.
     pub(crate) fn blocks(&self) -> Blocks {
-        Blocks::new(Arc::new(self.clone()), Arc::new(BlockCache::new(20_000)))
+        Blocks::new(Arc::new(self.clone()), Arc::new(BlockCache::new(20_000)), FileSeed(7))
     }
 
-    /// Stores a block, which must have a new number.
-    pub(crate) fn store(&self, number: u64, bytes: Vec<u8>) {
-        assert!(self.0.lock().insert(number, bytes).is_none(), "block {number} is stored twice");
+    /// Stores a block where no other is.
+    pub(crate) fn store(&self, level: LevelName, last: u128, bytes: Vec<u8>) {
+        let before = self.0.lock().insert((level.id(), last), bytes);
+        assert!(before.is_none(), "a block of {level:?} up to {last:x} is stored twice");
     }
 
-    /// Removes a block, which must be there.
-    pub(crate) fn remove(&self, number: u64) {
-        assert!(self.0.lock().remove(&number).is_some(), "block {number} is removed and was not there");
+    /// Removes blocks that stand side by side. There must be as many as are given.
+    pub(crate) fn remove(&self, level: LevelName, rows: RangeInclusive<u128>, count: usize) {
+        let mut blocks = self.0.lock();
+        let before = blocks.len();
+        blocks.retain(|(id, last), _| *id != level.id() || !rows.contains(last));
+        assert_eq!(before - blocks.len(), count, "other blocks of {level:?} are there than are removed");
     }
 
-    /// The numbers of all blocks.
-    pub(crate) fn numbers(&self) -> Vec<u64> {
+    /// The places of all blocks.
+    pub(crate) fn places(&self) -> Vec<Place> {
         self.0.lock().keys().copied().collect()
     }
 
+    /// Removes a block, which must be there.
+    pub(crate) fn lose(&self, place: Place) {
+        assert!(self.0.lock().remove(&place).is_some(), "there is no block at {place:?}");
+    }
+
     /// Changes a byte of a block.
-    pub(crate) fn damage(&self, number: u64) {
-        self.0.lock().get_mut(&number).expect("the block is there")[0] ^= 1;
+    pub(crate) fn damage(&self, place: Place) {
+        self.0.lock().get_mut(&place).expect("the block is there")[0] ^= 1;
     }
 }
 
 impl BlockSource for MemoryBlocks {
-    fn read_block(&self, number: u64, read: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<bool> {
-        match self.0.lock().get(&number) {
+    fn read_block(
+        &self,
+        level: LevelName,
+        last: u128,
+        read: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<bool> {
+        match self.0.lock().get(&(level.id(), last)) {
             Some(bytes) => read(bytes).map(|()| true),
             None => Ok(false),
         }

@@ -20,13 +20,14 @@ pub(crate) use cache::{BlockCache, Held};
 pub(crate) use decoded::{Block, CachedRow};
 pub(crate) use document_packing::pack_documents;
 pub(crate) use documents::{DocumentBlock, DocumentRef};
-pub(crate) use entry::{Entry, Hint, MAX_BLOCK_NUMBER};
+pub(crate) use entry::{BlockId, Entry, Hint};
 #[cfg(test)]
 pub(crate) use envelope::worked_example;
-pub(crate) use envelope::{Fields, HEADER_BYTES, Kind, Problem, named_row, seal, sealed_checksum, unseal};
-pub(crate) use envelope::{decode, encode};
+pub(crate) use envelope::{
+    Fields, FileSeed, HEADER_BYTES, Kind, Problem, decode, encode, seal, sealed_checksum, unseal,
+};
 pub(crate) use filter::{Filter, LINE_BYTES, Line, MAX_BLOCK_LINES, decode_lines, encode_lines, lines_pass};
 #[cfg(test)]
 pub(crate) use memory::MemoryBlocks;
-pub(crate) use packed::{Packed, Packer, checksum};
+pub(crate) use packed::{Packed, Packer};
 pub(crate) use row::{Lists, Row};

@@ -6,18 +6,16 @@
 //! fingerprints are spread almost evenly. So the largest gap of a block is only a few bits longer than the
 //! mean gap. docs/benchmarks.md compares other encodings. The checksum of a block is in the directory.
 
-use xxhash_rust::xxh3::xxh3_64;
-
 use super::bits::{pack, packed_bytes, width_of};
 use super::columns::{column_bytes, decode_packed, encode_column};
-use super::envelope::{Fields, Problem};
+use super::envelope::{Fields, FileSeed, Problem};
 use super::filter::{Filter, MAX_BLOCK_LINES};
 use super::row::{Lists, Row};
 
 /// A block as it is stored, and what its directory says of it.
 #[derive(Debug)]
-pub(crate) struct Packed<R> {
-    pub(crate) bytes: Vec<u8>,
+pub(crate) struct Packed<R, B = Vec<u8>> {
+    pub(crate) bytes: B,
     /// The checksum of the bytes.
     pub(crate) checksum: u64,
     /// Its last row.
@@ -27,9 +25,12 @@ pub(crate) struct Packed<R> {
     pub(crate) filter: Filter,
 }
 
-/// The checksum of a block.
-pub(crate) fn checksum(bytes: &[u8]) -> u64 {
-    xxh3_64(bytes)
+impl<R, B> Packed<R, B> {
+    /// The same block with its bytes elsewhere.
+    pub(crate) fn with_bytes<C>(self, moved: impl FnOnce(B) -> C) -> Packed<R, C> {
+        let Self { bytes, checksum, high, puts, marks, filter } = self;
+        Packed { bytes: moved(bytes), checksum, high, puts, marks, filter }
+    }
 }
 
 /// Kind and version of a block of rows.
@@ -87,12 +88,14 @@ pub(crate) struct Packer<R> {
     limit: usize,
     /// Whether blocks have filters over the prefixes of their rows.
     filtered: bool,
+    /// The seed of the file for which the blocks are made.
+    file: FileSeed,
     blocks: Vec<Packed<R>>,
 }
 
 impl<R: Row> Packer<R> {
-    pub(crate) fn new(limit: usize, filtered: bool) -> Self {
-        Self { waiting: Lists::default(), limit, filtered, blocks: Vec::new() }
+    pub(crate) fn new(limit: usize, filtered: bool, file: FileSeed) -> Self {
+        Self { waiting: Lists::default(), limit, filtered, file, blocks: Vec::new() }
     }
 
     /// Makes blocks of the waiting rows, if there are enough for many blocks. The rows of the last block
@@ -127,7 +130,7 @@ impl<R: Row> Packer<R> {
             puts = rest;
             let (block_marks, rest) = marks.split_at(mark_rows);
             marks = rest;
-            let mut block = encode(block_puts, block_marks, self.limit);
+            let mut block = encode(block_puts, block_marks, self.limit, self.file);
             if self.filtered {
                 let prefixes = block_puts.iter().chain(block_marks).map(|row| row.prefix());
                 block.filter = Filter::new(prefixes, block_puts.len() + block_marks.len(), MAX_BLOCK_LINES);
@@ -162,7 +165,7 @@ fn fit<R: Row>(puts: &[R], marks: &[R], limit: usize) -> (usize, usize) {
     }
 }
 
-fn encode<R: Row>(puts: &[R], marks: &[R], limit: usize) -> Packed<R> {
+fn encode<R: Row>(puts: &[R], marks: &[R], limit: usize, file: FileSeed) -> Packed<R> {
     let mut bytes = Vec::with_capacity(limit);
     bytes.extend([KIND, VERSION]);
     encode_list(puts, &mut bytes);
@@ -170,7 +173,7 @@ fn encode<R: Row>(puts: &[R], marks: &[R], limit: usize) -> Packed<R> {
     let high = puts.last().max(marks.last()).copied().unwrap_or(R::MIN);
     let filter = Filter::default();
     Packed {
-        checksum: checksum(&bytes),
+        checksum: file.checksum(&bytes),
         bytes,
         high,
         puts: puts.len() as u16,
@@ -243,7 +246,7 @@ mod tests {
     use super::*;
 
     fn pack_rows<R: Row>(puts: &[R], marks: &[R], limit: usize, filtered: bool) -> Vec<Packed<R>> {
-        let mut packer = Packer::new(limit, filtered);
+        let mut packer = Packer::new(limit, filtered, FileSeed(7));
         packer.waiting.extend((puts, marks));
         packer.finish()
     }
@@ -291,7 +294,7 @@ mod tests {
     #[test]
     fn rows_that_come_little_by_little_fill_their_blocks() {
         let rows: Vec<u64> = (0..100_000).map(|i| i * 0x0123_4567_89ab).collect();
-        let mut packer = Packer::new(4080, false);
+        let mut packer = Packer::new(4080, false, FileSeed(7));
         for part in rows.chunks(777) {
             packer.waiting.extend((part, &[]));
             packer.settle();

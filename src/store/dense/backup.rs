@@ -16,11 +16,11 @@ const MEMORY: Memory = Memory { engine: 16 << 20, sorting: 64 << 20 };
 /// Makes a dense copy at `path`, where nothing may be yet.
 pub(crate) fn backup(view: &View, path: &Path, sizes: &Sizes, progress: CopyProgress<'_>) -> Result<()> {
     ensure_nothing_at(path)?;
-    let settings = view.settings();
-    let Copied { new, engine } = copy::copy(view, settings, path, sizes, MEMORY, progress)?;
+    let settings = view.settings().for_another_file();
+    let Copied { new, engine } = copy::copy(view, &settings, path, sizes, MEMORY, progress)?;
     let open = Arc::new(OpenFile { engine, file: new.file });
     // The file may have given the same numbers to other blocks. So the copy has a cache of its own.
-    let copied = copy::view_of(&open, settings.clone(), Arc::new(BlockCache::new(0)))?;
+    let copied = copy::view_of(&open, Arc::new(settings), Arc::new(BlockCache::new(0)))?;
     copy::verify(&copied, view)?;
     persist(new.temporary, path, false)?;
     sync_directory(path)

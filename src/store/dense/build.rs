@@ -17,7 +17,7 @@ use crate::store::engine::{
 };
 use crate::store::file::{
     self, Change, KEYS, Operation, POSTINGS, PerSet, RowFamily, RowSink, Set, SetRow, Settings, State, View,
-    all_sets, by_row, encode_scopes, number_of,
+    all_sets, by_row, number_of,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;
@@ -40,8 +40,9 @@ pub(crate) fn build(
     let directory = directory_of(path)?;
     let new = create_temporary(directory)?;
     let engine = file::create(&new, directory, settings, PAGE_CACHE_BYTES)?;
-    let bulk = Bulk::new(&engine, sizes, State::new(&settings.plan));
+    let bulk = Bulk::new(&engine, sizes, settings.file, State::new(&settings.plan));
     let repeated = Builder::new(directory, settings, memory_bytes, bulk).build(documents)?;
+    let engine = engine.trimmed(&new, directory, PAGE_CACHE_BYTES)?;
     new.file.sync_all().map_err(|source| Error::Io { path: path.to_owned(), source })?;
     let open = Arc::new(OpenFile { engine, file: new.file });
     if !repeated.is_empty() {
@@ -111,7 +112,7 @@ impl<'a> Builder<'a> {
         for (set, sorter) in sorters.sets().zip(sorters) {
             by_row!(set, sorter, (set, sorter) => write_set(set, sorter, &mut bulk, &mut repeated)?);
         }
-        bulk.edit.changes.scopes = encode_scopes(scopes);
+        bulk.edit.add_scopes(scopes);
         bulk.flush()?;
         Ok(repeated)
     }

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::store::blocks::{DocumentBlock, DocumentRef, Entry, Filter, Packed, Packer, Row, pack_documents};
-use crate::store::engine::{Changes, Engine};
-use crate::store::file::{DOCUMENTS_LEVEL_ID, Edit, Set, SetRow, State};
+use crate::store::blocks::{
+    DocumentBlock, DocumentRef, Entry, FileSeed, Filter, Packed, Packer, Row, pack_documents,
+};
+use crate::store::engine::{Changes, Engine, LevelChange, LevelName};
+use crate::store::file::{DOCUMENTS, Edit, Set, SetRow, State};
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::{Chunk, Level, SetLevel, cut};
 
@@ -28,8 +30,9 @@ pub(super) struct Bulk<'a> {
 }
 
 impl<'a> Bulk<'a> {
-    pub(super) fn new(engine: &'a Engine, sizes: &'a Sizes, state: State) -> Self {
-        Self { engine, sizes, edit: Edit::new(state, sizes), waiting: 0 }
+    /// A file with the seed `file`.
+    pub(super) fn new(engine: &'a Engine, sizes: &'a Sizes, file: FileSeed, state: State) -> Self {
+        Self { engine, sizes, edit: Edit::new(state, file, sizes), waiting: 0 }
     }
 
     /// Writes what waits.
@@ -42,15 +45,17 @@ impl<'a> Bulk<'a> {
 
     /// Writes blocks and their directory.
     fn add<R: Row>(&mut self, packed: Vec<Packed<R>>, directory: &mut DirectoryWriter<R>) -> Result<()> {
+        let mut change = LevelChange::none(directory.level);
         for block in packed {
             self.waiting += block.bytes.len();
-            directory.waiting.push(self.edit.add_block(block));
-            if directory.waiting.len() >= ENTRIES_AT_A_TIME {
-                self.waiting += directory.settle(&mut self.edit, self.sizes);
-            }
-            if self.waiting >= BYTES_PER_TRANSACTION {
-                self.flush()?;
-            }
+            directory.waiting.push(self.edit.number_block(block, &mut change));
+        }
+        self.edit.changes.levels.push(change);
+        if directory.waiting.len() >= ENTRIES_AT_A_TIME {
+            self.waiting += directory.settle(&mut self.edit, self.sizes);
+        }
+        if self.waiting >= BYTES_PER_TRANSACTION {
+            self.flush()?;
         }
         Ok(())
     }
@@ -58,7 +63,7 @@ impl<'a> Bulk<'a> {
 
 /// The directory of a level. It is written with the blocks, and not kept in memory.
 struct DirectoryWriter<R> {
-    level_id: u16,
+    level: LevelName,
     /// Entries that are in no chunk yet.
     waiting: Vec<(Entry<R>, Filter)>,
     /// The bytes of the chunks that were written.
@@ -68,8 +73,8 @@ struct DirectoryWriter<R> {
 }
 
 impl<R: Row> DirectoryWriter<R> {
-    fn new(level_id: u16) -> Self {
-        Self { level_id, waiting: Vec::new(), written: 0, sum: 0 }
+    fn new(level: LevelName) -> Self {
+        Self { level, waiting: Vec::new(), written: 0, sum: 0 }
     }
 
     /// Makes the waiting entries part of an edit, and returns the bytes that they take.
@@ -77,12 +82,14 @@ impl<R: Row> DirectoryWriter<R> {
         let filtered: Vec<_> =
             self.waiting.iter().map(|(entry, filter)| (entry.clone(), filter.lines())).collect();
         let before = self.written;
+        let mut change = LevelChange::none(self.level);
         for part in cut(&filtered, sizes.chunk_entries) {
-            let (chunk, key, bytes) = Chunk::new(self.level_id, part);
+            let (chunk, last, bytes) = Chunk::new(self.level, edit.file(), part);
             self.sum = self.sum.wrapping_add(chunk.share_of_sum());
             self.written += bytes.len();
-            edit.changes.chunks.push((key, bytes));
+            change.chunks.push((last, bytes));
         }
+        edit.changes.levels.push(change);
         self.waiting.clear();
         self.written - before
     }
@@ -103,8 +110,8 @@ pub(super) struct SetWriter<R> {
 
 impl<R: SetRow> SetWriter<R> {
     pub(super) fn new(set: Set<R>, bulk: &Bulk<'_>) -> Self {
-        let packer = Packer::new(bulk.sizes.block_bytes, set.rules.filtered);
-        Self { set, packer, directory: DirectoryWriter::new(set.level_id(0)) }
+        let packer = Packer::new(bulk.sizes.block_bytes, set.rules.filtered, bulk.edit.file());
+        Self { set, packer, directory: DirectoryWriter::new(set.level(0)) }
     }
 
     /// Adds rows that come after those before.
@@ -132,7 +139,7 @@ pub(super) struct DocumentsWriter {
 
 impl DocumentsWriter {
     pub(super) fn new() -> Self {
-        Self { documents: DocumentBlock::default(), directory: DirectoryWriter::new(DOCUMENTS_LEVEL_ID) }
+        Self { documents: DocumentBlock::default(), directory: DirectoryWriter::new(DOCUMENTS) }
     }
 
     /// Writes the documents that were added, if they are enough for some blocks.
@@ -141,7 +148,7 @@ impl DocumentsWriter {
             return Ok(());
         }
         let documents: Vec<DocumentRef<'_>> = self.documents.documents().collect();
-        let mut packed = pack_documents(&documents, bulk.sizes.document_block_bytes);
+        let mut packed = pack_documents(&documents, bulk.sizes.document_block_bytes, bulk.edit.file());
         // The last block may not be full yet.
         let last = packed.pop().map_or(0, |block| usize::from(block.puts));
         let mut rest = DocumentBlock::default();
@@ -154,7 +161,8 @@ impl DocumentsWriter {
     /// Writes the rest and the directory.
     pub(super) fn finish(mut self, bulk: &mut Bulk<'_>) -> Result<()> {
         let documents: Vec<DocumentRef<'_>> = self.documents.documents().collect();
-        bulk.add(pack_documents(&documents, bulk.sizes.document_block_bytes), &mut self.directory)?;
+        let packed = pack_documents(&documents, bulk.sizes.document_block_bytes, bulk.edit.file());
+        bulk.add(packed, &mut self.directory)?;
         if let Some(level) = self.directory.finish(&mut bulk.edit, bulk.sizes) {
             bulk.edit.state.documents = level;
         }

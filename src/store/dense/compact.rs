@@ -8,7 +8,7 @@ use super::copy::{self, Copied, CopyProgress, Memory};
 use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::store::engine::{OpenFile, is_same_file, persist, sync_directory};
-use crate::store::file::{Settings, Shared};
+use crate::store::file::Shared;
 
 /// Makes the copy, with the tables of `plan` if there is one, and replaces the file by it. The caller
 /// makes sure that nobody commits. Snapshots go on with the old file. Its space is free when the last of
@@ -18,9 +18,9 @@ pub(crate) fn compact(shared: &Shared, plan: Option<Plan>, progress: CopyProgres
     let target = &shared.target;
     ensure_in_place(shared)?;
     let view = shared.view()?;
-    let mut settings = shared.settings();
+    let mut settings = shared.settings().for_another_file();
     if let Some(plan) = plan {
-        settings = Arc::new(Settings { plan, ..(*settings).clone() });
+        settings.plan = plan;
     }
     // Only readers need the rest of the memory meanwhile.
     let memory = Memory { engine: shared.page_cache_bytes, sorting: shared.cache_bytes / 2 };
@@ -28,7 +28,7 @@ pub(crate) fn compact(shared: &Shared, plan: Option<Plan>, progress: CopyProgres
     let permissions = fs::metadata(target).map_err(failed)?.permissions();
     new.file.set_permissions(permissions).map_err(failed)?;
     let open = Arc::new(OpenFile { engine, file: new.file });
-    let copied = copy::view_of(&open, settings, view.blocks().cache.clone())?;
+    let copied = copy::view_of(&open, Arc::new(settings), view.blocks().cache.clone())?;
     copy::verify(&copied, &view)?;
     ensure_in_place(shared)?;
     persist(new.temporary, target, true)?;

@@ -34,8 +34,8 @@ pub(super) struct Copied {
     pub(super) engine: Engine,
 }
 
-/// Makes a dense copy in the directory of `target`, whole and synced, under a temporary name. The settings
-/// are those of the original, except for the plan.
+/// Makes a dense copy in the directory of `target`, whole and synced, under a temporary name. `settings` are
+/// those of the copy.
 pub(super) fn copy(
     view: &View,
     settings: &Settings,
@@ -48,8 +48,9 @@ pub(super) fn copy(
     ensure_room(view, &settings.plan, directory, sizes)?;
     let new = create_temporary(directory)?;
     let engine = file::create(&new, directory, settings, memory.engine)?;
-    let copy = Copy { view, plan: &settings.plan, directory, sorting: memory.sorting };
+    let copy = Copy { view, settings, directory, sorting: memory.sorting };
     copy.write(&engine, sizes, progress)?;
+    let engine = engine.trimmed(&new, directory, memory.engine)?;
     new.file.sync_all().map_err(|source| Error::Io { path: target.to_owned(), source })?;
     Ok(Copied { new, engine })
 }
@@ -88,7 +89,7 @@ fn table_of(table: &Table, plan: &Plan) -> Option<usize> {
 /// A copy that is being made.
 struct Copy<'a> {
     view: &'a View,
-    plan: &'a Plan,
+    settings: &'a Settings,
     directory: &'a Path,
     sorting: usize,
 }
@@ -96,12 +97,13 @@ struct Copy<'a> {
 impl Copy<'_> {
     fn write(&self, engine: &Engine, sizes: &Sizes, progress: CopyProgress<'_>) -> Result<()> {
         let old = self.view.state();
-        let mut state = State::new(self.plan);
+        let plan = &self.settings.plan;
+        let mut state = State::new(plan);
         state.counters = old.counters;
         // The cache may still hold blocks of the old file. So the copy has other numbers for its blocks.
         state.next_block = old.next_block;
-        let mut bulk = Bulk::new(engine, sizes, state);
-        let tables = self.plan.tables().len();
+        let mut bulk = Bulk::new(engine, sizes, self.settings.file, state);
+        let tables = plan.tables().len();
         let fixed = || FIXED.iter().filter(|set| by_row!(set, set => set.is_copied));
         let rows = fixed().map(|set| by_row!(set, set => old.sets.rows(*set))).sum::<u64>()
             + old.sets.rows(permuted(0)) * tables as u64
@@ -110,7 +112,7 @@ impl Copy<'_> {
         for set in fixed() {
             by_row!(set, set => copy_set(self.view, *set, *set, &mut bulk, &mut counter)?);
         }
-        for (number, table) in self.plan.tables().iter().enumerate() {
+        for (number, table) in plan.tables().iter().enumerate() {
             match table_of(table, &self.view.settings().plan) {
                 Some(old) => {
                     copy_set(self.view, permuted(old), permuted(number), &mut bulk, &mut counter)?;
@@ -128,8 +130,7 @@ impl Copy<'_> {
             writer.settle(&mut bulk)?;
         }
         writer.finish(&mut bulk)?;
-        let scopes = &mut bulk.edit.changes.scopes;
-        self.view.scopes(|name, record| scopes.push((name.to_owned(), record.to_vec())))?;
+        bulk.edit.add_scopes(self.view.all_scopes()?);
         bulk.flush()
     }
 
@@ -194,11 +195,11 @@ fn copy_set<R: SetRow>(
 pub(super) fn verify(copied: &View, original: &View) -> Result<()> {
     let (new, old) = (copied.state(), original.state());
     for set in new.sets.sets() {
-        by_row!(set, set => read_all(&new.sets[set], copied.blocks().of_set(set.name))?);
+        by_row!(set, set => read_all(&new.sets[set], copied.blocks().of_table(set.table()))?);
     }
     let documents = &new.documents;
     for entry in documents.entries(documents.all()) {
-        copied.blocks().documents_once(entry)?;
+        copied.document_blocks().documents_once(entry)?;
     }
     let damaged = |table, key: &str, problem| Err(Error::Damaged { table, key: key.to_owned(), problem });
     let counted = (new.documents.rows().0, new.sets.rows(KEYS));
@@ -232,6 +233,6 @@ pub(super) fn view_of(
     cache: Arc<BlockCache>,
 ) -> Result<View> {
     let txn = copied.engine.begin_read()?;
-    let state = file::read_state(&txn, &settings.plan)?;
-    View::new(copied, &txn, state, settings, cache)
+    let state = file::read_state(&txn, &settings)?;
+    Ok(View::new(copied, txn, state, settings, cache))
 }

@@ -1,6 +1,7 @@
 //! The storage engine and the file system. No other floor names redb. The floors above see only rows of
 //! bytes.
 
+mod block_tables;
 mod errors;
 mod files;
 mod guard;
@@ -9,14 +10,16 @@ mod read_txn;
 #[cfg(test)]
 mod recording;
 mod redb_tables;
+mod regions;
 mod spill;
 
+pub(crate) use block_tables::{BlockTable, LevelChange, LevelName, RemovedBlocks};
 pub(crate) use files::{
     NewFile, available_bytes, create_temporary, directory_of, ensure_nothing_at, is_same_file, persist,
     sync_directory,
 };
 pub(crate) use guard::guarded;
-pub(crate) use open_file::{Access, Engine, OpenFile, page_cache_bytes};
+pub(crate) use open_file::{Access, Engine, FirstRows, OpenFile, page_cache_bytes};
 pub(crate) use read_txn::{BlockSource, ReadTxn, Tables};
 #[cfg(test)]
 pub(crate) use recording::{Event, Image, Recording};

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use redb::{DatabaseError, ReadableDatabase};
 
+use super::block_tables::BlockTable;
 use super::errors::{engine_error, open_error};
 use super::files::{self, NewFile};
 use super::guard::{Guarded, guarded};
@@ -13,6 +14,7 @@ use super::read_txn::ReadTxn;
 #[cfg(test)]
 use super::recording::Recording;
 use super::redb_tables::{self, Changes, MetaRow};
+use super::regions::NewStorage;
 use crate::error::{Error, Result};
 
 /// What a store may do with its file.
@@ -61,6 +63,13 @@ impl OpenFile {
     }
 }
 
+/// What the first commit of a file has.
+pub(crate) struct FirstRows<'a> {
+    pub(crate) block_tables: &'a [BlockTable],
+    /// Rows of the table `meta`.
+    pub(crate) meta: &'a [MetaRow],
+}
+
 /// The engine on an open file. A panic of the engine is an error here, also when it is dropped.
 pub(crate) enum Engine {
     ReadWrite(Guarded<redb::Database>),
@@ -82,43 +91,67 @@ impl Engine {
         })
     }
 
-    /// Begins a file. Its first commit has every table and these rows of `meta`. `directory` is the
-    /// directory of the file, for error messages.
+    /// Begins a file. Its first commit has every table, and the first rows. `directory` is the directory of
+    /// the file, for error messages.
     pub(crate) fn create(
         new: &NewFile,
         directory: &Path,
         page_cache_bytes: usize,
-        meta: &[MetaRow],
+        first: &FirstRows<'_>,
     ) -> Result<Self> {
         let failed = |source: io::Error| Error::Io { path: directory.to_owned(), source };
         let file = new.file.try_clone().map_err(failed)?;
         guarded(|| {
-            let engine = redb::Builder::new().set_cache_size(page_cache_bytes).create_file(file);
+            let storage = NewStorage::new(file).map_err(|error| open_error(directory, error))?;
+            let mut builder = redb::Builder::new();
+            let engine = builder.set_cache_size(page_cache_bytes).create_with_backend(storage);
             let engine = engine.map_err(|error| open_error(directory, error))?;
-            Self::ReadWrite(Guarded::new(engine)).created(meta)
+            Self::ReadWrite(Guarded::new(engine)).created(first)
         })
     }
 
-    fn created(self, meta: &[MetaRow]) -> Result<Self> {
+    fn created(self, first: &FirstRows<'_>) -> Result<Self> {
         self.commit(|txn| {
-            redb_tables::create_all(txn)?;
-            redb_tables::write(txn, &Changes::default(), meta)
+            redb_tables::create_all(txn, first.block_tables)?;
+            redb_tables::write(txn, &Changes::default(), first.meta)
         })?;
         Ok(self)
     }
 
-    /// Works on a recorded storage. If there are rows of `meta`, creates the tables.
+    /// Makes a new file as short as it can be. Pages at its end move into free pages before them. Then it is
+    /// closed, and opened again.
+    pub(crate) fn trimmed(
+        mut self,
+        new: &NewFile,
+        directory: &Path,
+        page_cache_bytes: usize,
+    ) -> Result<Self> {
+        let failed = |source: io::Error| Error::Io { path: directory.to_owned(), source };
+        let file = new.file.try_clone().map_err(failed)?;
+        guarded(|| {
+            let Self::ReadWrite(engine) = &mut self else { return Err(Error::ReadOnly) };
+            engine.compact().map_err(engine_error)?;
+            // Closing cuts the free pages at the end. It also stores the allocator state, which a
+            // compaction of the engine leaves out.
+            drop(self);
+            let engine = redb::Builder::new().set_cache_size(page_cache_bytes).create_file(file);
+            let engine = engine.map_err(|error| open_error(directory, error))?;
+            Ok(Self::ReadWrite(Guarded::new(engine)))
+        })
+    }
+
+    /// Works on a recorded storage. If there are first rows, creates the tables.
     #[cfg(test)]
     pub(crate) fn on_backend(
         backend: Recording,
         page_cache_bytes: usize,
-        meta: Option<&[MetaRow]>,
+        first: Option<&FirstRows<'_>>,
     ) -> Result<Self> {
         let engine = redb::Builder::new().set_cache_size(page_cache_bytes).create_with_backend(backend);
         let engine = engine.map_err(|error| open_error(Path::new(""), error))?;
         let engine = Self::ReadWrite(Guarded::new(engine));
-        match meta {
-            Some(meta) => engine.created(meta),
+        match first {
+            Some(first) => engine.created(first),
             None => Ok(engine),
         }
     }

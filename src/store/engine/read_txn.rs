@@ -1,21 +1,28 @@
 //! Reading the engine's tables as they were at one commit.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use redb::{ReadOnlyTable, ReadTransaction, ReadableTable};
 
+use super::block_tables::{BlockTable, LevelName, OpenBlockTable};
 use super::errors::engine_error;
 use super::guard::{Guarded, guarded};
-use super::redb_tables::{BLOCKS, ChunkKey, DIRECTORY, LOG, META, SCOPES};
+use super::redb_tables::{DIRECTORY, LOG, META, SCOPES};
 use crate::error::Result;
 
 /// A source of stored blocks: the file, or memory in tests.
 pub(crate) trait BlockSource: Send + Sync {
-    /// Calls `read` with the bytes of a block. False if there is no block of this number.
-    fn read_block(&self, number: u64, read: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<bool>;
+    /// Calls `read` with the bytes of the block of a level that has this last row. False if there is none.
+    fn read_block(
+        &self,
+        level: LevelName,
+        last: u128,
+        read: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<bool>;
 }
 
-/// A read transaction of the engine. Opening a file reads with it, and it opens the [`Tables`] of a commit.
+/// A read transaction of the engine. Opening a file reads with it, and it becomes the [`Tables`] of a commit.
 pub(crate) struct ReadTxn(Guarded<ReadTransaction>);
 
 impl ReadTxn {
@@ -37,17 +44,17 @@ impl ReadTxn {
         })
     }
 
-    /// Calls `each` with all chunks of the directory of a level, in order.
+    /// Calls `each` with the last row and the bytes of all chunks of the directory of a level, in order.
     pub(crate) fn chunks(
         &self,
-        level_id: u16,
-        mut each: impl FnMut(ChunkKey, &[u8]) -> Result<()>,
+        level: LevelName,
+        mut each: impl FnMut(u128, &[u8]) -> Result<()>,
     ) -> Result<()> {
         guarded(|| {
             let table = self.0.open_table(DIRECTORY).map_err(engine_error)?;
-            for row in table.range((level_id, 0)..=(level_id, u128::MAX)).map_err(engine_error)? {
+            for row in table.range((level.id(), 0)..=(level.id(), u128::MAX)).map_err(engine_error)? {
                 let (key, bytes) = row.map_err(engine_error)?;
-                each(key.value(), bytes.value())?;
+                each(key.value().1, bytes.value())?;
             }
             Ok(())
         })
@@ -70,39 +77,62 @@ impl ReadTxn {
         })
     }
 
-    /// The greatest number of a block.
-    pub(crate) fn last_block(&self) -> Result<Option<u64>> {
+    /// The number of the last page of the log.
+    pub(crate) fn last_log_page(&self) -> Result<Option<u64>> {
         guarded(|| {
-            let table = self.0.open_table(BLOCKS).map_err(engine_error)?;
+            let table = self.0.open_table(LOG).map_err(engine_error)?;
             let last = table.last().map_err(engine_error)?;
             Ok(last.map(|(number, _)| number.value()))
         })
     }
 
-    /// The tables that are read again and again.
-    pub(crate) fn tables(&self) -> Result<Tables> {
-        guarded(|| {
-            let blocks = self.0.open_table(BLOCKS).map_err(engine_error)?;
-            let scopes = self.0.open_table(SCOPES).map_err(engine_error)?;
-            Ok(Tables(Guarded::new(OpenTables { blocks, scopes })))
-        })
+    /// The tables that are read again and again. `block_tables` is the number of tables of blocks.
+    pub(crate) fn into_tables(self, block_tables: usize) -> Tables {
+        let blocks = (0..block_tables).map(|_| OnceLock::new()).collect();
+        Tables(Guarded::new(OpenTables { blocks, scopes: OnceLock::new(), txn: self.0 }))
     }
 }
 
-/// The tables that are read again and again. The engine keeps the pages of their commit while they live.
+/// The tables that are read again and again. Each is opened when it is read first, since most commits are
+/// not read at all. The engine keeps the pages of their commit while they live.
 pub(crate) struct Tables(Guarded<OpenTables>);
 
 struct OpenTables {
-    blocks: ReadOnlyTable<u64, &'static [u8]>,
-    scopes: ReadOnlyTable<&'static str, &'static [u8]>,
+    blocks: Box<[OnceLock<OpenBlockTable>]>,
+    scopes: OnceLock<ReadOnlyTable<&'static str, &'static [u8]>>,
+    /// Dropped after the tables.
+    txn: Guarded<ReadTransaction>,
+}
+
+impl OpenTables {
+    fn blocks(&self, table: &BlockTable) -> Result<&OpenBlockTable> {
+        open_once(&self.blocks[table.index()], || OpenBlockTable::open(&self.txn, table))
+    }
+
+    fn scopes(&self) -> Result<&ReadOnlyTable<&'static str, &'static [u8]>> {
+        open_once(&self.scopes, || self.txn.open_table(SCOPES).map_err(engine_error))
+    }
+}
+
+fn open_once<T>(table: &OnceLock<T>, open: impl FnOnce() -> Result<T>) -> Result<&T> {
+    match table.get() {
+        Some(table) => Ok(table),
+        None => {
+            // Another thread may have opened it meanwhile. Both are the same.
+            let opened = open()?;
+            Ok(table.get_or_init(|| opened))
+        }
+    }
 }
 
 impl BlockSource for Tables {
-    fn read_block(&self, number: u64, read: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<bool> {
-        guarded(|| match self.0.blocks.get(number).map_err(engine_error)? {
-            Some(bytes) => read(bytes.value()).map(|()| true),
-            None => Ok(false),
-        })
+    fn read_block(
+        &self,
+        level: LevelName,
+        last: u128,
+        read: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<bool> {
+        guarded(|| self.0.blocks(level.table)?.read(level.number, last, read))
     }
 }
 
@@ -110,17 +140,17 @@ impl Tables {
     /// The record of a scope.
     pub(crate) fn scope(&self, name: &str) -> Result<Option<Vec<u8>>> {
         guarded(|| {
-            let bytes = self.0.scopes.get(name).map_err(engine_error)?;
+            let bytes = self.0.scopes()?.get(name).map_err(engine_error)?;
             Ok(bytes.map(|bytes| bytes.value().to_vec()))
         })
     }
 
     /// Calls `each` with the name and the record of every scope.
-    pub(crate) fn scopes(&self, mut each: impl FnMut(&str, &[u8])) -> Result<()> {
+    pub(crate) fn scopes(&self, mut each: impl FnMut(&str, &[u8]) -> Result<()>) -> Result<()> {
         guarded(|| {
-            for row in self.0.scopes.iter().map_err(engine_error)? {
+            for row in self.0.scopes()?.iter().map_err(engine_error)? {
                 let (name, bytes) = row.map_err(engine_error)?;
-                each(name.value(), bytes.value());
+                each(name.value(), bytes.value())?;
             }
             Ok(())
         })

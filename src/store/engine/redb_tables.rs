@@ -1,16 +1,15 @@
-//! The tables of the engine in a file, and the rows that one commit writes and removes in them.
+//! The tables of the engine in a file, except for those of blocks, and the rows that one commit writes and
+//! removes in all of them.
 
-use std::borrow::Cow;
 use std::ops::Bound;
 
 use redb::{TableDefinition, WriteTransaction};
 
+use super::block_tables::{self, BlockTable, LevelChange};
 use super::errors::engine_error;
-use super::spill::BlockBytes;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 pub(super) const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
-pub(super) const BLOCKS: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("blocks");
 pub(super) const DIRECTORY: TableDefinition<'static, ChunkKey, &[u8]> = TableDefinition::new("directory");
 pub(super) const LOG: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("log");
 pub(super) const SCOPES: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("scopes");
@@ -24,11 +23,8 @@ pub(crate) type MetaRow = (&'static str, Vec<u8>);
 /// The rows that one commit writes and removes, except for the rows of the table `meta`.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    /// New blocks, in the order of their numbers. These are greater than the numbers of all older blocks.
-    pub(crate) blocks: Vec<(u64, BlockBytes)>,
-    pub(crate) removed_blocks: Vec<u64>,
-    pub(crate) chunks: Vec<(ChunkKey, Vec<u8>)>,
-    pub(crate) removed_chunks: Vec<ChunkKey>,
+    /// Changes of levels. They are made one after the other.
+    pub(crate) levels: Vec<LevelChange>,
     /// New pages of the log, behind the last page.
     pub(crate) log: Vec<(u64, Vec<u8>)>,
     /// Pages of the log before this one are removed.
@@ -37,18 +33,17 @@ pub(crate) struct Changes {
 }
 
 /// Makes every table, empty.
-pub(super) fn create_all(txn: &WriteTransaction) -> Result<()> {
+pub(super) fn create_all(txn: &WriteTransaction, block_tables: &[BlockTable]) -> Result<()> {
     txn.open_table(META).map_err(engine_error)?;
-    txn.open_table(BLOCKS).map_err(engine_error)?;
     txn.open_table(DIRECTORY).map_err(engine_error)?;
     txn.open_table(LOG).map_err(engine_error)?;
     txn.open_table(SCOPES).map_err(engine_error)?;
-    Ok(())
+    block_tables.iter().try_for_each(|table| block_tables::create(txn, table))
 }
 
 /// Writes and removes the rows of `changes`, then writes the rows of `meta`.
 pub(super) fn write(txn: &WriteTransaction, changes: &Changes, meta: &[MetaRow]) -> Result<()> {
-    write_blocks(txn, changes)?;
+    changes.levels.iter().try_for_each(|change| block_tables::write(txn, change))?;
     write_directory(txn, changes)?;
     write_log(txn, changes)?;
     if !changes.scopes.is_empty() {
@@ -64,34 +59,19 @@ pub(super) fn write(txn: &WriteTransaction, changes: &Changes, meta: &[MetaRow])
     Ok(())
 }
 
-fn write_blocks(txn: &WriteTransaction, changes: &Changes) -> Result<()> {
-    if changes.blocks.is_empty() && changes.removed_blocks.is_empty() {
-        return Ok(());
-    }
-    let mut table = txn.open_table(BLOCKS).map_err(engine_error)?;
-    for number in &changes.removed_blocks {
-        if table.remove(number).map_err(engine_error)?.is_none() {
-            return Err(Error::Damaged {
-                table: "blocks",
-                key: number.to_string(),
-                problem: "it is missing, but a directory refers to it",
-            });
-        }
-    }
-    // Numbers only grow. So all new blocks go behind the last block, into full pages.
-    append(&mut table, changes.blocks.iter().map(loaded))
-}
-
 fn write_directory(txn: &WriteTransaction, changes: &Changes) -> Result<()> {
-    if changes.chunks.is_empty() && changes.removed_chunks.is_empty() {
+    let has_chunks = |change: &LevelChange| !change.chunks.is_empty() || !change.removed_chunks.is_empty();
+    if !changes.levels.iter().any(has_chunks) {
         return Ok(());
     }
     let mut table = txn.open_table(DIRECTORY).map_err(engine_error)?;
-    for key in &changes.removed_chunks {
-        table.remove(key).map_err(engine_error)?;
-    }
-    for (key, bytes) in &changes.chunks {
-        table.insert(key, bytes.as_slice()).map_err(engine_error)?;
+    for LevelChange { level, removed_chunks, chunks, .. } in &changes.levels {
+        for &last in removed_chunks {
+            table.remove((level.id(), last)).map_err(engine_error)?;
+        }
+        for (last, bytes) in chunks {
+            table.insert((level.id(), *last), bytes.as_slice()).map_err(engine_error)?;
+        }
     }
     Ok(())
 }
@@ -104,23 +84,9 @@ fn write_log(txn: &WriteTransaction, changes: &Changes) -> Result<()> {
     if let Some(first) = changes.log_begins_at {
         table.retain_in(..first, |_, _| false).map_err(engine_error)?;
     }
-    append(&mut table, changes.log.iter().map(|(page, bytes)| Ok((*page, bytes))))
-}
-
-fn loaded((number, bytes): &(u64, BlockBytes)) -> Result<(u64, Cow<'_, [u8]>)> {
-    let bytes = bytes.load().map_err(|error| engine_error(redb::Error::Io(error)))?;
-    Ok((*number, bytes))
-}
-
-/// Inserts rows behind all others.
-fn append<B: AsRef<[u8]>>(
-    table: &mut redb::Table<'_, u64, &'static [u8]>,
-    rows: impl Iterator<Item = Result<(u64, B)>>,
-) -> Result<()> {
     let mut cursor = table.upper_bound_mut(Bound::<u64>::Unbounded).map_err(engine_error)?;
-    for row in rows {
-        let (key, bytes) = row?;
-        cursor.insert_before(key, bytes.as_ref()).map_err(engine_error)?;
+    for (page, bytes) in &changes.log {
+        cursor.insert_before(page, bytes.as_slice()).map_err(engine_error)?;
     }
     cursor.close().map_err(engine_error)
 }

@@ -3,10 +3,13 @@
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::error::{Error, Result};
 
 /// The bytes of a block that is about to be written.
 #[derive(Debug)]
@@ -15,8 +18,21 @@ pub(crate) enum BlockBytes {
     Spilled(SpilledBytes),
 }
 
+impl From<Vec<u8>> for BlockBytes {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::InMemory(bytes)
+    }
+}
+
+impl From<SpilledBytes> for BlockBytes {
+    fn from(bytes: SpilledBytes) -> Self {
+        Self::Spilled(bytes)
+    }
+}
+
 impl BlockBytes {
-    pub(crate) fn load(&self) -> io::Result<Cow<'_, [u8]>> {
+    /// The bytes. If they were spilled, they are read back and verified.
+    pub(crate) fn load(&self) -> Result<Cow<'_, [u8]>> {
         match self {
             Self::InMemory(bytes) => Ok(Cow::Borrowed(bytes)),
             Self::Spilled(spilled) => spilled.load().map(Cow::Owned),
@@ -28,42 +44,75 @@ impl BlockBytes {
 /// [`SpilledBytes`] are dropped.
 #[derive(Debug)]
 pub(crate) struct SpillFile {
-    file: Arc<Mutex<File>>,
+    shared: Arc<SharedFile>,
     end: u64,
+}
+
+#[derive(Debug)]
+struct SharedFile {
+    file: Mutex<File>,
+    directory: PathBuf,
+}
+
+impl SharedFile {
+    fn failed(&self, source: io::Error) -> Error {
+        Error::SpillFile { directory: self.directory.clone(), source }
+    }
 }
 
 impl SpillFile {
     /// An empty file in `directory`.
-    pub(crate) fn new(directory: &Path) -> io::Result<Self> {
-        Ok(Self { file: Arc::new(Mutex::new(tempfile::tempfile_in(directory)?)), end: 0 })
+    pub(crate) fn new(directory: &Path) -> Result<Self> {
+        let file = tempfile::tempfile_in(directory)
+            .map_err(|source| Error::SpillFile { directory: directory.to_owned(), source })?;
+        let shared = SharedFile { file: Mutex::new(file), directory: directory.to_owned() };
+        Ok(Self { shared: Arc::new(shared), end: 0 })
     }
 
     /// Adds bytes at the end.
-    pub(crate) fn append(&mut self, bytes: &[u8]) -> io::Result<SpilledBytes> {
-        let mut file = self.file.lock();
-        file.seek(SeekFrom::Start(self.end))?;
-        file.write_all(bytes)?;
-        let spilled = SpilledBytes { file: self.file.clone(), offset: self.end, length: bytes.len() };
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<SpilledBytes> {
+        let mut file = self.shared.file.lock();
+        let written = file.seek(SeekFrom::Start(self.end)).and_then(|_| file.write_all(bytes));
+        written.map_err(|source| self.shared.failed(source))?;
+        let (shared, offset, length) = (self.shared.clone(), self.end, bytes.len());
         self.end += bytes.len() as u64;
-        Ok(spilled)
+        Ok(SpilledBytes { shared, offset, length, checksum: xxh3_64(bytes) })
     }
 }
 
 /// Bytes in a [`SpillFile`].
 #[derive(Clone, Debug)]
 pub(crate) struct SpilledBytes {
-    file: Arc<Mutex<File>>,
+    shared: Arc<SharedFile>,
     offset: u64,
     length: usize,
+    checksum: u64,
 }
 
 impl SpilledBytes {
-    pub(crate) fn load(&self) -> io::Result<Vec<u8>> {
-        let mut file = self.file.lock();
-        file.seek(SeekFrom::Start(self.offset))?;
+    /// Reads the bytes back. It is an error if they are not those that were appended.
+    pub(crate) fn load(&self) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.length];
-        file.read_exact(&mut bytes)?;
+        let mut file = self.shared.file.lock();
+        let read = file.seek(SeekFrom::Start(self.offset)).and_then(|_| file.read_exact(&mut bytes));
+        read.map_err(|source| self.shared.failed(source))?;
+        if xxh3_64(&bytes) != self.checksum {
+            return Err(self
+                .shared
+                .failed(io::Error::new(io::ErrorKind::InvalidData, "its bytes have changed")));
+        }
         Ok(bytes)
+    }
+
+    /// Changes the first of these bytes in the file.
+    #[cfg(test)]
+    pub(crate) fn damage(&self) {
+        let mut file = self.shared.file.lock();
+        let mut byte = [0];
+        file.seek(SeekFrom::Start(self.offset)).expect("the file can be read");
+        file.read_exact(&mut byte).expect("the file can be read");
+        file.seek(SeekFrom::Start(self.offset)).expect("the file can be written");
+        file.write_all(&[byte[0] ^ 1]).expect("the file can be written");
     }
 }
 
@@ -72,8 +121,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_read_back_in_any_order_while_the_file_grows() -> io::Result<()> {
-        let folder = tempfile::tempdir()?;
+    fn bytes_are_read_back_in_any_order_while_the_file_grows() -> Result<()> {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let mut spill = SpillFile::new(folder.path())?;
         let parts: Vec<Vec<u8>> = (0..20u8).map(|i| vec![i; usize::from(i) * 7]).collect();
         let mut spilled = Vec::new();
@@ -85,7 +134,19 @@ mod tests {
         }
         drop(spill);
         assert_eq!(spilled[9].load()?, parts[9]);
-        assert_eq!(std::fs::read_dir(folder.path())?.count(), 0, "the file has a name");
+        let left = std::fs::read_dir(folder.path()).expect("the folder is there").count();
+        assert_eq!(left, 0, "the file has a name");
+        Ok(())
+    }
+
+    #[test]
+    fn bytes_that_were_changed_are_refused() -> Result<()> {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let mut spill = SpillFile::new(folder.path())?;
+        let (first, second) = (spill.append(b"first")?, spill.append(b"second")?);
+        first.damage();
+        assert!(matches!(first.load(), Err(Error::SpillFile { .. })));
+        assert_eq!(second.load()?, b"second");
         Ok(())
     }
 }

@@ -1,15 +1,18 @@
 //! Edit: a change of the file that is not committed yet: the next state, and the changed rows of the
 //! engine's tables.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::meta;
-use super::state::State;
-use super::written::SpilledBlock;
+use super::log::encode_log;
+use super::meta::{self, encode_scopes, share_of_sum};
+use super::operation::Operation;
+use super::state::{LogSums, State};
 use crate::error::Result;
-use crate::store::blocks::{Entry, Filter, Hint, Packed, Row};
-use crate::store::engine::{BlockBytes, Changes, Engine};
+use crate::store::blocks::{BlockId, Entry, FileSeed, Filter, Hint, Packed, Row};
+use crate::store::engine::{BlockBytes, Changes, Engine, LevelChange, LevelName, RemovedBlocks};
+use crate::store::numbers::ScopeNumber;
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::{Level, Position, Splice};
 
@@ -18,25 +21,52 @@ use crate::store::sorted_set::{Level, Position, Splice};
 pub(crate) struct Edit {
     pub(crate) state: State,
     pub(crate) changes: Changes,
+    file: FileSeed,
     /// The most entries of a chunk of a directory.
     chunk_entries: usize,
 }
 
 impl Edit {
-    /// An edit of `state` that changes nothing yet.
-    pub(crate) fn new(state: State, sizes: &Sizes) -> Self {
-        Self { state, changes: Changes::default(), chunk_entries: sizes.chunk_entries }
+    /// An edit of `state` that changes nothing yet. `file` is the seed of the file.
+    pub(crate) fn new(state: State, file: FileSeed, sizes: &Sizes) -> Self {
+        Self { state, changes: Changes::default(), file, chunk_entries: sizes.chunk_entries }
+    }
+
+    /// The seed of the file.
+    pub(crate) fn file(&self) -> FileSeed {
+        self.file
     }
 
     /// Makes the change part of the file, whole and durable.
     pub(crate) fn write(&self, engine: &Engine) -> Result<()> {
-        engine.apply(&self.changes, &[(meta::STATE, self.state.encode())])
+        engine.apply(&self.changes, &[(meta::STATE, self.state.encode(self.file))])
     }
 
-    /// Makes the recent runs the frozen runs.
+    /// Adds operations to the log.
+    pub(crate) fn log(&mut self, operations: &[Operation]) {
+        let pages = encode_log(self.file, self.state.next_page, operations);
+        let sum = share_of_sum(pages.iter().map(|(_, bytes)| bytes.as_slice()));
+        self.state.log_sums.recent = self.state.log_sums.recent.wrapping_add(sum);
+        self.state.next_page += pages.len() as u64;
+        self.state.recent_operations += operations.len() as u64;
+        self.changes.log.extend(pages);
+    }
+
+    /// Adds new scopes.
+    pub(crate) fn add_scopes(&mut self, scopes: BTreeMap<String, ScopeNumber>) {
+        let rows = encode_scopes(self.file, scopes);
+        let sum = share_of_sum(rows.iter().map(|(_, record)| record.as_slice()));
+        self.state.scopes_sum = self.state.scopes_sum.wrapping_add(sum);
+        self.changes.scopes.extend(rows);
+    }
+
+    /// Makes the recent runs the frozen runs. There must be no frozen run.
     pub(crate) fn freeze(&mut self) {
+        // Pages of frozen runs that are merged may still be there.
+        self.drop_log();
         self.state.sets.freeze();
         self.state.frozen_pages = self.state.next_page;
+        self.state.log_sums = LogSums { frozen: self.state.log_sums.recent, recent: 0 };
         self.state.recent_operations = 0;
         self.drop_log();
     }
@@ -45,55 +75,40 @@ impl Edit {
     pub(crate) fn drop_log(&mut self) {
         if !self.state.sets.any_frozen() && self.state.first_page < self.state.frozen_pages {
             self.state.first_page = self.state.frozen_pages;
+            self.state.log_sums.frozen = 0;
             self.changes.log_begins_at = Some(self.state.first_page);
         }
     }
 
-    /// Adds a new block and gives it its number.
-    pub(crate) fn add_block<R: Row>(&mut self, block: Packed<R>) -> (Entry<R>, Filter) {
-        let Packed { bytes, checksum, high, puts, marks, filter } = block;
-        let number = self.add_bytes(BlockBytes::InMemory(bytes));
-        (Entry { high, number, checksum, puts, marks, hint: Hint::default() }, filter)
-    }
-
-    /// Adds a block of documents that waits outside memory, and gives it its number.
-    pub(crate) fn add_spilled(&mut self, block: SpilledBlock) -> (Entry<u64>, Filter) {
-        let SpilledBlock { bytes, checksum, high, documents: puts } = block;
-        let number = self.add_bytes(BlockBytes::Spilled(bytes));
-        (Entry { high, number, checksum, puts, marks: 0, hint: Hint::default() }, Filter::default())
-    }
-
-    fn add_bytes(&mut self, bytes: BlockBytes) -> u64 {
-        let number = self.state.next_block;
-        self.state.next_block += 1;
-        self.changes.blocks.push((number, bytes));
-        number
-    }
-
     /// Replaces blocks of a level by new ones, and returns the new level.
-    pub(crate) fn replace<R: Row>(
+    pub(crate) fn replace<R: Row, B: Into<BlockBytes>>(
         &mut self,
-        level_id: u16,
+        name: LevelName,
         level: &Level<R>,
         old: Range<Position>,
-        new: Vec<Packed<R>>,
+        new: Vec<Packed<R, B>>,
     ) -> Arc<Level<R>> {
-        let new: Vec<_> = new.into_iter().map(|block| self.add_block(block)).collect();
-        self.replace_entries(level_id, level, old, &new)
+        let rows: Vec<u128> = level.entries(old.clone()).map(|entry| entry.high.number()).collect();
+        let removed = rows.first().zip(rows.last());
+        let removed = removed.map(|(&first, &last)| RemovedBlocks { rows: first..=last, count: rows.len() });
+        let mut change = LevelChange { removed, ..LevelChange::none(name) };
+        let new: Vec<_> = new.into_iter().map(|block| self.number_block(block, &mut change)).collect();
+        let Splice { level, removed, written } = level.splice(name, self.file, old, &new, self.chunk_entries);
+        (change.removed_chunks, change.chunks) = (removed, written);
+        self.changes.levels.push(change);
+        Arc::new(level)
     }
 
-    /// Does what [`replace`](Self::replace) does, with new blocks that have their numbers already.
-    pub(crate) fn replace_entries<R: Row>(
+    /// Gives a new block its number, and adds it to the change of a level.
+    pub(crate) fn number_block<R: Row, B: Into<BlockBytes>>(
         &mut self,
-        level_id: u16,
-        level: &Level<R>,
-        old: Range<Position>,
-        new: &[(Entry<R>, Filter)],
-    ) -> Arc<Level<R>> {
-        self.changes.removed_blocks.extend(level.entries(old.clone()).map(|entry| entry.number));
-        let Splice { level, removed, written } = level.splice(level_id, old, new, self.chunk_entries);
-        self.changes.removed_chunks.extend(removed);
-        self.changes.chunks.extend(written);
-        Arc::new(level)
+        block: Packed<R, B>,
+        change: &mut LevelChange,
+    ) -> (Entry<R>, Filter) {
+        let Packed { bytes, checksum, high, puts, marks, filter } = block;
+        let id = BlockId::new(change.level.number, self.state.next_block);
+        self.state.next_block += 1;
+        change.added.push((high.number(), bytes.into()));
+        (Entry { high, id, checksum, puts, marks, hint: Hint::default() }, filter)
     }
 }

@@ -5,7 +5,7 @@
 
 use super::operation::{Change, Operation};
 use crate::fingerprint::Fingerprint;
-use crate::store::blocks::{Fields, HEADER_BYTES, Kind, Problem, seal, unseal};
+use crate::store::blocks::{Fields, FileSeed, HEADER_BYTES, Kind, Problem, seal, unseal};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 
 const HAS_FINGERPRINT: u8 = 1;
@@ -18,9 +18,9 @@ const OPERATION_BYTES: usize = 25;
 const OPERATIONS_PER_PAGE: usize = (4080 - HEADER_BYTES - 2) / OPERATION_BYTES;
 
 /// The pages of a commit. The first page has the number `first`.
-pub(crate) fn encode_log(first: u64, operations: &[Operation]) -> Vec<(u64, Vec<u8>)> {
+pub(crate) fn encode_log(file: FileSeed, first: u64, operations: &[Operation]) -> Vec<(u64, Vec<u8>)> {
     let page = |(number, operations): (u64, &[Operation])| {
-        let bytes = seal(Kind::Log, number, |bytes| {
+        let bytes = seal(Kind::Log, file, &number.to_le_bytes(), |bytes| {
             bytes.extend((operations.len() as u16).to_le_bytes());
             operations.iter().for_each(|operation| encode_operation(operation, bytes));
         });
@@ -46,8 +46,8 @@ fn encode_operation(operation: &Operation, bytes: &mut Vec<u8>) {
 }
 
 /// Reads a page back.
-pub(super) fn decode_page(number: u64, bytes: &[u8]) -> Result<Vec<Operation>, Problem> {
-    let mut fields = Fields(unseal(Kind::Log, number, bytes)?);
+pub(super) fn decode_page(file: FileSeed, number: u64, bytes: &[u8]) -> Result<Vec<Operation>, Problem> {
+    let mut fields = Fields(unseal(Kind::Log, file, &number.to_le_bytes(), bytes)?);
     let count = u16::from_le_bytes(fields.take()?);
     let operations = (0..count).map(|_| decode_operation(&mut fields)).collect::<Result<_, _>>()?;
     fields.finish()?;
@@ -97,7 +97,7 @@ mod tests {
             fingerprint: Some(Fingerprint::from_bits(0x0123_4567_89ab_cdef)),
             scope: ScopeNumber(1),
         };
-        let pages = encode_log(1, &[operation]);
+        let pages = encode_log(FileSeed(0x0123_4567_89ab_cdef), 1, &[operation]);
         assert_eq!(pages[0].1, worked_example("page of the log"));
         let row = |row: u128| {
             format!("{:016x} {:06x} {:010x}", row >> 64, row >> 40 & 0xff_ffff, row & 0xff_ffff_ffff)
@@ -111,7 +111,8 @@ mod tests {
     }
 
     #[test]
-    fn operations_read_back_from_their_own_page_only() -> Result<(), Problem> {
+    fn operations_read_back_from_their_own_page_and_file_only() -> Result<(), Problem> {
+        let file = FileSeed(7);
         let changes = [
             Change::Put,
             Change::Remove { fingerprint_gone: true, never_stored: false },
@@ -126,13 +127,14 @@ mod tests {
                 scope: if i % 5 == 0 { ScopeNumber::ANY } else { ScopeNumber::EMPTY },
             })
             .collect();
-        let pages = encode_log(7, &operations);
+        let pages = encode_log(file, 7, &operations);
         assert!(pages.iter().all(|(_, bytes)| bytes.len() <= 4080));
         let mut found = Vec::new();
         for (number, bytes) in &pages {
-            found.extend(decode_page(*number, bytes)?);
-            assert!(decode_page(number + 1, bytes).is_err());
-            assert!(decode_page(*number, &bytes[1..]).is_err());
+            found.extend(decode_page(file, *number, bytes)?);
+            assert!(decode_page(file, number + 1, bytes).is_err());
+            assert!(decode_page(FileSeed(8), *number, bytes).is_err());
+            assert!(decode_page(file, *number, &bytes[1..]).is_err());
         }
         assert_eq!(found, operations);
         Ok(())

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::plan::{Permutation, Plan, Table};
-use crate::store::blocks::{Fields, Kind, Problem, decode, encode, named_row, seal, unseal};
+use crate::store::blocks::{Fields, FileSeed, Kind, Problem, decode, encode, seal, sealed_checksum, unseal};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::text::Scheme;
 
 /// The version of the file format that this release writes, and the only one it reads.
-pub(crate) const FORMAT_VERSION: u32 = 2;
+pub(crate) const FORMAT_VERSION: u32 = 3;
 
 /// The feature bits this release knows: none yet.
 const KNOWN_FEATURES: u64 = 0;
@@ -23,9 +23,12 @@ pub(crate) const FORMAT: &str = "format";
 pub(crate) const SETTINGS: &str = "settings";
 pub(crate) const STATE: &str = "state";
 
-/// What is chosen when a file is created. Only the plan can change later, by compaction.
+/// What is chosen when a file is created. Compaction makes another file, with another seed and perhaps
+/// another plan.
 #[derive(Clone)]
 pub(crate) struct Settings {
+    /// Part of every checksum of the file.
+    pub(crate) file: FileSeed,
     pub(crate) scheme: Scheme,
     pub(crate) plan: Plan,
     /// The max distance of queries that name none.
@@ -113,9 +116,11 @@ impl Counters {
     pub(crate) const NEW: Self = Self { next_document: 1, next_scope: 1, documents: 0, too_short: 0 };
 }
 
-/// The seed of the envelope of a row of the tables meta and scopes.
-pub(crate) fn row(name: &str) -> u64 {
-    named_row(name.as_bytes())
+impl Settings {
+    /// The same settings for another file, with a seed of its own.
+    pub(crate) fn for_another_file(&self) -> Self {
+        Self { file: FileSeed::random(), ..self.clone() }
+    }
 }
 
 /// What is wrong with a row of the meta table.
@@ -123,28 +128,31 @@ pub(crate) fn damaged(name: &str, problem: Problem) -> Error {
     Error::Damaged { table: "meta", key: name.to_owned(), problem }
 }
 
-pub(crate) fn encode_format() -> Vec<u8> {
-    seal(Kind::Format, row(FORMAT), |bytes| {
+pub(crate) fn encode_format(file: FileSeed) -> Vec<u8> {
+    seal(Kind::Format, FileSeed::NONE, FORMAT.as_bytes(), |bytes| {
         bytes.extend(FORMAT_VERSION.to_le_bytes());
         bytes.extend(KNOWN_FEATURES.to_le_bytes());
+        bytes.extend(file.0.to_le_bytes());
     })
 }
 
-/// Refuses files of other formats. The bytes behind the two numbers depend on the version. So nothing else
-/// of the file may be read before this check.
-pub(crate) fn check_format(bytes: &[u8]) -> Result<()> {
-    let read = || -> Result<(u32, u64), Problem> {
-        let mut fields = Fields(unseal(Kind::Format, row(FORMAT), bytes)?);
-        Ok((u32::from_le_bytes(fields.take()?), u64::from_le_bytes(fields.take()?)))
-    };
-    let (version, features) = read().map_err(|problem| damaged(FORMAT, problem))?;
+/// Refuses files of other formats, and returns the seed of the file. The bytes behind the two numbers depend
+/// on the version. So nothing else of the file may be read before this check.
+pub(crate) fn check_format(bytes: &[u8]) -> Result<FileSeed> {
+    let damaged = |problem| damaged(FORMAT, problem);
+    let body = unseal(Kind::Format, FileSeed::NONE, FORMAT.as_bytes(), bytes).map_err(damaged)?;
+    let mut fields = Fields(body);
+    let version = u32::from_le_bytes(fields.take().map_err(damaged)?);
     if version != FORMAT_VERSION {
         return Err(Error::FormatVersion { found: version, supported: FORMAT_VERSION });
     }
+    let features = u64::from_le_bytes(fields.take().map_err(damaged)?);
     if features & !KNOWN_FEATURES != 0 {
         return Err(Error::UnknownFeatures { bits: features & !KNOWN_FEATURES });
     }
-    Ok(())
+    let file = FileSeed(u64::from_le_bytes(fields.take().map_err(damaged)?));
+    fields.finish().map_err(damaged)?;
+    Ok(file)
 }
 
 pub(crate) fn encode_settings(settings: &Settings) -> Vec<u8> {
@@ -160,12 +168,12 @@ pub(crate) fn encode_settings(settings: &Settings) -> Vec<u8> {
         created: settings.created,
         tables: tables.collect(),
     };
-    seal(Kind::Settings, row(SETTINGS), |bytes| encode(&stored, bytes))
+    seal(Kind::Settings, settings.file, SETTINGS.as_bytes(), |bytes| encode(&stored, bytes))
 }
 
-pub(crate) fn decode_settings(bytes: &[u8]) -> Result<Settings> {
+pub(crate) fn decode_settings(file: FileSeed, bytes: &[u8]) -> Result<Settings> {
     let damaged = |problem| damaged(SETTINGS, problem);
-    let body = unseal(Kind::Settings, row(SETTINGS), bytes).map_err(damaged)?;
+    let body = unseal(Kind::Settings, file, SETTINGS.as_bytes(), bytes).map_err(damaged)?;
     let stored: StoredSettings = decode(body).map_err(damaged)?;
     let scheme = Scheme::from_number(stored.scheme).ok_or(Error::UnknownScheme { number: stored.scheme })?;
     if stored.feature_seed != scheme.feature_seed() {
@@ -177,6 +185,7 @@ pub(crate) fn decode_settings(bytes: &[u8]) -> Result<Settings> {
     let tables: Option<Vec<Table>> = stored.tables.into_iter().map(decode_table).collect();
     let plan = tables.and_then(Plan::new).ok_or_else(|| damaged("the plan is impossible"))?;
     Ok(Settings {
+        file,
         scheme,
         plan,
         max_distance: stored.max_distance,
@@ -212,19 +221,28 @@ impl Counters {
     }
 }
 
-/// The records of scopes, with their names. A record has the number of the scope.
-pub(crate) fn encode_scopes(scopes: BTreeMap<String, ScopeNumber>) -> Vec<(String, Vec<u8>)> {
+/// A scope as it is stored: its name and its record, which has its number.
+pub(crate) type ScopeRow = (String, Vec<u8>);
+
+/// The rows of scopes.
+pub(crate) fn encode_scopes(file: FileSeed, scopes: BTreeMap<String, ScopeNumber>) -> Vec<ScopeRow> {
     let encode = |(name, number): (String, ScopeNumber)| {
-        let record = seal(Kind::Scope, row(&name), |bytes| bytes.extend(number.0.to_le_bytes()));
+        let record = seal(Kind::Scope, file, name.as_bytes(), |bytes| bytes.extend(number.0.to_le_bytes()));
         (name, record)
     };
     scopes.into_iter().map(encode).collect()
 }
 
+/// The part of some envelopes in a sum that the state record has: the checksum of each, and one.
+pub(crate) fn share_of_sum<'a>(envelopes: impl IntoIterator<Item = &'a [u8]>) -> u64 {
+    let share = |sum: u64, envelope| sum.wrapping_add(sealed_checksum(envelope)).wrapping_add(1);
+    envelopes.into_iter().fold(0, share)
+}
+
 /// The number in the record of a scope.
-pub(crate) fn decode_scope(name: &str, bytes: &[u8]) -> Result<ScopeNumber> {
+pub(crate) fn decode_scope(file: FileSeed, name: &str, bytes: &[u8]) -> Result<ScopeNumber> {
     let read = || -> Result<ScopeNumber, Problem> {
-        let mut fields = Fields(unseal(Kind::Scope, row(name), bytes)?);
+        let mut fields = Fields(unseal(Kind::Scope, file, name.as_bytes(), bytes)?);
         let number = ScopeNumber(u32::from_le_bytes(fields.take()?));
         fields.finish()?;
         Ok(number)
@@ -239,6 +257,7 @@ mod tests {
 
     fn settings() -> Settings {
         Settings {
+            file: FileSeed(77),
             scheme: Scheme::External,
             plan: plan_named("4x16").expect("a plan"),
             max_distance: 5,
@@ -249,7 +268,9 @@ mod tests {
 
     #[test]
     fn settings_and_counters_read_back() -> Result<()> {
-        let read = decode_settings(&encode_settings(&settings()))?;
+        let stored = encode_settings(&settings());
+        assert!(decode_settings(FileSeed(78), &stored).is_err());
+        let read = decode_settings(FileSeed(77), &stored)?;
         assert_eq!((read.scheme, read.max_distance, read.key_seed), (Scheme::External, 5, 99));
         assert_eq!(read.plan.to_string(), "4x16");
         for (read, written) in read.plan.tables().iter().zip(plan_named("4x16").expect("a plan").tables()) {
@@ -259,20 +280,24 @@ mod tests {
         let mut bytes = Vec::new();
         counters.encode(&mut bytes);
         assert_eq!(Counters::decode(&mut Fields(&bytes)), Ok(counters));
-        check_format(&encode_format())
+        assert_eq!(check_format(&encode_format(FileSeed(77)))?, FileSeed(77));
+        Ok(())
     }
 
     #[test]
     fn other_versions_features_and_schemes_are_refused_by_name() {
         let format = |version: u32, features: u64| {
-            seal(Kind::Format, row(FORMAT), |bytes| {
+            seal(Kind::Format, FileSeed::NONE, FORMAT.as_bytes(), |bytes| {
                 bytes.extend(version.to_le_bytes());
                 bytes.extend(features.to_le_bytes());
                 bytes.extend(b"whatever a later version adds");
             })
         };
-        assert!(matches!(check_format(&format(1, 0)), Err(Error::FormatVersion { found: 1, supported: 2 })));
-        assert!(matches!(check_format(&format(2, 4)), Err(Error::UnknownFeatures { bits: 4 })));
+        for found in [1, 2, 4] {
+            let refused = check_format(&format(found, 0));
+            assert!(matches!(refused, Err(Error::FormatVersion { found: it, supported: 3 }) if it == found));
+        }
+        assert!(matches!(check_format(&format(3, 4)), Err(Error::UnknownFeatures { bits: 4 })));
         assert!(matches!(check_format(b"too short"), Err(Error::Damaged { table: "meta", .. })));
         let unknown = StoredSettings {
             scheme: 77,
@@ -282,7 +307,8 @@ mod tests {
             created: 0,
             tables: Vec::new(),
         };
-        let sealed = seal(Kind::Settings, row(SETTINGS), |bytes| encode(&unknown, bytes));
-        assert!(matches!(decode_settings(&sealed), Err(Error::UnknownScheme { number: 77 })));
+        let file = FileSeed(77);
+        let sealed = seal(Kind::Settings, file, SETTINGS.as_bytes(), |bytes| encode(&unknown, bytes));
+        assert!(matches!(decode_settings(file, &sealed), Err(Error::UnknownScheme { number: 77 })));
     }
 }

@@ -14,8 +14,7 @@ mod view;
 mod written;
 
 pub(crate) use edit::Edit;
-pub(crate) use log::encode_log;
-pub(crate) use meta::{Counters, FORMAT_VERSION, Settings, decode_scope, encode_scopes};
+pub(crate) use meta::{Counters, FORMAT_VERSION, Settings, decode_scope};
 #[cfg(test)]
 pub(crate) use opening::first_rows;
 pub(crate) use opening::{create, read_state};
@@ -24,10 +23,10 @@ pub(crate) use operation::{Change, Operation, RowSink};
 pub(crate) use overlays::Overlays;
 pub(crate) use progress::{MergeFailure, Progress};
 pub(crate) use schema::{
-    AnySet, ByRow, DEAD, DOCUMENTS_LEVEL_ID, FIXED, KEYS, POSTINGS, PerSet, RowFamily, Set, SetRow, all_sets,
-    by_row, key_row, number_of, permuted, posting_row,
+    AnySet, ByRow, DEAD, DOCUMENTS, FIXED, KEYS, POSTINGS, PerSet, RowFamily, Set, SetRow, all_sets, by_row,
+    key_row, number_of, permuted, posting_row,
 };
 pub(crate) use shared::{Shared, Turn};
 pub(crate) use state::{Sets, State};
 pub(crate) use view::{View, damaged_document};
-pub(crate) use written::{SpilledBlock, Written, WrittenDocuments};
+pub(crate) use written::{Written, WrittenDocuments};

@@ -6,23 +6,23 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::log;
-use super::meta::{self, Settings};
+use super::meta::{self, Settings, share_of_sum};
 use super::overlays::Overlays;
-use super::schema::{DOCUMENTS_LEVEL_ID, Set, SetRow, by_row};
+use super::schema::{DOCUMENTS, Set, SetRow, block_tables, by_row};
 use super::state::{State, StoredLevel, StoredSet, StoredState};
 use crate::error::{Error, Result};
-use crate::plan::Plan;
 use crate::store::blocks::Row;
-use crate::store::engine::{ChunkKey, Engine, MetaRow, NewFile, ReadTxn};
+use crate::store::engine::{BlockTable, Engine, FirstRows, LevelName, MetaRow, NewFile, ReadTxn};
 use crate::store::sorted_set::{Chunk, Level, SetLevel, SortedSet};
 
-/// The rows of the table meta in the first commit of a file.
-pub(crate) fn first_rows(settings: &Settings) -> [MetaRow; 3] {
-    [
-        (meta::FORMAT, meta::encode_format()),
+/// The tables of blocks of a file, and the rows of the table meta in its first commit.
+pub(crate) fn first_rows(settings: &Settings) -> (&'static [BlockTable], [MetaRow; 3]) {
+    let meta = [
+        (meta::FORMAT, meta::encode_format(settings.file)),
         (meta::SETTINGS, meta::encode_settings(settings)),
-        (meta::STATE, State::new(&settings.plan).encode()),
-    ]
+        (meta::STATE, State::new(&settings.plan).encode(settings.file)),
+    ];
+    (block_tables(settings.plan.tables().len()), meta)
 }
 
 /// Makes an empty database of a new file in `directory`.
@@ -32,109 +32,123 @@ pub(crate) fn create(
     settings: &Settings,
     page_cache_bytes: usize,
 ) -> Result<Engine> {
-    Engine::create(new, directory, page_cache_bytes, &first_rows(settings))
+    let (block_tables, meta) = first_rows(settings);
+    let first = FirstRows { block_tables, meta: &meta };
+    Engine::create(new, directory, page_cache_bytes, &first)
 }
 
 /// Checks the format of a file, then reads its settings.
 pub(crate) fn read_settings(txn: &ReadTxn, path: &Path) -> Result<Settings> {
-    match txn.meta(meta::FORMAT)? {
-        // The file has the same engine, but belongs to another program.
-        None => return Err(Error::NotSimdb { path: path.to_owned() }),
-        Some(format) => meta::check_format(&format)?,
-    }
+    // Without this row, the file has the same engine, but belongs to another program.
+    let format = txn.meta(meta::FORMAT)?.ok_or_else(|| Error::NotSimdb { path: path.to_owned() })?;
+    let file = meta::check_format(&format)?;
     let settings = txn.meta(meta::SETTINGS)?;
-    meta::decode_settings(&settings.ok_or_else(|| meta::damaged(meta::SETTINGS, "it is missing"))?)
+    meta::decode_settings(file, &settings.ok_or_else(|| meta::damaged(meta::SETTINGS, "it is missing"))?)
 }
 
 /// Reads the state: everything that is kept in memory.
-pub(crate) fn read_state(txn: &ReadTxn, plan: &Plan) -> Result<State> {
+pub(crate) fn read_state(txn: &ReadTxn, settings: &Settings) -> Result<State> {
     let damaged = |problem| meta::damaged(meta::STATE, problem);
     let bytes = txn.meta(meta::STATE)?.ok_or_else(|| damaged("it is missing"))?;
-    let StoredState { mut state, documents_sum, sets } = State::decode(plan, &bytes).map_err(damaged)?;
-    state.documents = Arc::new(read_level(txn, DOCUMENTS_LEVEL_ID, documents_sum)?);
-    ensure_possible(txn, &state)?;
-    for (set, stored) in state.sets.sets().zip(&sets) {
-        by_row!(set, set => state.sets[set].levels = read_levels(txn, set, stored)?);
+    let stored = State::decode(settings.file, &settings.plan, &bytes).map_err(damaged)?;
+    let StoredState { mut state, documents_sum, sets } = stored;
+    let opening = Opening { txn, settings, next_block: state.next_block };
+    state.documents = Arc::new(opening.read_level(DOCUMENTS, documents_sum)?);
+    if state.documents.last().is_some_and(|last| last.high >= state.counters.next_document) {
+        return Err(damaged("its next document is there already"));
     }
-    let (frozen, _) = replay(txn, plan, state.first_page..state.frozen_pages)?;
-    state.sets.push(frozen.into_runs());
+    for (set, stored) in state.sets.sets().zip(&sets) {
+        by_row!(set, set => state.sets[set].levels = opening.read_levels(set, stored)?);
+    }
+    let frozen = opening.replay(state.first_page..state.frozen_pages, state.log_sums.frozen)?;
+    state.sets.push(frozen.overlays.into_runs());
     state.sets.freeze();
     for (set, stored) in state.sets.iter_mut().zip(&sets) {
         by_row!(set, set => trim_frozen(set, stored));
     }
-    let (recent, operations) = replay(txn, plan, state.frozen_pages..state.next_page)?;
-    state.sets.push(recent.into_runs());
-    state.recent_operations = operations;
+    let recent = opening.replay(state.frozen_pages..state.next_page, state.log_sums.recent)?;
+    state.sets.push(recent.overlays.into_runs());
+    state.recent_operations = recent.operations;
+    // A state record of an older commit would leave out the newest pages.
+    if txn.last_log_page()?.is_some_and(|last| last >= state.next_page) {
+        return Err(damaged("the log has pages that it does not know"));
+    }
     Ok(state)
 }
 
-/// Refuses a state that would give a number of a document or of a block twice.
-fn ensure_possible(txn: &ReadTxn, state: &State) -> Result<()> {
-    let impossible = |problem| Err(meta::damaged(meta::STATE, problem));
-    if state.documents.last().is_some_and(|last| last.high >= state.counters.next_document) {
-        return impossible("its next document is there already");
-    }
-    if txn.last_block()?.is_some_and(|last| last >= state.next_block) {
-        return impossible("its next block is there already");
-    }
-    if state.next_block > u64::MAX / 2 {
-        return impossible("its next block has an impossible number");
-    }
-    Ok(())
+/// What is read when a file is opened.
+struct Opening<'a> {
+    txn: &'a ReadTxn,
+    settings: &'a Settings,
+    next_block: u64,
 }
 
-fn read_levels<R: SetRow>(txn: &ReadTxn, set: Set<R>, stored: &StoredSet) -> Result<Vec<SetLevel<R>>> {
-    let read = |&StoredLevel { number, next, sum }: &StoredLevel| {
-        let level = Arc::new(read_level(txn, set.level_id(number), sum)?);
-        Ok(SetLevel { number, next: R::from_number(next), level })
-    };
-    stored.levels.iter().map(read).collect()
+/// Pages of the log.
+struct Replayed {
+    /// The rows that they put and mark.
+    overlays: Overlays,
+    operations: u64,
+}
+
+impl Opening<'_> {
+    fn read_levels<R: SetRow>(&self, set: Set<R>, stored: &StoredSet) -> Result<Vec<SetLevel<R>>> {
+        let read = |&StoredLevel { number, next, sum }: &StoredLevel| {
+            let level = Arc::new(self.read_level(set.level(number), sum)?);
+            Ok(SetLevel { number, next: R::from_number(next), level })
+        };
+        stored.levels.iter().map(read).collect()
+    }
+
+    /// Reads the directory of a level.
+    fn read_level<R: Row>(&self, name: LevelName, sum: u64) -> Result<Level<R>> {
+        let damaged = |last: u128, problem| {
+            let key = format!("{}, level {}, up to {last:x}", name.table, name.number);
+            Error::Damaged { table: "directory", key, problem }
+        };
+        let mut chunks = Vec::new();
+        let mut before = None;
+        self.txn.chunks(name, |last, bytes| {
+            let chunk = Chunk::<R>::decode(name, last, self.settings.file, self.next_block, bytes);
+            let chunk = chunk.map_err(|problem| damaged(last, problem))?;
+            if before.is_some_and(|before| before >= chunk.first_high()) {
+                return Err(damaged(last, "it overlaps the one before"));
+            }
+            before = Some(chunk.high());
+            chunks.push(Arc::new(chunk));
+            Ok(())
+        })?;
+        let level = Level::new(chunks);
+        if level.sum() == sum {
+            Ok(level)
+        } else {
+            Err(damaged(0, "the directory of this level is not the one of the last commit"))
+        }
+    }
+
+    /// Reads some pages of the log. Their sum must be the one that the state record has.
+    fn replay(&self, pages: Range<u64>, wanted: u64) -> Result<Replayed> {
+        let Settings { file, plan, .. } = self.settings;
+        let mut replayed = Replayed { overlays: Overlays::new(plan), operations: 0 };
+        let mut sum = 0u64;
+        let damaged = |page: u64, problem| Error::Damaged { table: "log", key: page.to_string(), problem };
+        self.txn.log_pages(pages.clone(), |page, bytes| {
+            let bytes = bytes.ok_or_else(|| damaged(page, "it is missing"))?;
+            sum = sum.wrapping_add(share_of_sum([bytes]));
+            for operation in log::decode_page(*file, page, bytes).map_err(|problem| damaged(page, problem))? {
+                replayed.overlays.apply(&operation, plan);
+                replayed.operations += 1;
+            }
+            Ok(())
+        })?;
+        if sum != wanted {
+            return Err(damaged(pages.start, "the pages from here on are not those of the last commit"));
+        }
+        Ok(replayed)
+    }
 }
 
 /// Takes the rows that the first level has already out of the frozen run.
 fn trim_frozen<R: Row>(set: &mut SortedSet<R>, stored: &StoredSet) {
     let rest = set.frozen.take().zip(stored.frozen_from).map(|(run, from)| run.from(R::from_number(from)));
     set.frozen = rest.filter(|run| run.len() > 0);
-}
-
-/// Reads the directory of a level.
-fn read_level<R: Row>(txn: &ReadTxn, level_id: u16, sum: u64) -> Result<Level<R>> {
-    let mut chunks = Vec::new();
-    let mut last = None;
-    txn.chunks(level_id, |key, bytes| {
-        let chunk = Chunk::<R>::decode(key, bytes).map_err(|problem| damaged(key, problem))?;
-        if last.is_some_and(|last| last >= chunk.first_high()) {
-            return Err(damaged(key, "it overlaps the one before"));
-        }
-        last = Some(chunk.high());
-        chunks.push(Arc::new(chunk));
-        Ok(())
-    })?;
-    let level = Level::new(chunks);
-    if level.sum() == sum {
-        Ok(level)
-    } else {
-        Err(damaged((level_id, 0), "the directory of this level is not the one of the last commit"))
-    }
-}
-
-fn damaged((level_id, high): ChunkKey, problem: &'static str) -> Error {
-    let key = format!("set {}, level {}, up to {high:x}", level_id >> 8, level_id & 0xff);
-    Error::Damaged { table: "directory", key, problem }
-}
-
-/// The rows that some pages of the log put and mark, and the number of operations in the pages.
-fn replay(txn: &ReadTxn, plan: &Plan, pages: Range<u64>) -> Result<(Overlays, u64)> {
-    let mut overlays = Overlays::new(plan);
-    let mut operations = 0;
-    txn.log_pages(pages, |page, bytes| {
-        let damaged = |problem| Error::Damaged { table: "log", key: page.to_string(), problem };
-        let bytes = bytes.ok_or_else(|| damaged("it is missing"))?;
-        for operation in log::decode_page(page, bytes).map_err(damaged)? {
-            overlays.apply(&operation, plan);
-            operations += 1;
-        }
-        Ok(())
-    })?;
-    Ok((overlays, operations))
 }

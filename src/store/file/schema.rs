@@ -10,6 +10,7 @@ use std::ops::{Index, IndexMut};
 
 use crate::fingerprint::Fingerprint;
 use crate::store::blocks::CachedRow;
+use crate::store::engine::{BlockTable, LevelName};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sorted_set::Rules;
 
@@ -32,8 +33,32 @@ pub(crate) fn all_sets(tables: usize) -> impl Iterator<Item = AnySet> {
     FIXED.iter().copied().chain((0..tables).map(|table| ByRow::Narrow(permuted(table))))
 }
 
-/// The level id of the documents. They have a directory, but they are not a sorted set.
-pub(crate) const DOCUMENTS_LEVEL_ID: u16 = 0xff00;
+/// The one level of the documents. Their blocks have a table and a directory, but they are no sorted set.
+pub(crate) const DOCUMENTS: LevelName = LevelName { table: &TABLES[0], number: 0 };
+
+/// The tables of blocks: that of the documents, then that of each set.
+static TABLES: [BlockTable; 256] = {
+    let mut tables = [BlockTable::new(0, "documents", false); 256];
+    let mut number = 1;
+    while number < tables.len() {
+        let set = number - 1;
+        tables[number] = if set >= FIXED.len() {
+            BlockTable::new(number as u8, "permuted", false).part((set - FIXED.len()) as u8)
+        } else {
+            match &FIXED[set] {
+                ByRow::Narrow(set) => BlockTable::new(number as u8, set.name, false),
+                ByRow::Wide(set) => BlockTable::new(number as u8, set.name, true),
+            }
+        };
+        number += 1;
+    }
+    tables
+};
+
+/// The tables of the blocks of a file with that many permuted tables, in the order of their numbers.
+pub(crate) fn block_tables(tables: usize) -> &'static [BlockTable] {
+    &TABLES[..=FIXED.len() + tables]
+}
 
 /// The row of a document in the set of keys.
 pub(crate) fn key_row(hash: u64, number: DocumentNumber) -> u128 {
@@ -53,8 +78,7 @@ pub(crate) fn number_of(row: u128) -> DocumentNumber {
 /// The name of a sorted set that has rows of type `R`.
 pub(crate) struct Set<R> {
     number: u8,
-    /// The name in messages.
-    pub(crate) name: &'static str,
+    name: &'static str,
     pub(crate) rules: Rules,
     /// Whether a dense copy of the file has the rows of this set.
     pub(crate) is_copied: bool,
@@ -75,10 +99,17 @@ impl<R> Set<R> {
     pub(crate) fn is<S>(self, other: Set<S>) -> bool {
         self.number == other.number
     }
+}
 
-    /// The level id of a level of this set.
-    pub(crate) fn level_id(self, level: u8) -> u16 {
-        u16::from(self.number) << 8 | u16::from(level)
+impl<R: SetRow> Set<R> {
+    /// The table of its blocks.
+    pub(crate) fn table(self) -> &'static BlockTable {
+        &TABLES[usize::from(self.number) + 1]
+    }
+
+    /// A level of this set.
+    pub(crate) fn level(self, number: u8) -> LevelName {
+        LevelName { table: self.table(), number }
     }
 }
 
@@ -239,24 +270,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_set_stands_at_its_number_and_has_a_level_id_of_its_own() {
-        let mut level_ids = Vec::new();
+    fn each_set_stands_at_its_number_and_has_a_table_of_its_own() {
         for tables in [1, 4, 32] {
-            let names: PerSet<Names> = all_sets(tables).collect();
-            assert_eq!((names.tables(), names.sets().count()), (tables, FIXED.len() + tables));
-            let ids: Vec<u16> = names.iter().map(|set| by_row!(set, set => set.level_id(5))).collect();
-            assert_eq!(
-                ids,
-                (0..(FIXED.len() + tables) as u16).map(|number| number << 8 | 5).collect::<Vec<_>>()
-            );
-            assert_eq!(
-                (names[KEYS].name, names[POSTINGS].name, names[DEAD].name),
-                ("keys", "postings", "dead")
-            );
-            assert_eq!(names[permuted(tables - 1)].level_id(0), ids[FIXED.len() + tables - 1] & 0xff00);
-            level_ids.extend(ids);
+            let sets: PerSet<Names> = all_sets(tables).collect();
+            assert_eq!((sets.tables(), sets.sets().count()), (tables, FIXED.len() + tables));
+            let names = [sets[KEYS].name, sets[POSTINGS].name, sets[DEAD].name];
+            assert_eq!(names, ["keys", "postings", "dead"]);
+            assert_eq!(sets[permuted(tables - 1)].table().to_string(), format!("permuted-{}", tables - 1));
+            // The tables of blocks are numbered from 0 on.
+            let level = |table| LevelName { table, number: 5 }.id();
+            let ids: Vec<u16> = block_tables(tables).iter().map(level).collect();
+            let right: Vec<u16> = (0..=(FIXED.len() + tables) as u16).map(|number| number << 8 | 5).collect();
+            assert_eq!(ids, right);
         }
-        assert!(level_ids.iter().all(|id| id >> 8 != DOCUMENTS_LEVEL_ID >> 8));
     }
 
     #[test]

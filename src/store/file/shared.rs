@@ -67,8 +67,8 @@ impl Shared {
         let cache = Arc::new(BlockCache::new(cache_bytes as u64));
         let txn = open.engine.begin_read()?;
         let settings = Arc::new(opening::read_settings(&txn, path)?);
-        let state = opening::read_state(&txn, &settings.plan)?;
-        let view = Arc::new(View::new(&open, &txn, state, settings.clone(), cache.clone())?);
+        let state = opening::read_state(&txn, &settings)?;
+        let view = Arc::new(View::new(&open, txn, state, settings.clone(), cache.clone()));
         let shared = Self {
             path: path.to_owned(),
             target: fs::canonicalize(path).unwrap_or_default(),
@@ -107,21 +107,25 @@ impl Shared {
     fn load(&self, open: &Arc<OpenFile>) -> Result<View> {
         let txn = open.engine.begin_read()?;
         let settings = self.settings();
-        let state = opening::read_state(&txn, &settings.plan)?;
-        View::new(open, &txn, state, settings, self.cache.clone())
+        let state = opening::read_state(&txn, &settings)?;
+        Ok(View::new(open, txn, state, settings, self.cache.clone()))
     }
 
     /// Commits the edit that `change` makes of the last state, and publishes it.
     pub(crate) fn commit(&self, change: impl FnOnce(&mut Edit)) -> Result<()> {
         let gate = self.gate.lock();
         self.ensure_certain()?;
-        let mut edit = Edit::new(self.view()?.state().clone(), &self.sizes);
+        let view = self.view()?;
+        let mut edit = Edit::new(view.state().clone(), view.settings().file, &self.sizes);
+        drop(view);
         change(&mut edit);
         match self.publish(edit) {
             Ok(view) => {
                 self.share_cache(view.state());
                 *self.current.lock() = Some(Arc::new(view));
             }
+            // The transaction's own temporary file failed. The engine has undone the change.
+            Err(error @ Error::SpillFile { .. }) => return Err(error),
             Err(error) => {
                 // It is not known whether the commit is durable, nor what the engine will do next.
                 *self.failed.lock() = Some(innermost(&error));
@@ -138,7 +142,7 @@ impl Shared {
         let open = self.open();
         edit.write(&open.engine)?;
         let txn = open.engine.begin_read()?;
-        View::new(&open, &txn, edit.state, self.settings(), self.cache.clone())
+        Ok(View::new(&open, txn, edit.state, self.settings(), self.cache.clone()))
     }
 
     /// Does what [`commit`](Self::commit) does, for a transaction. Merges let it go first.

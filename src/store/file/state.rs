@@ -6,7 +6,7 @@ use super::meta::{self, Counters};
 use super::overlays::Runs;
 use super::schema::{ByRow, PerSet, RowFamily, Set, SetRow, all_sets, by_row};
 use crate::plan::Plan;
-use crate::store::blocks::{Fields, Kind, Problem, Row, seal, unseal};
+use crate::store::blocks::{BlockId, Fields, FileSeed, Kind, Problem, Row, seal, unseal};
 use crate::store::sorted_set::{Level, SetLevel, SortedSet};
 
 /// The part of a commit that is kept in memory.
@@ -25,6 +25,17 @@ pub(crate) struct State {
     pub(crate) frozen_pages: u64,
     /// The number of operations in the pages of the recent runs.
     pub(crate) recent_operations: u64,
+    /// The sums of the pages of the frozen runs and of the recent runs. A page adds its checksum and one.
+    pub(crate) log_sums: LogSums,
+    /// The sum of the rows of all scopes. A row adds the checksum of its record and one.
+    pub(crate) scopes_sum: u64,
+}
+
+/// Sums of pages of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LogSums {
+    pub(crate) frozen: u64,
+    pub(crate) recent: u64,
 }
 
 /// The sorted sets at one commit.
@@ -130,6 +141,8 @@ impl State {
             next_page: 1,
             frozen_pages: 1,
             recent_operations: 0,
+            log_sums: LogSums::default(),
+            scopes_sum: 0,
         }
     }
 
@@ -144,11 +157,15 @@ impl State {
     }
 
     /// The state record.
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        seal(Kind::State, meta::row(meta::STATE), |bytes| {
+    pub(crate) fn encode(&self, file: FileSeed) -> Vec<u8> {
+        seal(Kind::State, file, meta::STATE.as_bytes(), |bytes| {
             self.counters.encode(bytes);
-            for number in [self.next_block, self.first_page, self.next_page, self.frozen_pages] {
+            let LogSums { frozen, recent } = self.log_sums;
+            for number in [self.next_block, self.first_page, self.frozen_pages, self.next_page] {
                 bytes.extend(number.to_le_bytes());
+            }
+            for sum in [frozen, recent, self.scopes_sum] {
+                bytes.extend(sum.to_le_bytes());
             }
             bytes.extend(self.documents.sum().to_le_bytes());
             self.sets.iter().for_each(|set| by_row!(set, set => encode_set(set, bytes)));
@@ -156,14 +173,21 @@ impl State {
     }
 
     /// Reads the state record back. Levels and runs are still empty.
-    pub(super) fn decode(plan: &Plan, bytes: &[u8]) -> Result<StoredState, Problem> {
-        let mut fields = Fields(unseal(Kind::State, meta::row(meta::STATE), bytes)?);
+    pub(super) fn decode(file: FileSeed, plan: &Plan, bytes: &[u8]) -> Result<StoredState, Problem> {
+        let mut fields = Fields(unseal(Kind::State, file, meta::STATE.as_bytes(), bytes)?);
         let mut state = Self::new(plan);
         state.counters = Counters::decode(&mut fields)?;
         state.next_block = u64::from_le_bytes(fields.take()?);
         state.first_page = u64::from_le_bytes(fields.take()?);
-        state.next_page = u64::from_le_bytes(fields.take()?);
         state.frozen_pages = u64::from_le_bytes(fields.take()?);
+        state.next_page = u64::from_le_bytes(fields.take()?);
+        state.log_sums.frozen = u64::from_le_bytes(fields.take()?);
+        state.log_sums.recent = u64::from_le_bytes(fields.take()?);
+        state.scopes_sum = u64::from_le_bytes(fields.take()?);
+        // The blocks and levels that are made next need numbers too.
+        if state.next_block > BlockId::MAX_NUMBER / 2 {
+            return Err("its next block has an impossible number");
+        }
         if !(state.first_page <= state.frozen_pages && state.frozen_pages <= state.next_page) {
             return Err("its pages are out of order");
         }
@@ -197,6 +221,9 @@ fn decode_set(fields: &mut Fields<'_>) -> Result<StoredSet, Problem> {
     let levels = (0..count)
         .map(|_| {
             let [number] = fields.take()?;
+            if number > BlockId::MAX_LEVEL {
+                return Err("a level has an impossible number");
+            }
             let next = u128::from_le_bytes(fields.take()?);
             Ok(StoredLevel { number, next, sum: u64::from_le_bytes(fields.take()?) })
         })
@@ -223,19 +250,23 @@ mod tests {
         keys.freeze();
         let level = SetLevel { next: 77, ..state.sets[permuted(3)].new_level() };
         state.sets[permuted(3)].levels = vec![level.clone(), SetLevel { number: 4, ..level }];
-        let bytes = state.encode();
-        let StoredState { state: read, documents_sum, sets } = State::decode(&plan, &bytes)?;
+        (state.log_sums, state.scopes_sum) = (LogSums { frozen: 11, recent: 12 }, 13);
+        let file = FileSeed(7);
+        let bytes = state.encode(file);
+        let StoredState { state: read, documents_sum, sets } = State::decode(file, &plan, &bytes)?;
         assert_eq!((read.counters, read.next_block), (state.counters, 99));
         assert_eq!((read.first_page, read.frozen_pages, read.next_page), (2, 5, 8));
+        assert_eq!((read.log_sums, read.scopes_sum), (state.log_sums, 13));
         assert_eq!((documents_sum, sets.len()), (0, state.sets.sets().count()));
         assert_eq!(sets.iter().map(|set| set.frozen_from).collect::<Vec<_>>()[..2], [Some(3), None]);
         let last = sets.last().ok_or("there are no sets")?;
         let levels: Vec<_> = last.levels.iter().map(|it| (it.number, it.next, it.sum)).collect();
         assert_eq!(levels, [(0, 77, 0), (4, 77, 0)]);
-        assert!(State::decode(&plan_named("2x32").expect("a plan"), &bytes).is_err());
-        assert!(State::decode(&plan, &bytes[..bytes.len() - 1]).is_err());
+        assert!(State::decode(file, &plan_named("2x32").expect("a plan"), &bytes).is_err());
+        assert!(State::decode(FileSeed(8), &plan, &bytes).is_err());
+        assert!(State::decode(file, &plan, &bytes[..bytes.len() - 1]).is_err());
         state.first_page = 6;
-        assert!(State::decode(&plan, &state.encode()).is_err(), "pages out of order are taken");
+        assert!(State::decode(file, &plan, &state.encode(file)).is_err(), "pages out of order are taken");
         Ok(())
     }
 }

@@ -1,15 +1,16 @@
 //! View: what is committed at one moment, in memory and in the file.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::sync::Arc;
 
 use super::meta::{Settings, decode_scope};
-use super::schema::{DEAD, Set, SetRow, permuted};
+use super::schema::{DEAD, DOCUMENTS, Set, SetRow, block_tables, permuted};
 use super::state::State;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::store::blocks::{BlockCache, Blocks, DocumentBlock, DocumentRef, Entry};
+use crate::store::blocks::{BlockCache, Blocks, DocumentBlock, DocumentRef, Entry, SetBlocks};
 use crate::store::engine::{OpenFile, ReadTxn, Tables};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sorted_set::SetReader;
@@ -30,16 +31,16 @@ impl View {
     /// A view of the commit that `txn` reads. `state` is the part of that commit in memory.
     pub(crate) fn new(
         open: &Arc<OpenFile>,
-        txn: &ReadTxn,
+        txn: ReadTxn,
         state: State,
         settings: Arc<Settings>,
         cache: Arc<BlockCache>,
-    ) -> Result<Self> {
-        let tables = Arc::new(txn.tables()?);
-        let blocks = Blocks::new(tables.clone(), cache);
+    ) -> Self {
+        let tables = Arc::new(txn.into_tables(block_tables(state.sets.tables()).len()));
+        let blocks = Blocks::new(tables.clone(), cache, settings.file);
         let marks = |table| state.sets[permuted(table)].rows().1;
         let is_unmarked = (0..state.sets.tables()).all(|table| marks(table) == 0);
-        Ok(Self { blocks, tables, state, is_unmarked, settings, open: open.clone() })
+        Self { blocks, tables, state, is_unmarked, settings, open: open.clone() }
     }
 
     pub(crate) fn state(&self) -> &State {
@@ -66,7 +67,12 @@ impl View {
 
     /// A reader of a set.
     pub(crate) fn set<R: SetRow>(&self, set: Set<R>) -> SetReader<'_, R> {
-        SetReader { set: &self.state.sets[set], overlay: None, blocks: self.blocks.of_set(set.name) }
+        SetReader { set: &self.state.sets[set], overlay: None, blocks: self.blocks.of_table(set.table()) }
+    }
+
+    /// The blocks of documents.
+    pub(crate) fn document_blocks(&self) -> SetBlocks<'_> {
+        self.blocks.of_table(DOCUMENTS.table)
     }
 
     /// The document of a number that a row has. It is an error if the document is not there.
@@ -75,7 +81,7 @@ impl View {
         let missing = || damaged("it is missing, but another row refers to it");
         let documents = &self.state.documents;
         let entry = documents.entry(documents.find(number.0)).ok_or_else(missing)?;
-        let block = self.blocks.documents(entry)?;
+        let block = self.document_blocks().documents(entry)?;
         let index = block.find(number.0).ok_or_else(missing)?;
         block.get(index).to_document().map_err(damaged)
     }
@@ -85,16 +91,26 @@ impl View {
         let documents = &self.state.documents;
         let Some(entry) = documents.entry(documents.find(from)) else { return Ok(None) };
         let dead = self.set(DEAD).rows(&(from..=entry.high))?;
-        Ok(Some(StoredDocuments { blocks: &self.blocks, entry, from, dead }))
+        Ok(Some(StoredDocuments { blocks: self.document_blocks(), entry, from, dead }))
     }
 
     /// The number of a scope. `None` if no document ever had it.
     pub(crate) fn scope_number(&self, name: &str) -> Result<Option<ScopeNumber>> {
-        self.tables.scope(name)?.map(|bytes| decode_scope(name, &bytes)).transpose()
+        self.tables.scope(name)?.map(|bytes| decode_scope(self.settings.file, name, &bytes)).transpose()
+    }
+
+    /// All scopes that have a name, with their numbers.
+    pub(crate) fn all_scopes(&self) -> Result<BTreeMap<String, ScopeNumber>> {
+        let mut scopes = BTreeMap::new();
+        self.tables.scopes(|name, record| {
+            scopes.insert(name.to_owned(), decode_scope(self.settings.file, name, record)?);
+            Ok(())
+        })?;
+        Ok(scopes)
     }
 
     /// Calls `each` with the name and the record of every scope.
-    pub(crate) fn scopes(&self, each: impl FnMut(&str, &[u8])) -> Result<()> {
+    pub(crate) fn scopes(&self, each: impl FnMut(&str, &[u8]) -> Result<()>) -> Result<()> {
         self.tables.scopes(each)
     }
 }
@@ -106,7 +122,7 @@ pub(crate) fn damaged_document(number: DocumentNumber, problem: &'static str) ->
 
 /// A block of documents that is not read yet.
 pub(crate) struct StoredDocuments<'v> {
-    blocks: &'v Blocks,
+    blocks: SetBlocks<'v>,
     entry: &'v Entry<u64>,
     from: u64,
     dead: Vec<u64>,

@@ -2,14 +2,14 @@
 //! others are packed, in a file without a name.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::path::Path;
 
+use super::meta::Settings;
 use super::overlays::Overlays;
+use super::view::damaged_document;
 use crate::document::Document;
-use crate::error::{Error, Result};
-use crate::plan::Plan;
-use crate::store::blocks::{DocumentBlock, DocumentRef, Packed, Problem, checksum, pack_documents};
+use crate::error::Result;
+use crate::store::blocks::{DocumentBlock, DocumentRef, FileSeed, Packed, pack_documents};
 use crate::store::engine::{SpillFile, SpilledBytes, directory_of};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;
@@ -23,36 +23,36 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// Nothing is written yet. `plan` is the plan of the file.
-    pub(crate) fn new(plan: &Plan) -> Self {
-        let (documents, scopes) = (WrittenDocuments::default(), BTreeMap::new());
-        Self { overlays: Overlays::new(plan), documents, scopes }
+    /// Nothing is written yet.
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let (documents, scopes) = (WrittenDocuments::new(settings.file), BTreeMap::new());
+        Self { overlays: Overlays::new(&settings.plan), documents, scopes }
     }
 }
 
-/// A block of documents that waits outside memory.
-#[derive(Debug)]
-pub(crate) struct SpilledBlock {
-    pub(crate) bytes: SpilledBytes,
-    pub(crate) checksum: u64,
-    pub(crate) high: u64,
-    pub(crate) documents: u16,
-}
-
 /// The documents that a transaction has written, in the order of their numbers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct WrittenDocuments {
+    /// The seed of the database file.
+    seed: FileSeed,
     /// The documents in memory.
     newest: DocumentBlock,
     /// The numbers of documents in memory that the transaction has removed again.
     removed: BTreeSet<u64>,
-    spilled: Vec<SpilledBlock>,
+    /// Blocks of documents that wait outside memory.
+    spilled: Vec<Packed<u64, SpilledBytes>>,
     file: Option<SpillFile>,
     /// The number of the first document.
     first: Option<DocumentNumber>,
 }
 
 impl WrittenDocuments {
+    /// No documents. `seed` is the seed of the database file.
+    pub(crate) fn new(seed: FileSeed) -> Self {
+        let (newest, removed, spilled) = (DocumentBlock::default(), BTreeSet::new(), Vec::new());
+        Self { seed, newest, removed, spilled, file: None, first: None }
+    }
+
     /// Adds a document. Its number is greater than all others.
     pub(crate) fn push(&mut self, number: DocumentNumber, document: &Document) {
         self.first.get_or_insert(number);
@@ -73,22 +73,21 @@ impl WrittenDocuments {
         }
         let directory = directory_of(path)?;
         let documents: Vec<_> = self.live().collect();
-        let packed = pack_documents(&documents, sizes.document_block_bytes);
-        let spilled = self.spill(packed, directory);
-        spilled.map_err(|source| Error::Io { path: directory.to_owned(), source })?;
+        let packed = pack_documents(&documents, sizes.document_block_bytes, self.seed);
+        self.spill(packed, directory)?;
         self.newest = DocumentBlock::default();
         self.removed.clear();
         Ok(())
     }
 
-    fn spill(&mut self, packed: Vec<Packed<u64>>, directory: &Path) -> io::Result<()> {
+    fn spill(&mut self, packed: Vec<Packed<u64>>, directory: &Path) -> Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
             none => none.insert(SpillFile::new(directory)?),
         };
-        for Packed { bytes, checksum, high, puts, .. } in packed {
-            let bytes = file.append(&bytes)?;
-            self.spilled.push(SpilledBlock { bytes, checksum, high, documents: puts });
+        for block in packed {
+            let spilled = file.append(&block.bytes)?;
+            self.spilled.push(block.with_bytes(|_| spilled));
         }
         Ok(())
     }
@@ -99,24 +98,21 @@ impl WrittenDocuments {
     }
 
     /// Takes the blocks outside memory. Their documents come before those in memory.
-    pub(crate) fn take_spilled(&mut self) -> Vec<SpilledBlock> {
+    pub(crate) fn take_spilled(&mut self) -> Vec<Packed<u64, SpilledBytes>> {
         std::mem::take(&mut self.spilled)
     }
 
     /// The document of a number, if this transaction wrote it. Removed documents may still be found.
-    pub(crate) fn document(&self, number: DocumentNumber) -> Option<Result<Document, Problem>> {
+    pub(crate) fn document(&self, number: DocumentNumber) -> Option<Result<Document>> {
+        let damaged = |problem| damaged_document(number, problem);
         if let Some(index) = self.newest.find(number.0) {
-            return Some(self.newest.get(index).to_document());
+            return Some(self.newest.get(index).to_document().map_err(damaged));
         }
         let index = self.spilled.partition_point(|block| block.high < number.0);
         let block = self.spilled.get(index).filter(|_| self.first.is_some_and(|first| first <= number))?;
         let read = || {
-            let bytes = block.bytes.load().map_err(|_| "the file that it waits in cannot be read")?;
-            if checksum(&bytes) != block.checksum {
-                return Err("the file that it waits in was changed");
-            }
-            let block = DocumentBlock::decode(&bytes)?;
-            block.find(number.0).map(|index| block.get(index).to_document()).transpose()
+            let block = DocumentBlock::decode(&block.bytes.load()?).map_err(damaged)?;
+            block.find(number.0).map(|index| block.get(index).to_document().map_err(damaged)).transpose()
         };
         read().transpose()
     }
@@ -136,7 +132,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let path = folder.path().join("d.simdb");
         let sizes = Sizes { spill_bytes: 1_000, document_block_bytes: 300, ..Sizes::default() };
-        let mut written = WrittenDocuments::default();
+        let mut written = WrittenDocuments::new(FileSeed(7));
         for number in 10..100 {
             written.push(DocumentNumber(number), &document(number));
             if number % 7 == 0 {

@@ -99,7 +99,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::store::blocks::{Entry, Filter, Hint};
+    use crate::store::blocks::{BlockId, Entry, FileSeed, Filter, Hint};
+    use crate::store::engine::{BlockTable, LevelName};
     use crate::store::sorted_set::{Level, Rules, Run, SetLevel};
 
     const SIZES: Sizes = Sizes {
@@ -117,7 +118,7 @@ mod tests {
         for &rows in rows {
             let entry = |i: u64| Entry {
                 high: i,
-                number: i,
+                id: BlockId::new(0, i),
                 checksum: 0,
                 puts: 100,
                 marks: 0,
@@ -125,7 +126,9 @@ mod tests {
             };
             let entries: Vec<_> = (1..=rows / 100).map(|i| (entry(i), Filter::default())).collect();
             let empty = Level::empty();
-            let level = Arc::new(empty.splice(0, empty.all(), &entries, 100).level);
+            static TABLE: BlockTable = BlockTable::new(0, "test", false);
+            let name = LevelName { table: &TABLE, number: 0 };
+            let level = Arc::new(empty.splice(name, FileSeed::NONE, empty.all(), &entries, 100).level);
             let new = SetLevel { level, ..set.new_level() };
             set.levels.push(new);
         }

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use crate::error::Result;
 use crate::store::blocks::{Blocks, DocumentBlock, Lists, Packed, Packer, pack_documents};
-use crate::store::file::{DEAD, DOCUMENTS_LEVEL_ID, Edit, State};
+use crate::store::file::{DEAD, DOCUMENTS, Edit, State};
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::{Position, part};
 
@@ -100,7 +100,7 @@ fn dead_in(state: &State, blocks: &Blocks, low: u64, high: u64) -> Result<Vec<u6
     let Some(last) = set.levels.last() else { return Ok(Vec::new()) };
     let mut rows = Lists::default();
     for entry in last.level.entries(last.level.overlapping(&(low..=high))) {
-        blocks.of_set(DEAD.name).append_rows(entry, &mut rows)?;
+        blocks.of_table(DEAD.table()).append_rows(entry, &mut rows)?;
     }
     Ok(part(&rows.puts, &(low..=high)).to_vec())
 }
@@ -115,13 +115,13 @@ fn rewrite(
     let dead = dead_in(state, blocks, low, high)?;
     let mut live = DocumentBlock::default();
     for entry in state.documents.entries(positions) {
-        let block = blocks.documents_once(entry)?;
+        let block = blocks.of_table(DOCUMENTS.table).documents_once(entry)?;
         for document in block.documents().filter(|it| dead.binary_search(&it.number).is_err()) {
             live.push_copy(&document);
         }
     }
     let documents: Vec<_> = live.documents().collect();
-    let new_documents = pack_documents(&documents, sizes.document_block_bytes);
+    let new_documents = pack_documents(&documents, sizes.document_block_bytes, blocks.file());
     let (dead, new_dead) = forget(state, blocks, low, high, sizes)?;
     Ok(Some(Reclaimed { documents: (low, high), new_documents, dead, new_dead }))
 }
@@ -140,9 +140,9 @@ fn forget(
     let positions = level.overlapping(&(low..=high));
     let mut rows = Lists::default();
     for entry in level.entries(positions.clone()) {
-        blocks.of_set(DEAD.name).append_rows(entry, &mut rows)?;
+        blocks.of_table(DEAD.table()).append_rows(entry, &mut rows)?;
     }
-    let mut packer = Packer::new(sizes.block_bytes, set.rules.filtered);
+    let mut packer = Packer::new(sizes.block_bytes, set.rules.filtered, blocks.file());
     packer.waiting.puts.extend(rows.puts.into_iter().filter(|&row| row < low || row > high));
     Ok((positions, packer.finish()))
 }
@@ -153,10 +153,10 @@ pub(super) fn apply(reclaimed: Reclaimed, edit: &mut Edit) {
     let Reclaimed { documents, new_documents, dead, new_dead } = reclaimed;
     let level = edit.state.documents.clone();
     let positions = level.find(documents.0)..level.after(level.find(documents.1), 1);
-    edit.state.documents = edit.replace(DOCUMENTS_LEVEL_ID, &level, positions, new_documents);
+    edit.state.documents = edit.replace(DOCUMENTS, &level, positions, new_documents);
     let mut set = edit.state.sets[DEAD].clone();
     if let Some(last) = set.levels.last_mut() {
-        last.level = edit.replace(DEAD.level_id(last.number), &last.level, dead, new_dead);
+        last.level = edit.replace(DEAD.level(last.number), &last.level, dead, new_dead);
     }
     set.levels.retain(|it| it.level.blocks() > 0);
     edit.state.sets[DEAD] = set;

@@ -52,7 +52,7 @@ pub(super) fn prepare<R: CachedRow>(
         Source::Level(index) => (Some(&set.levels[index]), &set.levels[index + 1].level),
     };
     let stream = |input| Stream::new(blocks, input, sizes);
-    let packer = || Packer::new(sizes.block_bytes, set.rules.filtered);
+    let packer = || Packer::new(sizes.block_bytes, set.rules.filtered, blocks.file());
     let (mut newer, from, end) = match upper {
         None => {
             let run = set.frozen.as_ref();
@@ -159,6 +159,6 @@ pub(super) fn apply<R: SetRow>(step: Step<R>, id: Set<R>, edit: &mut Edit) {
 }
 
 fn replace<R: SetRow>(in_level: &mut SetLevel<R>, by: Replacement<R>, id: Set<R>, edit: &mut Edit) {
-    let level_id = id.level_id(in_level.number);
-    in_level.level = edit.replace(level_id, &in_level.level, by.old, by.new);
+    let name = id.level(in_level.number);
+    in_level.level = edit.replace(name, &in_level.level, by.old, by.new);
 }

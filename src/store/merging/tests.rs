@@ -13,14 +13,15 @@ use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::plan::{Plan, plan_named};
 use crate::store::blocks::{DocumentBlock, MemoryBlocks, pack_documents};
+use crate::store::engine::{LevelChange, LevelName, RemovedBlocks};
 use crate::store::file::{Change, Operation};
 use crate::store::file::{
-    DEAD, DOCUMENTS_LEVEL_ID, Edit, KEYS, Overlays, POSTINGS, Set, SetRow, State, by_row, key_row, permuted,
+    DEAD, DOCUMENTS, Edit, KEYS, Overlays, POSTINGS, Set, SetRow, State, by_row, key_row, permuted,
     posting_row,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;
-use crate::store::sorted_set::SetReader;
+use crate::store::sorted_set::{Level, SetReader};
 
 const SIZES: Sizes = Sizes {
     recent_rows: 12,
@@ -49,17 +50,22 @@ impl MemoryFile {
 
     /// Commits an edit as the engine would.
     fn commit(&mut self, change: impl FnOnce(&mut Edit)) {
-        let mut edit = Edit::new(self.state.clone(), &SIZES);
+        let mut edit = Edit::new(self.state.clone(), self.memory.blocks().file(), &SIZES);
         change(&mut edit);
-        edit.changes.removed_blocks.iter().for_each(|&number| self.memory.remove(number));
-        for (number, bytes) in &edit.changes.blocks {
-            self.memory.store(*number, bytes.load().expect("it is in memory").into_owned());
-        }
-        for key in &edit.changes.removed_chunks {
-            assert!(self.chunks.remove(key).is_some(), "a chunk is removed that is not there");
-        }
-        for (key, bytes) in edit.changes.chunks {
-            assert!(self.chunks.insert(key, bytes).is_none(), "a chunk is written over");
+        for LevelChange { level, removed, added, removed_chunks, chunks } in edit.changes.levels {
+            if let Some(RemovedBlocks { rows, count }) = removed {
+                self.memory.remove(level, rows, count);
+            }
+            for (last, bytes) in added {
+                self.memory.store(level, last, bytes.load().expect("it is in memory").into_owned());
+            }
+            for last in removed_chunks {
+                let chunk = self.chunks.remove(&(level.id(), last));
+                assert!(chunk.is_some(), "a chunk is removed that is not there");
+            }
+            for (last, bytes) in chunks {
+                assert!(self.chunks.insert((level.id(), last), bytes).is_none(), "a chunk is written over");
+            }
         }
         self.state = edit.state;
     }
@@ -77,16 +83,17 @@ impl MemoryFile {
             edit.state.sets.push(runs);
             let refs: Vec<_> = documents.documents().collect();
             let level = edit.state.documents.clone();
-            let packed = pack_documents(&refs, SIZES.document_block_bytes);
+            let packed = pack_documents(&refs, SIZES.document_block_bytes, edit.file());
             let end = level.end()..level.end();
-            edit.state.documents = edit.replace(DOCUMENTS_LEVEL_ID, &level, end, packed);
+            edit.state.documents = edit.replace(DOCUMENTS, &level, end, packed);
         });
     }
 
     /// The rows of a set.
     fn rows<R: SetRow>(&self, set: Set<R>) -> Result<Vec<R>> {
         let blocks = self.memory.blocks();
-        let reader = SetReader { set: &self.state.sets[set], overlay: None, blocks: blocks.of_set(set.name) };
+        let reader =
+            SetReader { set: &self.state.sets[set], overlay: None, blocks: blocks.of_table(set.table()) };
         let mut rows = Vec::new();
         reader.each(|row| rows.push(row))?;
         Ok(rows)
@@ -114,7 +121,7 @@ impl MemoryFile {
     fn step<R: SetRow>(&mut self, set: Set<R>, source: Source) -> Result<()> {
         let blocks = self.memory.blocks();
         let most = policy::step_blocks(&self.state.sets, &SIZES);
-        let step = step::prepare(&self.state.sets[set], blocks.of_set(set.name), source, most, &SIZES)?;
+        let step = step::prepare(&self.state.sets[set], blocks.of_table(set.table()), source, most, &SIZES)?;
         self.commit(|edit| step::apply(step, set, edit));
         Ok(())
     }
@@ -124,7 +131,8 @@ impl MemoryFile {
         let (blocks, documents) = (self.memory.blocks(), &self.state.documents);
         let mut numbers = Vec::new();
         for entry in documents.entries(documents.all()) {
-            numbers.extend(blocks.documents_once(entry)?.documents().map(|it| it.number));
+            let block = blocks.of_table(DOCUMENTS.table).documents_once(entry)?;
+            numbers.extend(block.documents().map(|it| it.number));
         }
         Ok(numbers)
     }
@@ -211,17 +219,20 @@ impl Model {
 
 /// The levels of all sets have exactly the blocks that there are.
 fn assert_whole(file: &MemoryFile) {
-    let mut numbers: Vec<u64> = Vec::new();
-    for set in file.state.sets.iter() {
+    fn places_of<R: SetRow>(name: LevelName, level: &Level<R>) -> impl Iterator<Item = (u16, u128)> {
+        level.entries(level.all()).map(move |entry| (name.id(), entry.high.number()))
+    }
+    let mut places: Vec<(u16, u128)> = Vec::new();
+    for set in file.state.sets.sets() {
         by_row!(set, set => {
-            let levels = set.levels.iter().map(|it| &it.level);
-            numbers.extend(levels.flat_map(|it| it.entries(it.all()).map(|entry| entry.number)));
+            for it in &file.state.sets[set].levels {
+                places.extend(places_of(set.level(it.number), &it.level));
+            }
         });
     }
-    let documents = &file.state.documents;
-    numbers.extend(documents.entries(documents.all()).map(|entry| entry.number));
-    numbers.sort_unstable();
-    assert_eq!(numbers, file.memory.numbers());
+    places.extend(places_of(DOCUMENTS, &file.state.documents));
+    places.sort_unstable();
+    assert_eq!(places, file.memory.places());
 }
 
 proptest! {

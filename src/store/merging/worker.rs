@@ -139,7 +139,7 @@ impl Merger {
     fn step<R: SetRow>(&self, view: Arc<View>, set: Set<R>, source: policy::Source) -> Result<()> {
         let sets = &view.state().sets;
         let most = policy::step_blocks(sets, &self.shared.sizes);
-        let blocks = view.blocks().of_set(set.name);
+        let blocks = view.blocks().of_table(set.table());
         let step = step::prepare(&sets[set], blocks, source, most, &self.shared.sizes)?;
         self.commit(view, |edit| step::apply(step, set, edit))
     }

@@ -9,10 +9,10 @@
 use std::sync::Arc;
 
 use crate::store::blocks::{
-    Entry, Fields, HEADER_BYTES, Hint, Kind, LINE_BYTES, Line, MAX_BLOCK_LINES, MAX_BLOCK_NUMBER, Problem,
-    Row, decode_lines, encode_lines, named_row, seal, sealed_checksum, unseal,
+    BlockId, Entry, Fields, FileSeed, HEADER_BYTES, Hint, Kind, LINE_BYTES, Line, MAX_BLOCK_LINES, Problem,
+    Row, decode_lines, encode_lines, seal, sealed_checksum, unseal,
 };
-use crate::store::engine::ChunkKey;
+use crate::store::engine::{ChunkKey, LevelName};
 use crate::store::lookup::Samples;
 
 /// An entry, and the lines of the filter of its block. There are none in sets without filters.
@@ -35,14 +35,18 @@ pub(crate) struct Chunk<R> {
 }
 
 impl<R: Row> Chunk<R> {
-    /// A chunk of entries, its key and its stored bytes.
-    pub(crate) fn new(level_id: u16, filtered: &[Filtered<'_, R>]) -> (Self, ChunkKey, Vec<u8>) {
-        let key = (level_id, filtered.last().map_or(0, |(last, _)| last.high.number()));
-        let bytes = seal(Kind::Chunk, seed(key), |bytes| {
+    /// A chunk of entries, its last row and its stored bytes.
+    pub(crate) fn new(
+        level: LevelName,
+        file: FileSeed,
+        filtered: &[Filtered<'_, R>],
+    ) -> (Self, u128, Vec<u8>) {
+        let last = filtered.last().map_or(0, |(last, _)| last.high.number());
+        let bytes = seal(Kind::Chunk, file, &key_bytes((level.id(), last)), |bytes| {
             bytes.extend((filtered.len() as u16).to_le_bytes());
             for (entry, lines) in filtered {
                 bytes.extend(&entry.high.number().to_le_bytes()[..R::BYTES]);
-                bytes.extend(entry.number.to_le_bytes());
+                bytes.extend(entry.id.number().to_le_bytes());
                 bytes.extend(entry.checksum.to_le_bytes());
                 bytes.extend(entry.puts.to_le_bytes());
                 bytes.extend(entry.marks.to_le_bytes());
@@ -52,12 +56,18 @@ impl<R: Row> Chunk<R> {
         let lines = filtered.iter().flat_map(|(_, lines)| lines.iter().copied()).collect();
         let counts = filtered.iter().map(|(_, lines)| lines.len() as u16);
         let entries = filtered.iter().map(|(entry, _)| entry.clone()).collect();
-        (Self::with_sums(entries, counts, lines, sealed_checksum(&bytes)), key, bytes)
+        (Self::with_sums(entries, counts, lines, sealed_checksum(&bytes)), last, bytes)
     }
 
-    /// Reads a chunk back.
-    pub(crate) fn decode(key: ChunkKey, bytes: &[u8]) -> Result<Self, Problem> {
-        let mut fields = Fields(unseal(Kind::Chunk, seed(key), bytes)?);
+    /// Reads a chunk of a level back. All its blocks must have numbers below `next_block`.
+    pub(crate) fn decode(
+        level: LevelName,
+        last: u128,
+        file: FileSeed,
+        next_block: u64,
+        bytes: &[u8],
+    ) -> Result<Self, Problem> {
+        let mut fields = Fields(unseal(Kind::Chunk, file, &key_bytes((level.id(), last)), bytes)?);
         let count = u16::from_le_bytes(fields.take()?);
         let mut entries: Vec<Entry<R>> = Vec::with_capacity(count.into());
         let mut counts = Vec::with_capacity(count.into());
@@ -65,18 +75,18 @@ impl<R: Row> Chunk<R> {
         for _ in 0..count {
             let mut high = [0; 16];
             high[..R::BYTES].copy_from_slice(fields.take_slice(R::BYTES)?);
+            let number = u64::from_le_bytes(fields.take()?);
+            if number >= next_block {
+                return Err("a block has a number that was never given");
+            }
             let entry = Entry {
                 high: R::from_number(u128::from_le_bytes(high)),
-                number: u64::from_le_bytes(fields.take()?),
+                id: BlockId::new(level.number, number),
                 checksum: u64::from_le_bytes(fields.take()?),
                 puts: u16::from_le_bytes(fields.take()?),
                 marks: u16::from_le_bytes(fields.take()?),
                 hint: Hint::default(),
             };
-            // The cache cannot tell apart blocks with greater numbers.
-            if entry.number > MAX_BLOCK_NUMBER {
-                return Err("a block has an impossible number");
-            }
             let [filter_lines] = fields.take()?;
             if usize::from(filter_lines) > MAX_BLOCK_LINES {
                 return Err("a filter is longer than filters are");
@@ -93,7 +103,7 @@ impl<R: Row> Chunk<R> {
             return Err("it has too many blocks with filters");
         }
         match entries.last() {
-            Some(last) if last.high.number() == key.1 => {
+            Some(end) if end.high.number() == last => {
                 Ok(Self::with_sums(entries, counts.into_iter(), lines.into(), sealed_checksum(bytes)))
             }
             _ => Err("it does not end where its key says"),
@@ -190,11 +200,12 @@ impl<R: Row> Chunk<R> {
     }
 }
 
-fn seed(key: ChunkKey) -> u64 {
+/// The key of a chunk as bytes, for its envelope.
+fn key_bytes((level_id, last): ChunkKey) -> [u8; 18] {
     let mut bytes = [0; 18];
-    bytes[..2].copy_from_slice(&key.0.to_le_bytes());
-    bytes[2..].copy_from_slice(&key.1.to_le_bytes());
-    named_row(&bytes)
+    bytes[..2].copy_from_slice(&level_id.to_le_bytes());
+    bytes[2..].copy_from_slice(&last.to_le_bytes());
+    bytes
 }
 
 /// The most entries of a chunk that has filters. A page has room for about this number anyway.
@@ -238,11 +249,19 @@ pub(crate) fn cut<'a, 'b, R: Row>(
 mod tests {
     use super::*;
     use crate::store::blocks::Filter;
+    use crate::store::engine::BlockTable;
+
+    const FILE: FileSeed = FileSeed::NONE;
+
+    fn level(number: u8) -> LevelName {
+        static TABLE: BlockTable = BlockTable::new(1, "test", false);
+        LevelName { table: &TABLE, number }
+    }
 
     fn entry(high: u64) -> Entry<u64> {
         Entry {
             high,
-            number: high + 1000,
+            id: BlockId::new(1, high + 1000),
             checksum: !high,
             puts: (high % 7) as u16,
             marks: (high % 3) as u16,
@@ -254,30 +273,32 @@ mod tests {
     fn chunks_fill_a_page_and_a_damaged_one_is_refused() -> Result<(), Problem> {
         let entries: Vec<Filtered<'_, u64>> = (0..10_000).map(|high| (entry(high), &[][..])).collect();
         let chunks = cut(&entries, 256);
-        let lengths: Vec<_> = chunks.iter().map(|chunk| Chunk::new(1, chunk).2.len()).collect();
+        let lengths: Vec<_> = chunks.iter().map(|chunk| Chunk::new(level(1), FILE, chunk).2.len()).collect();
         assert!(lengths.iter().all(|length| (3400..=4080).contains(length)), "{lengths:?}");
         let filters: Vec<Filter> =
             (0..MAX_FILTERED as u64).map(|i| Filter::new(0..37 * i, 37 * i as usize, 9)).collect();
         let entries: Vec<_> =
             filters.iter().enumerate().map(|(i, it)| (entry(i as u64), it.lines())).collect();
-        let (chunk, key, bytes) = Chunk::new(1, &entries);
-        let read = Chunk::<u64>::decode(key, &bytes)?;
+        let (chunk, last, bytes) = Chunk::new(level(1), FILE, &entries);
+        let read = Chunk::<u64>::decode(level(1), last, FILE, 2_000, &bytes)?;
         assert_eq!(read.filtered().collect::<Vec<_>>(), entries);
         assert_eq!((read.share_of_sum(), read.rows()), (chunk.share_of_sum(), chunk.rows()));
-        assert!(Chunk::<u64>::decode((2, key.1), &bytes).is_err());
-        assert!(Chunk::<u64>::decode((1, key.1 + 1), &bytes).is_err());
-        assert!(Chunk::<u64>::decode(key, &bytes[..100]).is_err());
-        assert!(Chunk::<u128>::decode(key, &bytes).is_err());
-        let numbered = |number| Chunk::new(1, &[(Entry { number, ..entry(1) }, &[][..])]);
-        let (_, key, bytes) = numbered(MAX_BLOCK_NUMBER);
-        assert!(Chunk::<u64>::decode(key, &bytes).is_ok());
-        let (_, key, bytes) = numbered(MAX_BLOCK_NUMBER + 1);
-        assert!(Chunk::<u64>::decode(key, &bytes).is_err());
+        let is_refused = |number, last, file, bytes: &[u8]| {
+            Chunk::<u64>::decode(level(number), last, file, 2_000, bytes).is_err()
+        };
+        assert!(is_refused(2, last, FILE, &bytes));
+        assert!(is_refused(1, last + 1, FILE, &bytes));
+        assert!(is_refused(1, last, FileSeed(1), &bytes));
+        assert!(is_refused(1, last, FILE, &bytes[..100]));
+        assert!(Chunk::<u128>::decode(level(1), last, FILE, 2_000, &bytes).is_err());
+        // The block with the greatest number has number 1,006.
+        assert!(Chunk::<u64>::decode(level(1), last, FILE, 1_007, &bytes).is_ok());
+        assert!(Chunk::<u64>::decode(level(1), last, FILE, 1_006, &bytes).is_err());
         // More lines than a level can tell blocks by, in a chunk whose checksum is right.
         for (lines, is_right) in [(MAX_BLOCK_LINES, true), (MAX_BLOCK_LINES + 1, false)] {
             let filter = Filter::new(0..9_000, 9_000, lines);
-            let (_, key, bytes) = Chunk::new(1, &[(entry(1), filter.lines())]);
-            assert_eq!(Chunk::<u64>::decode(key, &bytes).is_ok(), is_right, "{lines} lines");
+            let (_, last, bytes) = Chunk::new(level(1), FILE, &[(entry(1), filter.lines())]);
+            assert_ne!(is_refused(1, last, FILE, &bytes), is_right, "{lines} lines");
         }
         Ok(())
     }

@@ -7,8 +7,8 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use super::directory::{Chunk, Filtered, MAX_FILTERED, cut};
-use crate::store::blocks::{Entry, Filter, Line, Row, lines_pass};
-use crate::store::engine::ChunkKey;
+use crate::store::blocks::{Entry, FileSeed, Filter, Line, Row, lines_pass};
+use crate::store::engine::LevelName;
 use crate::store::lookup::{Prefixes, Samples, partition_point_from, prefetch_at};
 
 /// The position of a block in its level. Positions are ordered as the blocks are.
@@ -266,7 +266,8 @@ impl<R: Row> Level<R> {
     /// chunk has at most `most` entries.
     pub(crate) fn splice(
         &self,
-        level_id: u16,
+        name: LevelName,
+        file: FileSeed,
         positions: Range<Position>,
         blocks: &[(Entry<R>, Filter)],
         most: usize,
@@ -288,14 +289,14 @@ impl<R: Row> Level<R> {
         let all: Vec<Filtered<'_, R>> = kept_before.chain(blocks).chain(kept_after).collect();
         let mut written = Vec::new();
         let new = cut(&all, most).into_iter().map(|part| {
-            let (chunk, key, bytes) = Chunk::new(level_id, part);
-            written.push((key, bytes));
+            let (chunk, last, bytes) = Chunk::new(name, file, part);
+            written.push((last, bytes));
             Arc::new(chunk)
         });
         let shared = |chunks: Range<usize>| self.chunks[chunks].iter().map(|it| it.chunk.clone());
         let (before, after) = (shared(0..first), shared(last..self.chunks.len()));
         let level = Self::new(before.chain(new).chain(after));
-        let removed = self.tops[first..last].iter().map(|top| (level_id, top.high.number())).collect();
+        let removed = self.tops[first..last].iter().map(|top| top.high.number()).collect();
         Splice { level, removed, written }
     }
 
@@ -305,12 +306,12 @@ impl<R: Row> Level<R> {
     }
 }
 
-/// A level after a change, and the stored chunks that change.
+/// A level after a change, and the stored chunks that change, by their last rows.
 #[derive(Debug)]
 pub(crate) struct Splice<R> {
     pub(crate) level: Level<R>,
-    pub(crate) removed: Vec<ChunkKey>,
-    pub(crate) written: Vec<(ChunkKey, Vec<u8>)>,
+    pub(crate) removed: Vec<u128>,
+    pub(crate) written: Vec<(u128, Vec<u8>)>,
 }
 
 #[cfg(test)]
@@ -320,7 +321,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::store::blocks::Hint;
+    use crate::store::blocks::{BlockId, Hint};
+    use crate::store::engine::BlockTable;
+
+    static TABLE: BlockTable = BlockTable::new(0, "test", false);
+    const NAME: LevelName = LevelName { table: &TABLE, number: 3 };
 
     fn block(high: u64, spread: u32) -> (Entry<u64>, Filter) {
         let filter = Filter::new(0..high % 300, high as usize % 300, 9);
@@ -328,7 +333,7 @@ mod tests {
         (
             Entry {
                 high: high << spread,
-                number: high + 1000,
+                id: BlockId::new(3, high + 1000),
                 checksum: !high,
                 puts,
                 marks,
@@ -354,7 +359,7 @@ mod tests {
                 let positions = level.find(low << spread)..level.find(high << spread);
                 let new: Vec<u64> = (low..high).take(count).collect();
                 let blocks: Vec<_> = new.iter().map(|&it| block(it, spread)).collect();
-                let splice = level.splice(3, positions, &blocks, most);
+                let splice = level.splice(NAME, FileSeed::NONE, positions, &blocks, most);
                 list.retain(|it| !(low..high).contains(it));
                 list.extend(new);
                 list.sort_unstable();
@@ -366,7 +371,8 @@ mod tests {
                 }
                 level = splice.level;
             }
-            let chunks = stored.iter().map(|(&key, bytes)| Chunk::decode(key, bytes).map(Arc::new));
+            let decode = |last, bytes: &[u8]| Chunk::decode(NAME, last, FileSeed::NONE, u64::MAX, bytes);
+            let chunks = stored.iter().map(|(&last, bytes)| decode(last, bytes).map(Arc::new));
             let read = Level::new(chunks.collect::<Result<Vec<_>, _>>().map_err(TestCaseError::fail)?);
             prop_assert_eq!(read.sum(), level.sum());
             let right: Vec<_> = list.iter().map(|&it| block(it, spread)).collect();

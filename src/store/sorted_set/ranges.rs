@@ -62,16 +62,15 @@ pub(crate) struct Reading {
 /// `each` gets all rows of the range, and perhaps some of their neighbours. The rows come in no order, and
 /// some perhaps more than once. Rows that a newer source marks are among them. If a range has more than
 /// `most_blocks` blocks in a level, it is not read there, and the result says so. The ranges may be of
-/// different sets, which share `blocks`.
+/// different sets of one file.
 pub(crate) fn read_ranges<'a, R: CachedRow>(
-    blocks: SetBlocks<'a>,
     ranges: impl Iterator<Item = Wanted<'a, R>>,
     most_blocks: usize,
     mut each: impl FnMut(usize, &[R], &[R]),
 ) -> Result<Reading> {
     let reading = Reading::default();
     let (runs, levels, parts) = (SmallVec::new(), SmallVec::new(), SmallVec::new());
-    let mut together = Together { blocks, most_blocks, runs, levels, parts, reading };
+    let mut together = Together { most_blocks, runs, levels, parts, reading };
     for (index, Wanted { reader, first, last }) in ranges.enumerate() {
         let (puts, marks) = reader.unsorted();
         let one = std::slice::from_ref::<R>;
@@ -83,9 +82,11 @@ pub(crate) fn read_ranges<'a, R: CachedRow>(
             each(index, puts, marks);
         }
         let guess = Position::default();
-        let in_run = |source| InSource { index, first, last, source, guess };
+        let blocks = reader.blocks;
+        let in_run = |source| InSource { index, first, last, source, guess, blocks };
         together.runs.extend(reader.memory_runs().map(in_run));
-        let in_level = |it: &'a SetLevel<R>| InSource { index, first, last, source: &*it.level, guess };
+        let in_level =
+            |it: &'a SetLevel<R>| InSource { index, first, last, source: &*it.level, guess, blocks };
         together.levels.extend(reader.set.levels.iter().map(in_level));
         if together.runs.len() + together.levels.len() >= TOGETHER {
             together.read(&mut each)?;
@@ -98,23 +99,23 @@ pub(crate) fn read_ranges<'a, R: CachedRow>(
 /// The ranges that are read together. The lists are on the stack. To allocate them took a tenth of the
 /// time of a query.
 struct Together<'a, R> {
-    blocks: SetBlocks<'a>,
     most_blocks: usize,
-    runs: SmallVec<[InSource<R, &'a Run<R>>; TOGETHER]>,
-    levels: SmallVec<[InSource<R, &'a Level<R>>; TOGETHER]>,
+    runs: SmallVec<[InSource<'a, R, &'a Run<R>>; TOGETHER]>,
+    levels: SmallVec<[InSource<'a, R, &'a Level<R>>; TOGETHER]>,
     parts: SmallVec<[Part<'a, R>; TOGETHER]>,
     reading: Reading,
 }
 
 /// A range in a run or in a level.
 #[derive(Clone, Copy)]
-struct InSource<R, S> {
+struct InSource<'a, R, S> {
     index: usize,
     first: R,
     last: R,
     source: S,
     /// In a level, a guess at the block in which the range begins.
     guess: Position,
+    blocks: SetBlocks<'a>,
 }
 
 /// The part of a range that lies in one block.
@@ -123,6 +124,7 @@ struct Part<'a, R> {
     first: R,
     last: R,
     entry: &'a Entry<R>,
+    blocks: SetBlocks<'a>,
     /// The slot in which the block is cached.
     slot: Option<usize>,
     rows: Rows<'a, R>,
@@ -231,10 +233,10 @@ impl<'a, R: CachedRow> Together<'a, R> {
     /// Divides a range of a level into parts, one for each block.
     fn add_parts(
         &mut self,
-        range: InSource<R, &'a Level<R>>,
+        range: InSource<'a, R, &'a Level<R>>,
         each: &mut impl FnMut(usize, &[R], &[R]),
     ) -> Result<()> {
-        let InSource { index, first, last, source: level, guess } = range;
+        let InSource { index, first, last, source: level, guess, blocks } = range;
         let mut position = level.position_from(guess, first);
         if self.most_blocks < usize::MAX {
             let end = level.after(position, self.most_blocks - 1);
@@ -245,7 +247,7 @@ impl<'a, R: CachedRow> Together<'a, R> {
         }
         while let Some(entry) = level.entry(position) {
             let (rows, around) = (Rows::Unread, 0..0);
-            self.parts.push(Part { index, first, last, entry, slot: None, rows, around });
+            self.parts.push(Part { index, first, last, entry, blocks, slot: None, rows, around });
             if self.parts.len() == TOGETHER {
                 self.read_parts(each)?;
             }
@@ -259,31 +261,31 @@ impl<'a, R: CachedRow> Together<'a, R> {
 
     /// Reads all parts, and leaves none. It also fetches the memory of the runs that is read after that.
     fn read_parts(&mut self, each: &mut impl FnMut(usize, &[R], &[R])) -> Result<()> {
-        let cache = self.blocks.cache();
         for range in &self.runs {
             range.source.prefetch_index(range.first);
         }
         for part in &self.parts {
-            cache.prefetch(part.entry.number, &part.entry.hint);
+            part.blocks.cache().prefetch(part.entry.id, &part.entry.hint);
         }
         for range in &self.runs {
             range.source.prefetch_rows(range.first);
         }
         for part in &mut self.parts {
-            part.slot = cache.find(part.entry.number, &part.entry.hint);
+            part.slot = part.blocks.cache().find(part.entry.id, &part.entry.hint);
         }
         // Blocks that are not cached are read before any block is held. A holder must not insert into the
         // cache.
         for part in self.parts.iter_mut().filter(|part| part.slot.is_none()) {
-            part.rows = Rows::Read(self.blocks.rows(part.entry)?);
+            part.rows = Rows::Read(part.blocks.rows(part.entry)?);
         }
         for part in &mut self.parts {
             let Some(slot) = part.slot else { continue };
+            let cache = part.blocks.cache();
             cache.note_use(slot);
-            part.rows = match cache.hold(slot, part.entry.number) {
+            part.rows = match cache.hold(slot, part.entry.id) {
                 Some(held) => Rows::Held(held),
                 // It was evicted a moment ago.
-                None => Rows::Read(self.blocks.rows_once(part.entry)?),
+                None => Rows::Read(part.blocks.rows_once(part.entry)?),
             };
         }
         for part in &mut self.parts {

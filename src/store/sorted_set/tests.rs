@@ -10,16 +10,25 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::error::{Error, Result};
-use crate::store::blocks::{CachedRow, Entry, Hint, Lists, MemoryBlocks, Packed, Packer};
+use crate::store::blocks::{BlockId, CachedRow, Entry, Hint, Lists, MemoryBlocks, Packed, Packer};
+use crate::store::engine::{BlockTable, LevelName};
 
 /// Rows from the oldest source to the newest, each put (true) or marked.
 type Sources = Vec<BTreeMap<u64, bool>>;
 
 const CHUNK_ENTRIES: usize = 3;
 
-/// Stores a source as a level.
-fn level<R: CachedRow>(rows: &BTreeMap<R, bool>, rules: Rules, memory: &MemoryBlocks) -> Level<R> {
-    let mut packer = Packer::new(128, rules.filtered);
+static TABLE: BlockTable = BlockTable::new(0, "test", false);
+
+/// Stores a source as the level of this number.
+fn level<R: CachedRow>(
+    rows: &BTreeMap<R, bool>,
+    rules: Rules,
+    memory: &MemoryBlocks,
+    number: u8,
+) -> Level<R> {
+    let (name, file) = (LevelName { table: &TABLE, number }, memory.blocks().file());
+    let mut packer = Packer::new(128, rules.filtered, file);
     let (puts, marks) = lists(rows);
     packer.waiting.extend((&puts, &marks));
     let entries: Vec<_> = packer
@@ -27,13 +36,13 @@ fn level<R: CachedRow>(rows: &BTreeMap<R, bool>, rules: Rules, memory: &MemoryBl
         .into_iter()
         .map(|block| {
             let Packed { bytes, checksum, high, puts, marks, filter } = block;
-            let number = memory.numbers().last().map_or(1, |last| last + 1);
-            memory.store(number, bytes);
-            (Entry { high, number, checksum, puts, marks, hint: Hint::default() }, filter)
+            let id = BlockId::new(number, memory.places().len() as u64 + 1);
+            memory.store(name, high.number(), bytes);
+            (Entry { high, id, checksum, puts, marks, hint: Hint::default() }, filter)
         })
         .collect();
     let empty = Level::empty();
-    empty.splice(0, empty.all(), &entries, CHUNK_ENTRIES).level
+    empty.splice(name, file, empty.all(), &entries, CHUNK_ENTRIES).level
 }
 
 fn lists<R: Copy>(rows: &BTreeMap<R, bool>) -> (Vec<R>, Vec<R>) {
@@ -54,8 +63,9 @@ fn stack<R: CachedRow>(sources: &[BTreeMap<R, bool>], levels: usize, rules: Rule
     let (mut set, mut overlay) = (SortedSet::new(rules), Overlay::new(rules));
     for (i, rows) in sources.iter().enumerate() {
         if i < levels {
-            let level = SetLevel { level: Arc::new(level(rows, rules, &memory)), ..set.new_level() };
-            set.levels.insert(0, level);
+            let mut new = set.new_level();
+            new.level = Arc::new(level(rows, rules, &memory, new.number));
+            set.levels.insert(0, new);
         } else if i + 1 < sources.len() {
             let (puts, marks) = lists(rows);
             set.push(Run::new(puts, marks, rules));
@@ -85,7 +95,7 @@ fn agree<R: CachedRow>(
 ) -> Result<()> {
     let blocks = stacked.memory.blocks();
     let reader =
-        || SetReader { set: &stacked.set, overlay: Some(&stacked.overlay), blocks: blocks.of_set("test") };
+        || SetReader { set: &stacked.set, overlay: Some(&stacked.overlay), blocks: blocks.of_table(&TABLE) };
     let set = reader();
     let mut all = Vec::new();
     set.each(|row| all.push(row))?;
@@ -125,7 +135,7 @@ fn read_together<'a, R: CachedRow>(
                 last: *range.end(),
             });
             let mut found = vec![Lists::default(); together.len()];
-            let read = read_ranges(reader().blocks, wanted, most_blocks, |index, puts, marks| {
+            let read = read_ranges(wanted, most_blocks, |index, puts, marks| {
                 found[index].extend((puts, marks));
             })?;
             for (index, range) in together.iter().enumerate() {
@@ -200,19 +210,19 @@ proptest! {
 fn a_damaged_or_missing_block_is_an_error_that_names_the_set() {
     let rows: BTreeMap<u64, bool> = (0..400).map(|i| (spread(i), true)).collect();
     let stacked = stack(&[rows, BTreeMap::new()], 1, Rules::REPEATED);
-    let numbers = stacked.memory.numbers();
-    assert!(numbers.len() > 8);
+    let places = stacked.memory.places();
+    assert!(places.len() > 8);
     let blocks = stacked.memory.blocks();
-    let set = SetReader { set: &stacked.set, overlay: None, blocks: blocks.of_set("test") };
+    let set = SetReader { set: &stacked.set, overlay: None, blocks: blocks.of_table(&TABLE) };
     let problem = || match set.each(|_| ()) {
         Err(Error::Damaged { table: "test", key, problem }) => (key, problem),
         other => panic!("{other:?}"),
     };
-    stacked.memory.damage(numbers[3]);
+    stacked.memory.damage(places[3]);
     let (key, what) = problem();
-    assert!(key.starts_with(&format!("block {} up to ", numbers[3])), "{key}");
+    assert_eq!(key, format!("test, level 0, block up to {:x}", places[3].1));
     assert_eq!(what, "its checksum is not the one in the directory");
-    stacked.memory.remove(numbers[1]);
+    stacked.memory.lose(places[1]);
     assert_eq!(problem().1, "it is missing");
 }
 
@@ -223,7 +233,7 @@ fn the_shares_of_prefixes_are_those_of_the_rows() -> Result<()> {
     let all: Vec<u64> = rows.keys().copied().collect();
     let stacked = stack(&[rows, BTreeMap::new()], 1, Rules::REPEATED);
     let blocks = stacked.memory.blocks();
-    let set = SetReader { set: &stacked.set, overlay: None, blocks: blocks.of_set("test") };
+    let set = SetReader { set: &stacked.set, overlay: None, blocks: blocks.of_table(&TABLE) };
     for read in [false, true] {
         let shares = shares(&set, read)?;
         assert_eq!(shares.len(), 65);

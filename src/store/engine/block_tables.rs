@@ -1,0 +1,211 @@
+//! The tables of blocks: one for each sorted set, and one for the documents. The key of a block is the
+//! number of its level, then its last row.
+//!
+//! A step of a merge takes blocks that stand side by side, and its new blocks stand in their place. So it
+//! changes neighbouring pages of the engine.
+
+use std::fmt;
+use std::ops::{Bound, RangeInclusive};
+
+use redb::{Key, ReadOnlyTable, ReadTransaction, TableDefinition, Value, WriteTransaction};
+
+use super::errors::engine_error;
+use super::spill::BlockBytes;
+use crate::error::{Error, Result};
+
+/// A table of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BlockTable {
+    number: u8,
+    pub(crate) name: &'static str,
+    /// What follows the name if several tables have it.
+    part: Option<u8>,
+    /// Whether a row is longer than 64 bits.
+    wide: bool,
+}
+
+impl BlockTable {
+    /// The table of a number. The tables of a file are numbered from 0 on. A row has 64 bits, or 128 if it
+    /// is `wide`.
+    pub(crate) const fn new(number: u8, name: &'static str, wide: bool) -> Self {
+        Self { number, name, part: None, wide }
+    }
+
+    /// The position of the table among the tables of blocks.
+    pub(super) fn index(&self) -> usize {
+        self.number.into()
+    }
+
+    /// The table `part` of those that have this name.
+    pub(crate) const fn part(self, part: u8) -> Self {
+        Self { part: Some(part), ..self }
+    }
+}
+
+impl fmt::Display for BlockTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.part {
+            Some(part) => write!(f, "{}-{part}", self.name),
+            None => f.write_str(self.name),
+        }
+    }
+}
+
+/// A level of a set: the table that has its blocks, and the number of the level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LevelName {
+    pub(crate) table: &'static BlockTable,
+    pub(crate) number: u8,
+}
+
+impl LevelName {
+    /// Both numbers in one: the first part of the keys of the directory.
+    pub(crate) fn id(self) -> u16 {
+        u16::from(self.table.number) << 8 | u16::from(self.number)
+    }
+}
+
+/// What one commit changes in a level. Rows are given as numbers.
+#[derive(Debug)]
+pub(crate) struct LevelChange {
+    pub(crate) level: LevelName,
+    /// Blocks that are removed.
+    pub(crate) removed: Option<RemovedBlocks>,
+    /// New blocks with their last rows, in order. No other block of the level stands between them.
+    pub(crate) added: Vec<(u128, BlockBytes)>,
+    /// The last rows of chunks of the directory that are removed.
+    pub(crate) removed_chunks: Vec<u128>,
+    /// New chunks, with their last rows.
+    pub(crate) chunks: Vec<(u128, Vec<u8>)>,
+}
+
+impl LevelChange {
+    /// No change of a level.
+    pub(crate) fn none(level: LevelName) -> Self {
+        Self { level, removed: None, added: Vec::new(), removed_chunks: Vec::new(), chunks: Vec::new() }
+    }
+}
+
+/// Blocks of a level that stand side by side.
+#[derive(Debug)]
+pub(crate) struct RemovedBlocks {
+    /// From the last row of the first block to the last row of the last block.
+    pub(crate) rows: RangeInclusive<u128>,
+    pub(crate) count: usize,
+}
+
+type NarrowKey = (u8, u64);
+type WideKey = (u8, u128);
+
+/// The key of a table of blocks.
+trait BlockKey: Copy + Key + for<'a> Value<SelfType<'a> = Self> + 'static {
+    fn new(level: u8, last: u128) -> Self;
+}
+
+impl BlockKey for NarrowKey {
+    fn new(level: u8, last: u128) -> Self {
+        (level, last as u64)
+    }
+}
+
+impl BlockKey for WideKey {
+    fn new(level: u8, last: u128) -> Self {
+        (level, last)
+    }
+}
+
+/// Makes a table, empty.
+pub(super) fn create(txn: &WriteTransaction, table: &BlockTable) -> Result<()> {
+    let name = table.to_string();
+    if table.wide {
+        txn.open_table(definition::<WideKey>(&name)).map_err(engine_error)?;
+    } else {
+        txn.open_table(definition::<NarrowKey>(&name)).map_err(engine_error)?;
+    }
+    Ok(())
+}
+
+fn definition<K: BlockKey>(name: &str) -> TableDefinition<'_, K, &'static [u8]> {
+    TableDefinition::new(name)
+}
+
+/// Removes and adds the blocks of a change.
+pub(super) fn write(txn: &WriteTransaction, change: &LevelChange) -> Result<()> {
+    if change.removed.is_none() && change.added.is_empty() {
+        return Ok(());
+    }
+    if change.level.table.wide {
+        write_keyed::<WideKey>(txn, change)
+    } else {
+        write_keyed::<NarrowKey>(txn, change)
+    }
+}
+
+fn write_keyed<K: BlockKey>(txn: &WriteTransaction, change: &LevelChange) -> Result<()> {
+    let LevelChange { level: LevelName { table: of, number }, removed, added, .. } = change;
+    let key = |last: u128| K::new(*number, last);
+    let damaged = |last: u128, problem| Error::Damaged {
+        table: of.name,
+        key: format!("{of}, level {number}, block up to {last:x}"),
+        problem,
+    };
+    let name = of.to_string();
+    let mut table = txn.open_table(definition::<K>(&name)).map_err(engine_error)?;
+    if let Some(RemovedBlocks { rows, count }) = removed {
+        let mut found = 0;
+        let gone = |_: K, _: &[u8]| {
+            found += 1;
+            false
+        };
+        table.retain_in(key(*rows.start())..=key(*rows.end()), gone).map_err(engine_error)?;
+        if found != *count {
+            return Err(damaged(*rows.end(), "there are not as many blocks before it as its directory says"));
+        }
+    }
+    let Some((first, _)) = added.first() else { return Ok(()) };
+    let mut cursor = table.lower_bound_mut(Bound::Included(key(*first))).map_err(engine_error)?;
+    for (last, bytes) in added {
+        let bytes = bytes.load()?;
+        cursor.insert_before(key(*last), bytes.as_ref()).map_err(|error| match error {
+            redb::CursorError::UnorderedKey => {
+                damaged(*last, "a block stands there that no directory refers to")
+            }
+            error => engine_error(error),
+        })?;
+    }
+    cursor.close().map_err(engine_error)
+}
+
+/// A table of blocks that is open for reading.
+pub(super) enum OpenBlockTable {
+    Narrow(ReadOnlyTable<NarrowKey, &'static [u8]>),
+    Wide(ReadOnlyTable<WideKey, &'static [u8]>),
+}
+
+impl OpenBlockTable {
+    pub(super) fn open(txn: &ReadTransaction, table: &BlockTable) -> Result<Self> {
+        let name = table.to_string();
+        if table.wide {
+            txn.open_table(definition::<WideKey>(&name)).map(Self::Wide).map_err(engine_error)
+        } else {
+            txn.open_table(definition::<NarrowKey>(&name)).map(Self::Narrow).map_err(engine_error)
+        }
+    }
+
+    /// Calls `read` with the bytes of a block. False if it is not there.
+    pub(super) fn read(
+        &self,
+        level: u8,
+        last: u128,
+        read: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<bool> {
+        let bytes = match self {
+            Self::Narrow(table) => table.get(NarrowKey::new(level, last)),
+            Self::Wide(table) => table.get(WideKey::new(level, last)),
+        };
+        match bytes.map_err(engine_error)? {
+            Some(bytes) => read(bytes.value()).map(|()| true),
+            None => Ok(false),
+        }
+    }
+}

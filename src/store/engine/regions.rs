@@ -1,0 +1,98 @@
+//! The storage of a new file, which makes its regions small.
+//!
+//! redb divides a file into regions. While a file is smaller than a region, it doubles. After that it grows
+//! by whole regions. A region has 4 GiB, and redb has no option for another size. So a file would be up to
+//! twice as long as what is in it, or 4 GiB longer. But the size of the regions stands in the header of the
+//! file. It is fixed when the file is created, and redb then goes by it. So this storage changes it in the
+//! header of a new file, before redb reads the header back.
+
+use std::fs::File;
+use std::io;
+use std::ops::{Bound, Range};
+
+use redb::backends::FileBackend;
+use redb::{BackendError, DatabaseError, StorageBackend};
+
+/// The pages of a region: 64 MiB. Every commit stores the allocator of each region. With regions of less
+/// than 32 MiB that takes more pages than with one large region.
+const REGION_PAGES: u32 = 1 << 14;
+
+/// The pages of a region as redb chooses them: 4 GiB.
+const REDB_REGION_PAGES: u32 = 1 << 20;
+
+/// Where the header of a file has the number of pages of a region.
+const REGION_PAGES_BYTES: Range<usize> = 20..24;
+
+/// The file of a new database.
+#[derive(Debug)]
+pub(super) struct NewStorage(FileBackend);
+
+impl NewStorage {
+    pub(super) fn new(file: File) -> Result<Self, DatabaseError> {
+        FileBackend::new(file).map(Self)
+    }
+}
+
+/// The header with small regions. `None` if this is not a header, or not one that redb has just made.
+fn with_small_regions(offset: u64, data: &[u8]) -> Option<Vec<u8>> {
+    let pages = data.get(REGION_PAGES_BYTES)?;
+    if offset != 0 || pages != REDB_REGION_PAGES.to_le_bytes() {
+        return None;
+    }
+    let mut changed = data.to_vec();
+    changed[REGION_PAGES_BYTES].copy_from_slice(&REGION_PAGES.to_le_bytes());
+    Some(changed)
+}
+
+impl StorageBackend for NewStorage {
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        match with_small_regions(offset, data) {
+            Some(changed) => self.0.write(offset, &changed),
+            None => self.0.write(offset, data),
+        }
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.0.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.0.close()
+    }
+
+    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.0.try_lock_range(start, end)
+    }
+
+    fn try_lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.0.try_lock_shared_range(start, end)
+    }
+
+    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.0.lock_range(start, end)
+    }
+
+    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.0.lock_shared_range(start, end)
+    }
+
+    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.0.unlock_range(start, end)
+    }
+
+    fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.0.query_lock_range(start, end)
+    }
+}

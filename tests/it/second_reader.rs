@@ -1,0 +1,480 @@
+//! A second reader of the file. It knows docs/format.md and redb, and shares no code with simdb. It answers
+//! queries by range scans over the leading bits of the permuted tables, as the paper has it, and must find
+//! what simdb finds.
+//!
+//! It reads plainly and slowly: nothing is cached, and the log is gone through for each question.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use redb::{ReadOnlyDatabase, ReadTransaction, ReadableDatabase, TableDefinition};
+use simdb::{CreateOptions, Database, Document, Fingerprint, OpenOptions, Query, Scheme};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::support::{Folder, TestResult, bundled, fingerprints, insert_all, listed, tiny};
+
+/// What the state record says of a set.
+#[derive(Debug)]
+struct Set {
+    /// The first row of the frozen run that is not in the first level yet, if there is a frozen run.
+    frozen_from: Option<u128>,
+    /// The numbers of the levels, the newest first.
+    levels: Vec<u8>,
+}
+
+/// A permuted table, as the settings describe it.
+struct Table {
+    positions: Vec<u8>,
+    prefix_bits: u32,
+}
+
+struct Reader {
+    txn: ReadTransaction,
+    seed: u64,
+    tables: Vec<Table>,
+    /// The numbers of the first page of the log, of the first page that is not frozen, and of the next.
+    pages: [u64; 3],
+    /// keys, postings, dead, then the permuted tables.
+    sets: Vec<Set>,
+    log: Vec<Operation>,
+}
+
+/// An operation of the log.
+struct Operation {
+    is_frozen: bool,
+    flags: u8,
+    number: u64,
+    fingerprint: u64,
+    scope: u32,
+}
+
+const HAS_FINGERPRINT: u8 = 1;
+const REMOVED: u8 = 2;
+const FINGERPRINT_GONE: u8 = 4;
+
+/// The scope number that lists the documents of all scopes with a name.
+const ANY: u32 = (1 << 24) - 1;
+
+const DEAD: usize = 2;
+
+/// Takes numbers from the front of some bytes.
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn take(&mut self, length: usize) -> &'a [u8] {
+        let (taken, rest) = self.0.split_at(length);
+        self.0 = rest;
+        taken
+    }
+
+    /// A number of up to 16 bytes.
+    fn number(&mut self, bytes: usize) -> u128 {
+        let mut number = [0; 16];
+        number[..bytes].copy_from_slice(self.take(bytes));
+        u128::from_le_bytes(number)
+    }
+
+    fn u64(&mut self) -> u64 {
+        self.number(8) as u64
+    }
+
+    /// Numbers of `width` bits, packed from the least significant bit of the first byte on.
+    fn packed(&mut self, count: usize, width: usize) -> Vec<u64> {
+        let bytes = self.take((count * width).div_ceil(8));
+        let bit = |at: usize| u64::from(bytes[at / 8] >> (at % 8) & 1);
+        (0..count).map(|i| (0..width).map(|b| bit(i * width + b) << b).sum()).collect()
+    }
+
+    /// A column: the least value, a width, and the offsets from the least value.
+    fn column(&mut self, count: usize) -> Vec<u64> {
+        let (least, width) = (self.u64(), self.number(1) as usize);
+        self.packed(count, width).into_iter().map(|offset| least.wrapping_add(offset)).collect()
+    }
+}
+
+/// The body of an envelope, after a check of its checksum and kind.
+fn open_envelope<'a>(bytes: &'a [u8], kind: u8, seed: u64, key: &[u8]) -> &'a [u8] {
+    let checksum = xxh3_64_with_seed(&bytes[8..], xxh3_64_with_seed(key, seed));
+    assert_eq!(bytes[..8], checksum.to_le_bytes(), "a value of kind {kind} does not have its checksum");
+    assert_eq!(bytes[8..10], [kind, 1]);
+    &bytes[10..]
+}
+
+impl Reader {
+    fn open(path: &Path) -> Result<Self, Box<dyn std::error::Error>> {
+        let txn = ReadOnlyDatabase::open(path)?.begin_read()?;
+        let meta = txn.open_table(TableDefinition::<&str, &[u8]>::new("meta"))?;
+        let row =
+            |name: &str| Ok::<_, redb::Error>(meta.get(name)?.expect("the row is there").value().to_vec());
+        let format = row("format")?;
+        let mut format = Bytes(open_envelope(&format, 2, 0, b"format"));
+        assert_eq!((format.number(4), format.u64()), (3, 0), "version and features");
+        let seed = format.u64();
+        let settings = row("settings")?;
+        let tables = read_tables(open_envelope(&settings, 3, seed, b"settings"));
+        let state = row("state")?;
+        let mut state = Bytes(open_envelope(&state, 4, seed, b"state"));
+        state.take(8 + 4 + 8 + 8 + 8);
+        let pages = [state.u64(), state.u64(), state.u64()];
+        state.take(4 * 8);
+        let sets = (0..3 + tables.len()).map(|_| read_set(&mut state)).collect();
+        assert!(state.0.is_empty());
+        drop(meta);
+        let mut reader = Self { txn, seed, tables, pages, sets, log: Vec::new() };
+        reader.log = reader.read_log()?;
+        Ok(reader)
+    }
+
+    fn read_log(&self) -> Result<Vec<Operation>, redb::Error> {
+        let table = self.txn.open_table(TableDefinition::<u64, &[u8]>::new("log"))?;
+        let [first, frozen_end, next] = self.pages;
+        let mut operations = Vec::new();
+        for page in first..next {
+            let bytes = table.get(page)?.expect("the page is there");
+            let mut body = Bytes(open_envelope(bytes.value(), 7, self.seed, &page.to_le_bytes()));
+            for _ in 0..body.number(2) {
+                let (flags, number) = (body.number(1) as u8, body.number(5) as u64);
+                let (_key_hash, fingerprint) = (body.u64(), body.u64());
+                let (scope, is_frozen) = (body.number(3) as u32, page < frozen_end);
+                operations.push(Operation { is_frozen, flags, number, fingerprint, scope });
+            }
+        }
+        Ok(operations)
+    }
+
+    /// What the sources of a set say of the rows in a range: for each source, from the newest to the
+    /// oldest, the rows that it puts (true) and marks. `of` tells which rows an operation of the log puts
+    /// or marks.
+    fn sources(
+        &self,
+        set: usize,
+        range: (u128, u128),
+        of: impl Fn(&Operation) -> Vec<(u128, bool)>,
+    ) -> Result<Vec<Vec<(u128, bool)>>, redb::Error> {
+        let is_in = |row: u128| range.0 <= row && row <= range.1;
+        let mut sources = Vec::new();
+        for operation in self.log.iter().rev() {
+            let from = if operation.is_frozen { self.sets[set].frozen_from } else { Some(0) };
+            let counts = |row: u128| is_in(row) && from.is_some_and(|from| row >= from);
+            sources.push(of(operation).into_iter().filter(|it| counts(it.0)).collect());
+        }
+        for &level in &self.sets[set].levels {
+            let mut rows = self.level_rows(set, level, range)?;
+            rows.retain(|it| is_in(it.0));
+            sources.push(rows);
+        }
+        Ok(sources)
+    }
+
+    /// The rows that a set has in a range: those that the newest source with the row puts.
+    fn rows(
+        &self,
+        set: usize,
+        range: (u128, u128),
+        of: impl Fn(&Operation) -> Vec<(u128, bool)>,
+    ) -> Result<Vec<u128>, redb::Error> {
+        let (mut known, mut there) = (BTreeSet::new(), BTreeSet::new());
+        for (row, is_put) in self.sources(set, range, of)?.into_iter().flatten() {
+            if known.insert(row) && is_put {
+                there.insert(row);
+            }
+        }
+        Ok(there.into_iter().collect())
+    }
+
+    /// The rows of the blocks of a level that may have rows in a range. This is the range scan.
+    fn level_rows(
+        &self,
+        set: usize,
+        level: u8,
+        (low, high): (u128, u128),
+    ) -> Result<Vec<(u128, bool)>, redb::Error> {
+        let mut rows = Vec::new();
+        if set < DEAD {
+            let name = ["keys", "postings"][set];
+            let table = self.txn.open_table(TableDefinition::<(u8, u128), &[u8]>::new(name))?;
+            for block in table.range((level, low)..=(level, u128::MAX))? {
+                let (last, bytes) = block?;
+                rows.extend(read_block(bytes.value(), true, last.value().1));
+                if last.value().1 >= high {
+                    break;
+                }
+            }
+            return Ok(rows);
+        }
+        let name = if set == DEAD { "dead".to_owned() } else { format!("permuted-{}", set - DEAD - 1) };
+        let table = self.txn.open_table(TableDefinition::<(u8, u64), &[u8]>::new(&name))?;
+        for block in table.range((level, low as u64)..=(level, u64::MAX))? {
+            let (last, bytes) = block?;
+            rows.extend(read_block(bytes.value(), false, last.value().1.into()));
+            if u128::from(last.value().1) >= high {
+                break;
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The fingerprints within a distance of 3, and perhaps some that have no documents any more.
+    fn near(&self, query: u64) -> Result<BTreeSet<u64>, redb::Error> {
+        let mut near = BTreeSet::new();
+        for (number, table) in self.tables.iter().enumerate() {
+            // All rows that begin with the same bits as the query.
+            let rest = u64::MAX.checked_shr(table.prefix_bits).unwrap_or(0);
+            let permuted = table.apply(query);
+            let range = (u128::from(permuted & !rest), u128::from(permuted | rest));
+            let of = |it: &Operation| {
+                let put = it.flags & REMOVED == 0;
+                let changes = it.flags & HAS_FINGERPRINT != 0 && (put || it.flags & FINGERPRINT_GONE != 0);
+                changes.then(|| (u128::from(table.apply(it.fingerprint)), put)).into_iter().collect()
+            };
+            let candidates = self.rows(DEAD + 1 + number, range, of)?;
+            let candidates = candidates.into_iter().map(|row| table.invert(row as u64));
+            near.extend(candidates.filter(|fingerprint| (fingerprint ^ query).count_ones() <= 3));
+        }
+        Ok(near)
+    }
+
+    /// The numbers of the documents of a fingerprint in a scope.
+    fn postings(&self, fingerprint: u64, scope: u32) -> Result<Vec<u64>, redb::Error> {
+        let row = |scope: u32, number: u64| {
+            u128::from(fingerprint) << 64 | u128::from(scope) << 40 | u128::from(number)
+        };
+        let of = |it: &Operation| {
+            let is_of = it.flags & HAS_FINGERPRINT != 0 && it.fingerprint == fingerprint;
+            let scopes: &[u32] = match it.scope {
+                _ if !is_of => &[],
+                0 => &[0],
+                scope => &[scope, ANY],
+            };
+            scopes.iter().map(|&scope| (row(scope, it.number), it.flags & REMOVED == 0)).collect()
+        };
+        let rows = self.rows(1, (row(scope, 0), row(scope, (1 << 40) - 1)), of)?;
+        Ok(rows.into_iter().map(|row| row as u64 & ((1 << 40) - 1)).collect())
+    }
+
+    /// The number of a scope.
+    fn scope(&self, name: &str) -> Result<Option<u32>, redb::Error> {
+        let table = self.txn.open_table(TableDefinition::<&str, &[u8]>::new("scopes"))?;
+        let record = table.get(name)?;
+        let number =
+            |bytes: &[u8]| Bytes(open_envelope(bytes, 5, self.seed, name.as_bytes())).number(4) as u32;
+        Ok(record.map(|record| number(record.value())))
+    }
+
+    /// The key and the fingerprint of a document.
+    fn document(&self, number: u64) -> Result<(String, u64), redb::Error> {
+        let table = self.txn.open_table(TableDefinition::<(u8, u64), &[u8]>::new("documents"))?;
+        let block = table.range((0, number)..)?.next().expect("the document is in a block")?;
+        Ok(read_document(block.1.value(), number))
+    }
+
+    /// The keys of the documents within a distance of 3, with the distances: of all documents, or of those
+    /// in a scope.
+    fn query(&self, query: u64, scope: Option<&str>) -> Result<BTreeSet<(String, u32)>, redb::Error> {
+        let scopes = match scope {
+            None => vec![0, ANY],
+            Some(name) => self.scope(name)?.into_iter().collect(),
+        };
+        let mut found = BTreeSet::new();
+        for fingerprint in self.near(query)? {
+            for &scope in &scopes {
+                for number in self.postings(fingerprint, scope)? {
+                    let (key, stored) = self.document(number)?;
+                    assert_eq!(stored, fingerprint);
+                    found.insert((key, (fingerprint ^ query).count_ones()));
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The tables in the settings: bincode with numbers of fixed width, lists with their length in 8 bytes.
+fn read_tables(settings: &[u8]) -> Vec<Table> {
+    let mut settings = Bytes(settings);
+    settings.take(4 + 8 + 8 + 4 + 8);
+    let count = settings.u64();
+    let table = |_| {
+        let length = settings.u64() as usize;
+        let positions = settings.take(length).to_vec();
+        Table { positions, prefix_bits: settings.number(4) as u32 }
+    };
+    (0..count).map(table).collect()
+}
+
+fn read_set(state: &mut Bytes<'_>) -> Set {
+    let (has_frozen, from) = (state.number(1) == 1, state.number(16));
+    let levels = state.number(1);
+    let level = |_| {
+        let number = state.number(1) as u8;
+        state.take(16 + 8);
+        number
+    };
+    Set { frozen_from: has_frozen.then_some(from), levels: (0..levels).map(level).collect() }
+}
+
+impl Table {
+    /// Bit i of the permuted fingerprint is the bit of the fingerprint that stands at place i of the list.
+    /// Bits are counted from the most significant.
+    fn apply(&self, fingerprint: u64) -> u64 {
+        let bit = |(to, from): (usize, &u8)| (fingerprint >> (63 - from) & 1) << (63 - to);
+        self.positions.iter().enumerate().map(bit).sum()
+    }
+
+    fn invert(&self, permuted: u64) -> u64 {
+        let bit = |(to, from): (usize, &u8)| (permuted >> (63 - to) & 1) << (63 - from);
+        self.positions.iter().enumerate().map(bit).sum()
+    }
+}
+
+/// The rows that a block puts (true) and marks. The greatest of them must be `last`.
+fn read_block(bytes: &[u8], wide: bool, last: u128) -> Vec<(u128, bool)> {
+    let mut bytes = Bytes(bytes);
+    assert_eq!(bytes.take(2), [16, 1]);
+    let mut rows = Vec::new();
+    for is_put in [true, false] {
+        let count = bytes.number(2) as usize;
+        if count == 0 {
+            continue;
+        }
+        let mut leading = vec![bytes.u64()];
+        let width = bytes.number(1) as usize;
+        for gap in bytes.packed(count - 1, width) {
+            leading.push(leading[leading.len() - 1] + gap);
+        }
+        if wide {
+            let (middle, end) = (bytes.column(count), bytes.column(count));
+            let row =
+                |i: usize| u128::from(leading[i]) << 64 | u128::from(middle[i]) << 40 | u128::from(end[i]);
+            rows.extend((0..count).map(|i| (row(i), is_put)));
+        } else {
+            rows.extend(leading.into_iter().map(|row| (row.into(), is_put)));
+        }
+    }
+    assert!(bytes.0.is_empty());
+    assert_eq!(rows.iter().map(|it| it.0).max(), Some(last));
+    rows
+}
+
+/// The key and the fingerprint of a document in a block.
+fn read_document(bytes: &[u8], number: u64) -> (String, u64) {
+    let mut block = Bytes(bytes);
+    assert_eq!(block.take(2), [17, 1]);
+    let plain = match block.number(1) {
+        0 => block.0.to_vec(),
+        _ => {
+            let length = block.number(4) as usize;
+            lz4_flex::block::decompress(block.0, length).expect("the block can be decompressed")
+        }
+    };
+    let mut block = Bytes(&plain);
+    let count = block.number(2) as usize;
+    block.take(8 + 8);
+    let numbers = block.column(count);
+    let (_flags, _seen) = (block.column(count), block.column(count));
+    let (keys, _extras) = (block.column(count), block.column(count));
+    let index = (0..count).find(|&i| numbers[i] + i as u64 == number).expect("the document is in its block");
+    let fingerprint = Bytes(&block.take(8 * count)[8 * index..]).u64();
+    block.take(keys[..index].iter().sum::<u64>() as usize);
+    let key = block.take(keys[index] as usize).to_vec();
+    (String::from_utf8(key).expect("the key is text"), fingerprint)
+}
+
+/// Fingerprints at several distances of some others.
+fn queries(fingerprints: &[u64]) -> Vec<u64> {
+    let flip =
+        |bits: u64, count: u64| (0..count).fold(bits, |bits, i| bits ^ 1 << (((bits >> 7) + 19 * i) % 64));
+    fingerprints.iter().enumerate().map(|(i, &bits)| flip(bits, i as u64 % 6)).collect()
+}
+
+/// Asks both readers the same, and returns how many matches they found. The database must be closed.
+fn agree(path: &Path, queries: &[u64], scopes: &[Option<&str>]) -> Result<usize, Box<dyn std::error::Error>> {
+    let reader = Reader::open(path)?;
+    let mut answers = Vec::new();
+    for &query in queries {
+        for &scope in scopes {
+            answers.push(reader.query(query, scope)?);
+        }
+    }
+    drop(reader);
+    let snapshot = Database::open(path, &OpenOptions::new())?.snapshot()?;
+    let mut answers = answers.into_iter();
+    let mut found = 0;
+    for &query in queries {
+        for scope in scopes {
+            let asked = Query::new(Fingerprint::from_bits(query)).max_distance(3).limit(usize::MAX);
+            let asked = scope.iter().fold(asked, |asked, scope| asked.scopes([*scope]));
+            let right: BTreeSet<_> = listed(&snapshot.query(&asked)?).into_iter().collect();
+            found += right.len();
+            assert_eq!(answers.next(), Some(right), "{query:016x} in {scope:?}");
+        }
+    }
+    Ok(found)
+}
+
+/// A document. Some share fingerprints, and a third of them has a scope.
+fn document(i: u64, fingerprints: &[u64]) -> Document {
+    let bits = fingerprints[i as usize * 7 % fingerprints.len()];
+    let scope = ["", "", "en", "", "de", ""][i as usize % 6];
+    Document::new(format!("key {i}"), Fingerprint::from_bits(bits)).with_seen(i as i64).with_scope(scope)
+}
+
+#[test]
+fn a_reader_that_knows_only_the_format_finds_the_same_in_levels_log_and_marks() -> TestResult {
+    let stored = fingerprints(&bundled("fp-real/fp.u64le"))?;
+    let stored = &stored[..stored.len().min(700)];
+    let queries = queries(&stored[..250]);
+    for plan in ["4x16", "6x21", "10x25", "14x32"] {
+        let folder = Folder::new()?;
+        let path = folder.path("d.simdb");
+        let options =
+            CreateOptions::new().scheme(Scheme::External).plan(plan).recent_documents(40).tiny_blocks();
+        let database = Database::create(&path, &options)?;
+        for part in 0..20 {
+            insert_all(&database, (part * 50..part * 50 + 50).map(|i| document(i, stored)))?;
+            let mut txn = database.begin_write()?;
+            for i in (0..part * 50).step_by(17).map(|i| i + part % 17) {
+                txn.delete(format!("key {i}"))?;
+            }
+            txn.commit()?;
+        }
+        let statistics = database.snapshot()?.stats()?;
+        assert!(statistics.levels > 1 && statistics.marks > 0, "{statistics:?}");
+        drop(database);
+        let found = agree(&path, &queries, &[None, Some("en"), Some("none such")])?;
+        assert!(found > 100, "{plan}: {found}");
+        let reader = Reader::open(&path)?;
+        assert!(!reader.log.is_empty(), "{plan}: everything is in levels");
+        drop(reader);
+        // After compaction, the set has one level, and the answers are the same.
+        Database::open(&path, &tiny())?.compact(|_, _| {})?;
+        assert_eq!(agree(&path, &queries, &[None, Some("en"), Some("none such")])?, found);
+    }
+    Ok(())
+}
+
+#[test]
+fn it_finds_the_same_in_blocks_of_full_size() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let bits = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let options = CreateOptions::new().scheme(Scheme::External).recent_documents(3_000);
+    let database = Database::create(&path, &options)?;
+    for first in (0..40_000).step_by(2_000) {
+        let documents = first..first + 2_000;
+        insert_all(
+            &database,
+            documents.map(|i| Document::new(format!("key {i}"), Fingerprint::from_bits(bits(i)))),
+        )?;
+    }
+    drop(database);
+    let stored: Vec<u64> = (0..40_000).step_by(800).map(bits).collect();
+    let found = agree(&path, &queries(&stored), &[None])?;
+    assert!(found >= 33, "{found}");
+    let database = Database::open(&path, &OpenOptions::new().recent_documents(3_000))?;
+    database.settle()?;
+    database.compact(|_, _| {})?;
+    drop(database);
+    assert_eq!(agree(&path, &queries(&stored), &[None])?, found);
+    Ok(())
+}
