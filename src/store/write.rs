@@ -229,3 +229,58 @@ impl Read for Writer {
         self.counters
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::plan_named;
+    use crate::store::blocks::FileSeed;
+    use crate::store::file::Settings;
+    use crate::store::sizes::Sizes;
+    use crate::store::store::Store;
+    use crate::text::Scheme;
+
+    fn document(number: u64) -> Document {
+        Document::new(format!("key {number}"), Fingerprint::from_bits(number)).with_seen(0)
+    }
+
+    fn put_all(store: &Store, numbers: std::ops::Range<u64>) -> Result<Writer> {
+        let mut writer = store.begin_write()?;
+        for number in numbers {
+            writer.put(&document(number), None)?;
+        }
+        Ok(writer)
+    }
+
+    /// A block that waited in the temporary file was committed without being compared with its checksum. The
+    /// commit succeeded, and the block was damaged for ever. An error of that file was told as damage of the
+    /// database, and ended the handle.
+    #[test]
+    fn a_waiting_block_that_has_changed_is_not_committed_and_the_database_goes_on() -> Result<()> {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let sizes = Sizes { spill_bytes: 1_000, document_block_bytes: 300, ..Sizes::default() };
+        let settings = Settings {
+            file: FileSeed::random(),
+            scheme: Scheme::External,
+            plan: plan_named("4x16").expect("a plan"),
+            max_distance: 3,
+            key_seed: 7,
+            created: 0,
+        };
+        let store = Store::create(&folder.path().join("d.simdb"), &settings, 1 << 20, sizes)?;
+        put_all(&store, 0..100)?.commit()?;
+        let writer = put_all(&store, 100..200)?;
+        writer.written.documents.damage_waiting();
+        let refused = writer.commit();
+        assert!(matches!(refused, Err(Error::SpillFile { .. })), "{refused:?}");
+        let reader = store.begin_read()?;
+        assert!(reader.find(b"key 99")?.is_some());
+        assert!(reader.find(b"key 150")?.is_none());
+        put_all(&store, 100..200)?.commit()?;
+        for number in 0..200 {
+            let found = store.begin_read()?.find(document(number).key())?.map(|(_, found)| found);
+            assert_eq!(found, Some(document(number)));
+        }
+        Ok(())
+    }
+}

@@ -112,3 +112,54 @@ impl Edit {
         (Entry { high, id, checksum, puts, marks, hint: Hint::default() }, filter)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::opening::first_rows;
+    use super::super::schema::permuted;
+    use super::super::{Settings, read_state};
+    use super::*;
+    use crate::plan::plan_named;
+    use crate::store::blocks::Packer;
+    use crate::store::engine::{FirstRows, Recording};
+    use crate::text::Scheme;
+
+    fn packed(rows: Range<u64>, file: FileSeed) -> Vec<Packed<u64>> {
+        let mut packer = Packer::new(128, false, file);
+        packer.waiting.puts.extend(rows.map(|row| row << 40));
+        packer.finish()
+    }
+
+    /// Chunks that an edit removes were removed before any was written. So if an edit changed a level twice,
+    /// a chunk of the first change stayed in the file, and the file could not be opened again.
+    #[test]
+    fn a_level_can_be_changed_twice_in_one_edit() -> Result<()> {
+        let settings = Settings {
+            file: FileSeed(7),
+            scheme: Scheme::External,
+            plan: plan_named("4x16").expect("a plan"),
+            max_distance: 3,
+            key_seed: 7,
+            created: 0,
+        };
+        let (block_tables, meta) = first_rows(&settings);
+        let first = FirstRows { block_tables, meta: &meta };
+        let engine = Engine::on_backend(Recording::default(), 1 << 20, Some(&first))?;
+        let sizes = Sizes { chunk_entries: 3, ..Sizes::default() };
+        let mut edit = Edit::new(State::new(&settings.plan), settings.file, &sizes);
+        let table = permuted(1);
+        let mut level = edit.state.sets[table].new_level();
+        let name = table.level(level.number);
+        for rows in [0..200, 50..150, 0..170] {
+            let (first, last) = (rows.start << 40, (rows.end - 1) << 40);
+            let old = level.level.find(first)..level.level.after(level.level.find(last), 1);
+            level.level = edit.replace(name, &level.level, old, packed(rows, settings.file));
+        }
+        edit.state.sets[table].levels.push(level.clone());
+        edit.write(&engine)?;
+        let read = read_state(&engine.begin_read()?, &settings)?;
+        let entries = |level: &Level<u64>| level.entries(level.all()).cloned().collect::<Vec<_>>();
+        assert_eq!(entries(&read.sets[table].levels[0].level), entries(&level.level));
+        Ok(())
+    }
+}

@@ -102,6 +102,12 @@ impl WrittenDocuments {
         std::mem::take(&mut self.spilled)
     }
 
+    /// Changes a byte of a block that waits outside memory.
+    #[cfg(test)]
+    pub(crate) fn damage_waiting(&self) {
+        self.spilled.last().expect("a block waits").bytes.damage();
+    }
+
     /// The document of a number, if this transaction wrote it. Removed documents may still be found.
     pub(crate) fn document(&self, number: DocumentNumber) -> Option<Result<Document>> {
         let damaged = |problem| damaged_document(number, problem);
