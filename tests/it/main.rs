@@ -12,5 +12,6 @@ mod kill;
 mod levels;
 mod library;
 mod model;
+mod panics;
 mod support;
 mod together;
