@@ -1,6 +1,6 @@
 //! Database: an open file. Create, open, begin, compact, check.
 
-use std::path::Path;
+use std::path::{self, Path};
 use std::sync::Arc;
 
 use super::check::{self, CheckReport};
@@ -97,7 +97,10 @@ impl Database {
         memory_bytes: usize,
     ) -> Result<Self> {
         let settings = options.settings()?;
-        Store::build(path.as_ref(), &settings, documents.into_iter(), memory_bytes, options.open.sizes())?;
+        let path = path.as_ref();
+        // `documents` may change the directory of the process.
+        let path = path::absolute(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+        Store::build(&path, &settings, documents.into_iter(), memory_bytes, options.open.sizes())?;
         Self::open(path, &options.open)
     }
 
@@ -148,7 +151,7 @@ impl Database {
         }
     }
 
-    /// The path with which the database was created or opened.
+    /// The path with which the database was created or opened. After [`build`](Self::build) it is absolute.
     pub fn path(&self) -> &Path {
         self.store.path()
     }

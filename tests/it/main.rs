@@ -12,6 +12,7 @@ mod kill;
 mod levels;
 mod library;
 mod model;
+mod names;
 mod panics;
 mod support;
 mod together;

@@ -1,10 +1,10 @@
 //! Backup: a dense copy of a snapshot, as a database of its own.
 
-use std::path::Path;
+use std::path::{self, Path};
 use std::sync::Arc;
 
 use super::copy::{self, Copied, CopyProgress, Memory};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::store::blocks::BlockCache;
 use crate::store::engine::{OpenFile, ensure_nothing_at, persist, sync_directory};
 use crate::store::file::View;
@@ -16,6 +16,9 @@ const MEMORY: Memory = Memory { engine: 16 << 20, sorting: 64 << 20 };
 /// Makes a dense copy at `path`, where nothing may be yet.
 pub(crate) fn backup(view: &View, path: &Path, sizes: &Sizes, progress: CopyProgress<'_>) -> Result<()> {
     ensure_nothing_at(path)?;
+    let failed = |source| Error::Io { path: path.to_owned(), source };
+    // `progress` may change the directory of the process.
+    let path = &path::absolute(path).map_err(failed)?;
     let settings = view.settings();
     let Copied { new, engine } = copy::copy(view, settings, path, sizes, MEMORY, progress)?;
     let open = Arc::new(OpenFile { engine, file: new.file });

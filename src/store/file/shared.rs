@@ -26,7 +26,7 @@ use crate::store::sizes::Sizes;
 pub(crate) struct Shared {
     pub(crate) path: PathBuf,
     /// The file itself, in case the path is a link or the process changes its directory. Empty if there is
-    /// none.
+    /// none. Everything that is done with the file goes by this path. Messages name the other one.
     pub(crate) target: PathBuf,
     /// The file. Compaction replaces it.
     open: Mutex<Arc<OpenFile>>,
@@ -61,6 +61,7 @@ pub(crate) struct Shared {
 impl Shared {
     /// Reads the settings and the last commit of a file.
     pub(crate) fn new(path: &Path, open: OpenFile, cache_bytes: usize, sizes: Sizes) -> Result<Self> {
+        let target = target_of(path)?;
         let page_cache_bytes = page_cache_bytes(cache_bytes);
         let cache_bytes = cache_bytes - page_cache_bytes;
         let open = Arc::new(open);
@@ -71,7 +72,7 @@ impl Shared {
         let view = Arc::new(View::new(&open, &txn, state, settings.clone(), cache.clone())?);
         let shared = Self {
             path: path.to_owned(),
-            target: fs::canonicalize(path).unwrap_or_default(),
+            target,
             open: Mutex::new(open),
             settings: Mutex::new(settings),
             sizes,
@@ -211,6 +212,14 @@ impl Shared {
             None => Ok(()),
         }
     }
+}
+
+/// The path of the file itself. Empty if `path` is empty, since a recorded storage has no path.
+fn target_of(path: &Path) -> Result<PathBuf> {
+    if path.as_os_str().is_empty() {
+        return Ok(PathBuf::new());
+    }
+    fs::canonicalize(path).map_err(|source| Error::Io { path: path.to_owned(), source })
 }
 
 /// The innermost cause of an error.

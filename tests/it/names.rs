@@ -1,0 +1,88 @@
+//! The names of a file: links, another directory.
+
+use std::fs;
+use std::path::Path;
+
+use simdb::{CreateOptions, Database, Document};
+
+use crate::support::{Folder, TestResult, assert_sound, document, insert_all, tiny};
+
+fn documents(numbers: std::ops::Range<u64>) -> impl Iterator<Item = simdb::Result<Document>> {
+    numbers.map(|i| Ok(document(i.to_string(), i.wrapping_mul(0x9e37_79b9_7f4a_7c15))))
+}
+
+/// Inserts so much that documents wait in a file.
+fn insert_much(database: &Database, numbers: std::ops::Range<u64>) -> simdb::Result<()> {
+    insert_all(database, documents(numbers).collect::<simdb::Result<Vec<_>>>()?)
+}
+
+fn stored(database: &Database) -> simdb::Result<u64> {
+    Ok(database.snapshot()?.stats()?.documents)
+}
+
+/// Waiting documents went to a file in the directory of the path that was given. If that was a link, it was
+/// another directory than that of the database, perhaps one in which nothing can be written.
+#[cfg(unix)]
+#[test]
+fn waiting_documents_go_beside_the_file_and_not_beside_a_link_to_it() -> TestResult {
+    let folder = Folder::new()?;
+    drop(folder.tiny_database("d.simdb")?);
+    fs::create_dir(folder.path("links"))?;
+    std::os::unix::fs::symlink(folder.path("d.simdb"), folder.path("links/l.simdb"))?;
+    let database = Database::open(folder.path("links/l.simdb"), &tiny())?;
+    fs::remove_dir_all(folder.path("links"))?;
+    insert_much(&database, 0..300)?;
+    database.compact(|_, _| {})?;
+    assert_eq!(stored(&database)?, 300);
+    assert_sound(&database)?;
+    Ok(())
+}
+
+const FOLDER: &str = "SIMDB_TEST_FOLDER";
+
+/// Paths were looked up again when they were used. A relative path then led to another place, or to none,
+/// if the process had changed its directory in the meantime.
+///
+/// The directory belongs to the whole process. So this test runs itself once more in another process.
+#[test]
+fn a_relative_path_keeps_its_meaning_when_the_process_changes_its_directory() -> TestResult {
+    if let Some(folder) = std::env::var_os(FOLDER) {
+        return go_elsewhere(Path::new(&folder));
+    }
+    let folder = Folder::new()?;
+    fs::create_dir_all(folder.path("here/sub"))?;
+    fs::create_dir(folder.path("there"))?;
+    let name = "names::a_relative_path_keeps_its_meaning_when_the_process_changes_its_directory";
+    let ran = std::process::Command::new(std::env::current_exe()?)
+        .args(["--exact", name])
+        .env(FOLDER, folder.path("."))
+        .output()?;
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stdout));
+    let names = |name: &str| Ok::<_, std::io::Error>(fs::read_dir(folder.path(name))?.count());
+    assert_eq!((names("here/sub")?, names("there")?), (3, 0));
+    for (name, documents) in [("d.simdb", 600), ("b.simdb", 300), ("c.simdb", 50)] {
+        let database = Database::open(folder.path("here/sub").join(name), &tiny())?;
+        assert_eq!(stored(&database)?, documents, "{name}");
+        assert_sound(&database)?;
+    }
+    Ok(())
+}
+
+fn go_elsewhere(folder: &Path) -> TestResult {
+    let here = || std::env::set_current_dir(folder.join("here")).expect("the directory is there");
+    let there = || std::env::set_current_dir(folder.join("there")).expect("the directory is there");
+    here();
+    let options = CreateOptions::new().recent_documents(8).tiny_blocks();
+    let database = Database::create("sub/d.simdb", &options)?;
+    there();
+    insert_much(&database, 0..300)?;
+    database.compact(|_, _| {})?;
+    here();
+    database.snapshot()?.backup("sub/b.simdb", |_, _| there())?;
+    insert_much(&database, 300..600)?;
+    here();
+    let moving = documents(0..50).inspect(|_| there());
+    let built = Database::build("sub/c.simdb", &options, moving, 1)?;
+    assert_eq!(stored(&built)?, 50);
+    Ok(())
+}
