@@ -54,9 +54,10 @@ pub struct Database {
 impl Database {
     /// Creates an empty database at `path`, where nothing may stand yet.
     ///
-    /// The file is made under a temporary name in the same directory and then renamed. So a crash leaves
-    /// either no database or a whole one. It may also leave a file called `.simdb-….tmp`, which can be
-    /// removed.
+    /// The file gets its name when it is whole. So a crash leaves either no database or a whole one. Some
+    /// file systems, such as NFS, have no files without a name. There the file is made under a temporary
+    /// name in the same directory. A crash may leave it behind, as a file called `.simdb-….tmp`, which can
+    /// be removed.
     ///
     /// # Errors
     ///
@@ -73,8 +74,8 @@ impl Database {
     /// Builds a database at `path`, where nothing may stand yet, from documents with different keys.
     ///
     /// This is much faster than inserting them. The file is as dense as after
-    /// [`compact`](Self::compact). Afterwards either the whole database is there or nothing. As with
-    /// [`create`](Self::create), a crash may leave a temporary file.
+    /// [`compact`](Self::compact). Afterwards either the whole database is there or nothing. On some file
+    /// systems a crash may leave a temporary file, as with [`create`](Self::create).
     ///
     /// # Errors
     ///
@@ -205,8 +206,8 @@ impl Database {
     /// Replaces the file by a dense copy: each sorted set in one level, full blocks, nothing deleted.
     ///
     /// The copy is made beside the file. It is read back and synced before it takes the name of the
-    /// file. So a crash at any moment leaves either the old file or the copy. It may also leave a
-    /// temporary file, as with [`create`](Self::create).
+    /// file. So a crash at any moment leaves either the old file or the copy. On some file systems it may
+    /// also leave a temporary file, as with [`create`](Self::create).
     ///
     /// Nobody can write meanwhile. Snapshots can be taken, and older snapshots go on. `progress` is
     /// called now and then with the rows copied so far and the rows in all.

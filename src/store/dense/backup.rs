@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::copy::{self, Copied, CopyProgress, Memory};
 use crate::error::{Error, Result};
 use crate::store::blocks::BlockCache;
-use crate::store::engine::{OpenFile, ensure_nothing_at, persist, sync_directory};
+use crate::store::engine::{NewFile, OpenFile, directory_of, ensure_nothing_at};
 use crate::store::file::View;
 use crate::store::sizes::Sizes;
 
@@ -20,11 +20,11 @@ pub(crate) fn backup(view: &View, path: &Path, sizes: &Sizes, progress: CopyProg
     // `progress` may change the directory of the process.
     let path = &path::absolute(path).map_err(failed)?;
     let settings = view.settings();
-    let Copied { new, engine } = copy::copy(view, settings, path, sizes, MEMORY, progress)?;
+    let new = NewFile::create(directory_of(path)?)?;
+    let Copied { new, engine } = copy::copy(view, settings, new, path, sizes, MEMORY, progress)?;
     let open = Arc::new(OpenFile { engine, file: new.file });
     // The file may have given the same numbers to other blocks. So the copy has a cache of its own.
     let copied = copy::view_of(&open, settings.clone(), Arc::new(BlockCache::new(0)))?;
     copy::verify(&copied, view)?;
-    persist(new.temporary, path, false)?;
-    sync_directory(path)
+    new.temporary.keep_as(path)
 }

@@ -4,6 +4,7 @@
 mod errors;
 mod files;
 mod guard;
+mod new_file;
 mod open_file;
 mod read_txn;
 #[cfg(test)]
@@ -11,11 +12,9 @@ mod recording;
 mod redb_tables;
 mod spill;
 
-pub(crate) use files::{
-    NewFile, available_bytes, create_temporary, directory_of, ensure_nothing_at, is_same_file, persist,
-    sync_directory,
-};
+pub(crate) use files::{available_bytes, directory_of, ensure_nothing_at, is_same_file, sync_directory};
 pub(crate) use guard::guarded;
+pub(crate) use new_file::{NewFile, Temporary};
 pub(crate) use open_file::{Access, Engine, OpenFile, page_cache_bytes};
 pub(crate) use read_txn::{BlockSource, ReadTxn, Tables};
 #[cfg(test)]

@@ -7,8 +7,9 @@ use std::path::Path;
 use redb::{DatabaseError, ReadableDatabase};
 
 use super::errors::{engine_error, open_error};
-use super::files::{self, NewFile};
+use super::files;
 use super::guard::{Guarded, guarded};
+use super::new_file::NewFile;
 use super::read_txn::ReadTxn;
 #[cfg(test)]
 use super::recording::Recording;

@@ -1,0 +1,190 @@
+//! New files. They have no name until they are whole, where the system can do that.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use tempfile::TempPath;
+
+use super::files::{directory_of, is_same_file, sync_directory};
+use crate::error::{Error, Result};
+
+/// A new file that is not whole yet.
+pub(crate) struct NewFile {
+    pub(crate) temporary: Temporary,
+    /// A second handle of the file. It can still be used when the file has its final name.
+    pub(crate) file: File,
+}
+
+/// The right to give a new file its name. The file is gone if this is dropped instead.
+pub(crate) struct Temporary {
+    file: File,
+    /// Its name until then. If it has none, nothing is left of it even if the process is killed.
+    name: Option<TempPath>,
+}
+
+impl NewFile {
+    /// An empty file in `directory`. The user's umask says who may read it.
+    pub(crate) fn create(directory: &Path) -> Result<Self> {
+        Self::with_mode(directory, 0o666).map_err(|source| Error::Io { path: directory.to_owned(), source })
+    }
+
+    fn with_mode(directory: &Path, mode: u32) -> io::Result<Self> {
+        let (file, name) = match without_name(directory, mode) {
+            Some(file) => (file, None),
+            None => with_name(directory, mode)?,
+        };
+        Ok(Self { file: file.try_clone()?, temporary: Temporary { file, name } })
+    }
+}
+
+impl Temporary {
+    /// Gives the whole file the name `path`, where nothing may be. Afterwards the name is as durable as the
+    /// content.
+    pub(crate) fn keep_as(self, path: &Path) -> Result<()> {
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::AlreadyExists => Error::AlreadyExists { path: path.to_owned() },
+            _ => Error::Io { path: path.to_owned(), source },
+        };
+        let Self { file, name } = self;
+        match name {
+            Some(name) => name.persist_noclobber(path).map_err(|error| failed(error.error))?,
+            None => link(&file, path).map_err(failed)?,
+        }
+        // Some file systems ask for the first sync too, since the file had no name when it was synced.
+        file.sync_all().map_err(failed).and_then(|()| sync_directory(path))
+    }
+
+    /// Puts the whole file in the place of the file `path`. The caller syncs the file and the directory.
+    pub(crate) fn replace(self, path: &Path) -> Result<()> {
+        let failed = |source: io::Error| Error::Io { path: path.to_owned(), source };
+        let Self { file, name } = self;
+        let name = match name {
+            Some(name) => name,
+            // Only a file with a name can replace another. The name lives for a moment only. Whoever is
+            // killed in this moment leaves it behind, so nothing may be done in between.
+            None => {
+                let linked = names().make_in(directory_of(path)?, |name| link(&file, name));
+                linked.map_err(failed)?.into_temp_path()
+            }
+        };
+        name.persist(path).map_err(|error| failed(error.error))
+    }
+}
+
+/// Temporary names.
+fn names() -> tempfile::Builder<'static, 'static> {
+    let mut names = tempfile::Builder::new();
+    names.prefix(".simdb-").suffix(".tmp");
+    names
+}
+
+fn with_name(directory: &Path, mode: u32) -> io::Result<(File, Option<TempPath>)> {
+    let mut names = names();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        names.permissions(std::fs::Permissions::from_mode(mode));
+    }
+    _ = mode;
+    let (file, name) = names.tempfile_in(directory)?.into_parts();
+    Ok((file, Some(name)))
+}
+
+/// A file without a name, which can get one later. `None` if the system or the file system has no such
+/// files.
+#[cfg(target_os = "linux")]
+fn without_name(directory: &Path, mode: u32) -> Option<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = rustix::fs::OFlags::TMPFILE.bits() as i32;
+    let mut options = File::options();
+    let file = options.read(true).write(true).custom_flags(flags).mode(mode).open(directory).ok()?;
+    // Only this path leads to a name later. It is missing where /proc is not mounted.
+    let reached = std::fs::metadata(path_of(&file)).ok()?;
+    is_same_file(&reached, &file.metadata().ok()?).then_some(file)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn without_name(_: &Path, _: u32) -> Option<File> {
+    None
+}
+
+/// Gives a file without a name the name `path`, where nothing may be.
+#[cfg(target_os = "linux")]
+fn link(file: &File, path: &Path) -> io::Result<()> {
+    use rustix::fs::{AtFlags, CWD, linkat};
+    Ok(linkat(CWD, path_of(file), CWD, path, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn link(_: &File, _: &Path) -> io::Result<()> {
+    unreachable!("a file without a name was made")
+}
+
+/// A path that leads to an open file, whether it has a name or not.
+#[cfg(target_os = "linux")]
+fn path_of(file: &File) -> std::path::PathBuf {
+    use std::os::fd::AsRawFd;
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::files::ensure_nothing_at;
+    use super::*;
+
+    fn folder() -> tempfile::TempDir {
+        tempfile::tempdir().expect("a temporary folder can be made")
+    }
+
+    fn names_in(folder: &tempfile::TempDir) -> usize {
+        fs::read_dir(folder.path()).expect("the folder is there").count()
+    }
+
+    /// A file as on a file system on which every file has a name.
+    fn named(folder: &tempfile::TempDir) -> NewFile {
+        let (file, name) = with_name(folder.path(), 0o666).expect("a file can be made");
+        let second = file.try_clone().expect("the file is open");
+        NewFile { file: second, temporary: Temporary { file, name } }
+    }
+
+    #[test]
+    fn a_new_file_takes_its_name_only_where_nothing_stands_or_replacing_is_asked_for() -> Result<()> {
+        let unnamed = |folder: &tempfile::TempDir| NewFile::create(folder.path()).expect("it can be made");
+        for create in [named, unnamed] {
+            let folder = folder();
+            let target = folder.path().join("d.simdb");
+            ensure_nothing_at(&target)?;
+            let first = create(&folder);
+            first.temporary.keep_as(&target)?;
+            let metadata = |file: &File| file.metadata().expect("the file is open");
+            let at_target = || fs::metadata(&target).expect("the file is there");
+            assert!(is_same_file(&metadata(&first.file), &at_target()));
+            assert!(matches!(ensure_nothing_at(&target), Err(Error::AlreadyExists { .. })));
+            let refused = create(&folder).temporary.keep_as(&target);
+            assert!(matches!(refused, Err(Error::AlreadyExists { .. })), "{refused:?}");
+            let third = create(&folder);
+            third.temporary.replace(&target)?;
+            assert!(is_same_file(&metadata(&third.file), &at_target()));
+            assert!(!is_same_file(&metadata(&first.file), &at_target()));
+            assert_eq!(names_in(&folder), 1);
+        }
+        Ok(())
+    }
+
+    /// A file had a temporary name while it was made. A signal that ended the process left the whole copy
+    /// behind under that name.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_new_file_has_no_name_until_it_is_whole() -> Result<()> {
+        let folder = folder();
+        let new = NewFile::create(folder.path())?;
+        assert!(new.temporary.name.is_none(), "the file system of this test has no files without a name");
+        assert_eq!(names_in(&folder), 0);
+        new.temporary.keep_as(&folder.path().join("d.simdb"))?;
+        assert_eq!(names_in(&folder), 1);
+        Ok(())
+    }
+}
