@@ -6,9 +6,24 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
+#[cfg(test)]
+thread_local! {
+    static DIRECTORY_SYNC_FAILS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Makes every sync of a directory on this thread fail from now on, or no longer.
+#[cfg(test)]
+pub(crate) fn fail_directory_syncs(fail: bool) {
+    DIRECTORY_SYNC_FAILS.set(fail);
+}
+
 /// Makes the name of the new file `path` as durable as its content.
 pub(crate) fn sync_directory(path: &Path) -> Result<()> {
     let sync = |directory: &Path| {
+        #[cfg(test)]
+        if DIRECTORY_SYNC_FAILS.get() {
+            return Err(io::Error::other("a test lets it fail"));
+        }
         if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
     };
     sync(directory_of(path)?).map_err(|source| Error::Io { path: path.to_owned(), source })

@@ -40,7 +40,7 @@ impl NewFile {
 
 impl Temporary {
     /// Gives the whole file the name `path`, where nothing may be. Afterwards the name is as durable as the
-    /// content.
+    /// content, or there is no such name.
     pub(crate) fn keep_as(self, path: &Path) -> Result<()> {
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::AlreadyExists => Error::AlreadyExists { path: path.to_owned() },
@@ -52,7 +52,11 @@ impl Temporary {
             None => link(&file, path).map_err(failed)?,
         }
         // Some file systems ask for the first sync too, since the file had no name when it was synced.
-        file.sync_all().map_err(failed).and_then(|()| sync_directory(path))
+        let durable = file.sync_all().map_err(failed).and_then(|()| sync_directory(path));
+        if durable.is_err() {
+            take_name_back(&file, path);
+        }
+        durable
     }
 
     /// Puts the whole file in the place of the file `path`. The caller syncs the file and the directory.
@@ -69,6 +73,14 @@ impl Temporary {
             }
         };
         name.persist(path).map_err(|error| failed(error.error))
+    }
+}
+
+/// Removes the name of a new file. Its error would hide the one that led to this.
+fn take_name_back(file: &File, path: &Path) {
+    let is_ours = || Ok::<_, io::Error>(is_same_file(&file.metadata()?, &path.symlink_metadata()?));
+    if is_ours().unwrap_or(false) {
+        _ = std::fs::remove_file(path);
     }
 }
 
@@ -132,7 +144,7 @@ fn path_of(file: &File) -> std::path::PathBuf {
 mod tests {
     use std::fs;
 
-    use super::super::files::ensure_nothing_at;
+    use super::super::files::{ensure_nothing_at, fail_directory_syncs};
     use super::*;
 
     fn folder() -> tempfile::TempDir {
@@ -186,5 +198,23 @@ mod tests {
         new.temporary.keep_as(&folder.path().join("d.simdb"))?;
         assert_eq!(names_in(&folder), 1);
         Ok(())
+    }
+
+    /// The name stayed when the directory could not be synced. The caller was told of a failure, and a
+    /// second try found the name taken.
+    #[test]
+    fn a_name_that_is_not_durable_is_taken_back() -> Result<()> {
+        let folder = folder();
+        let target = folder.path().join("d.simdb");
+        let unnamed = |folder: &tempfile::TempDir| NewFile::create(folder.path()).expect("it can be made");
+        for create in [named, unnamed] {
+            let new = create(&folder);
+            fail_directory_syncs(true);
+            let failed = new.temporary.keep_as(&target);
+            fail_directory_syncs(false);
+            assert!(matches!(failed, Err(Error::Io { .. })), "{failed:?}");
+            assert_eq!(names_in(&folder), 0);
+        }
+        NewFile::create(folder.path())?.temporary.keep_as(&target)
     }
 }
