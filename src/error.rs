@@ -162,6 +162,11 @@ pub enum Error {
         /// The number of bytes that are free.
         available: u64,
     },
+    /// The file belongs to another user or group, and a copy that replaces it cannot be given to them.
+    OwnerNotKept {
+        /// The database.
+        path: PathBuf,
+    },
     /// An earlier commit could not be written, perhaps one of a merge. So the handle takes no further
     /// commits.
     OutcomeUnknown {
@@ -274,6 +279,12 @@ impl fmt::Display for Error {
                 f,
                 "{}: {needed} bytes may be needed, and {available} are free: nothing was done; make room first",
                 directory.display()
+            ),
+            Self::OwnerNotKept { path } => write!(
+                f,
+                "{}: belongs to another user or group, and a copy cannot be given to them: nothing was done; \
+                 compact it as that user, or as one who may change owners",
+                path.display()
             ),
             Self::OutcomeUnknown { reason } => write!(
                 f,

@@ -207,7 +207,8 @@ impl Database {
     ///
     /// The copy is made beside the file. It is read back and synced before it takes the name of the
     /// file. So a crash at any moment leaves either the old file or the copy. On some file systems it may
-    /// also leave a temporary file, as with [`create`](Self::create).
+    /// also leave a temporary file, as with [`create`](Self::create). The copy has the owner, the group
+    /// and the mode of the file from its first byte on.
     ///
     /// Nobody can write meanwhile. Snapshots can be taken, and older snapshots go on. `progress` is
     /// called now and then with the rows copied so far and the rows in all.
@@ -217,6 +218,7 @@ impl Database {
     /// * [`Error::ReadOnly`] if the database was opened read-only.
     /// * [`Error::OutcomeUnknown`] if an earlier commit or a merge could not be written.
     /// * [`Error::NoRoom`] if the disk may not have enough room. Nothing is done then.
+    /// * [`Error::OwnerNotKept`] if the copy cannot be given to the owner and the group of the file.
     /// * [`Error::Damaged`], [`Error::Corrupted`], [`Error::Io`] and [`Error::Storage`], which leave the
     ///   file as it was. There is one exception: if only the directory cannot be synced in the end, that
     ///   is an [`Error::Io`] too. The copy has then replaced the file, but after a loss of power the old

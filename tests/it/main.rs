@@ -14,6 +14,7 @@ mod levels;
 mod library;
 mod model;
 mod names;
+mod owners;
 mod panics;
 mod support;
 mod together;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::copy::{self, Copied, CopyProgress, Memory};
 use crate::error::{Error, Result};
 use crate::plan::Plan;
-use crate::store::engine::{NewFile, OpenFile, Temporary, directory_of, is_same_file, sync_directory};
+use crate::store::engine::{NewFile, OpenFile, Temporary, is_same_file, sync_directory};
 use crate::store::file::{Settings, Shared, View};
 
 /// Makes the copy, with the tables of `plan` if there is one, and replaces the file by it. The caller
@@ -24,13 +24,13 @@ pub(crate) fn compact(shared: &Shared, plan: Option<Plan>, progress: CopyProgres
     }
     // Only readers need the rest of the memory meanwhile.
     let memory = Memory { engine: shared.page_cache_bytes, sorting: shared.cache_bytes / 2 };
-    let new = NewFile::create(directory_of(target)?)?;
+    let new = NewFile::replacing(target, &view.metadata().map_err(failed)?)?;
     let Copied { new, engine } = copy::copy(&view, &settings, new, target, &shared.sizes, memory, progress)?;
     let open = Arc::new(OpenFile { engine, file: new.file });
     let copied = copy::view_of(&open, settings, view.blocks().cache.clone())?;
     copy::verify(&copied, &view)?;
-    let permissions = view.metadata().map_err(failed)?.permissions();
-    open.file.set_permissions(permissions).map_err(failed)?;
+    // Somebody may have changed the mode meanwhile.
+    open.file.set_permissions(view.metadata().map_err(failed)?.permissions()).map_err(failed)?;
     put_in_place(shared, new.temporary, &open, copied)
 }
 
