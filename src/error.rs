@@ -162,6 +162,13 @@ pub enum Error {
         /// The number of bytes that are free.
         available: u64,
     },
+    /// The file has several names (hard links). A compaction would replace it under one of them only.
+    SeveralNames {
+        /// The database.
+        path: PathBuf,
+        /// The number of its names.
+        names: u64,
+    },
     /// The file belongs to another user or group, and a copy that replaces it cannot be given to them.
     OwnerNotKept {
         /// The database.
@@ -279,6 +286,12 @@ impl fmt::Display for Error {
                 f,
                 "{}: {needed} bytes may be needed, and {available} are free: nothing was done; make room first",
                 directory.display()
+            ),
+            Self::SeveralNames { path, names } => write!(
+                f,
+                "{}: the file has {names} names (hard links), and only this one would be compacted: nothing was \
+                 done; remove the other names, or make a backup instead",
+                path.display()
             ),
             Self::OwnerNotKept { path } => write!(
                 f,

@@ -218,6 +218,8 @@ impl Database {
     /// * [`Error::ReadOnly`] if the database was opened read-only.
     /// * [`Error::OutcomeUnknown`] if an earlier commit or a merge could not be written.
     /// * [`Error::NoRoom`] if the disk may not have enough room. Nothing is done then.
+    /// * [`Error::SeveralNames`] if the file has other names (hard links), under which the old file would go
+    ///   on as another database.
     /// * [`Error::OwnerNotKept`] if the copy cannot be given to the owner and the group of the file.
     /// * [`Error::Damaged`], [`Error::Corrupted`], [`Error::Io`] and [`Error::Storage`], which leave the
     ///   file as it was. There is one exception: if only the directory cannot be synced in the end, that

@@ -1,11 +1,11 @@
-//! The names of a file: links, another directory.
+//! The names of a file: links and another directory.
 
 use std::fs;
 use std::path::Path;
 
-use simdb::{CreateOptions, Database, Document};
+use simdb::{CreateOptions, Database, Document, Error};
 
-use crate::support::{Folder, TestResult, assert_sound, document, insert_all, tiny};
+use crate::support::{Folder, TestResult, assert_sound, document, insert_all, run, tiny};
 
 fn documents(numbers: std::ops::Range<u64>) -> impl Iterator<Item = simdb::Result<Document>> {
     numbers.map(|i| Ok(document(i.to_string(), i.wrapping_mul(0x9e37_79b9_7f4a_7c15))))
@@ -84,5 +84,30 @@ fn go_elsewhere(folder: &Path) -> TestResult {
     let moving = documents(0..50).inspect(|_| there());
     let built = Database::build("sub/c.simdb", &options, moving, 1)?;
     assert_eq!(stored(&built)?, 50);
+    Ok(())
+}
+
+/// A compaction gave the copy one of the names. Under the others the old file went on as a second database,
+/// which got none of the later commits.
+#[test]
+fn a_file_with_several_names_is_not_compacted() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.tiny_database("d.simdb")?;
+    insert_much(&database, 0..100)?;
+    fs::hard_link(folder.path("d.simdb"), folder.path("e.simdb"))?;
+    let refused = database.compact(|_, _| panic!("rows are copied"));
+    assert!(matches!(refused, Err(Error::SeveralNames { names: 2, .. })), "{refused:?}");
+    assert_eq!(fs::read_dir(folder.path("."))?.count(), 2, "something is left");
+    drop(database);
+    run!("compact", folder.path("d.simdb")).expect(2).says("2 names").says("backup instead");
+    // A name that appears while the copy is made is noticed too.
+    fs::remove_file(folder.path("e.simdb"))?;
+    let database = Database::open(folder.path("d.simdb"), &tiny())?;
+    let refused = database.compact(|_, _| _ = fs::hard_link(folder.path("d.simdb"), folder.path("e.simdb")));
+    assert!(matches!(refused, Err(Error::SeveralNames { names: 2, .. })), "{refused:?}");
+    assert_eq!(fs::read_dir(folder.path("."))?.count(), 2, "something is left");
+    fs::remove_file(folder.path("e.simdb"))?;
+    database.compact(|_, _| {})?;
+    assert_eq!(stored(&database)?, 100);
     Ok(())
 }

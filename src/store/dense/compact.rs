@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::copy::{self, Copied, CopyProgress, Memory};
 use crate::error::{Error, Result};
 use crate::plan::Plan;
-use crate::store::engine::{NewFile, OpenFile, Temporary, is_same_file, sync_directory};
+use crate::store::engine::{NewFile, OpenFile, Temporary, is_same_file, names_of, sync_directory};
 use crate::store::file::{Settings, Shared, View};
 
 /// Makes the copy, with the tables of `plan` if there is one, and replaces the file by it. The caller
@@ -49,13 +49,17 @@ fn put_in_place(shared: &Shared, new: Temporary, open: &Arc<OpenFile>, copied: V
     })
 }
 
-/// Refuses to replace a file that is not the open one.
+/// Refuses to replace a file that is not the open one, or has another name, which would go on to be the old
+/// file.
 fn ensure_in_place(shared: &Shared) -> Result<()> {
     let failed = |source: io::Error| Error::Io { path: shared.target.clone(), source };
     let open = shared.open().file.metadata().map_err(failed)?;
-    if is_same_file(&open, &fs::metadata(&shared.target).map_err(failed)?) {
-        return Ok(());
+    if !is_same_file(&open, &fs::metadata(&shared.target).map_err(failed)?) {
+        let reason = "another file stands there since this one was opened; open that one, or move it away";
+        return Err(failed(io::Error::other(reason)));
     }
-    let reason = "another file stands there since this one was opened; open that one, or move it away";
-    Err(failed(io::Error::other(reason)))
+    match names_of(&open) {
+        0 | 1 => Ok(()),
+        names => Err(Error::SeveralNames { path: shared.path.clone(), names }),
+    }
 }

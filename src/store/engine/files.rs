@@ -55,6 +55,20 @@ pub(crate) fn available_bytes(directory: &Path) -> io::Result<u64> {
     fs4::available_space(directory)
 }
 
+/// The number of names of a file. A system that does not tell it gives one.
+pub(crate) fn names_of(file: &fs::Metadata) -> u64 {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        file.nlink()
+    }
+    #[cfg(not(unix))]
+    {
+        _ = file;
+        1
+    }
+}
+
 /// Whether both are the same file. Some systems do not tell. There an open file cannot be replaced, so the
 /// answer is yes.
 pub(crate) fn is_same_file(a: &fs::Metadata, b: &fs::Metadata) -> bool {

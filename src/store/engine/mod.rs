@@ -14,7 +14,9 @@ mod spill;
 
 #[cfg(test)]
 pub(crate) use files::fail_directory_syncs;
-pub(crate) use files::{available_bytes, directory_of, ensure_nothing_at, is_same_file, sync_directory};
+pub(crate) use files::{
+    available_bytes, directory_of, ensure_nothing_at, is_same_file, names_of, sync_directory,
+};
 pub(crate) use guard::guarded;
 pub(crate) use new_file::{NewFile, Temporary};
 pub(crate) use open_file::{Access, Engine, OpenFile, page_cache_bytes};
