@@ -162,6 +162,11 @@ pub enum Error {
         /// The number of bytes that are free.
         available: u64,
     },
+    /// The file was removed or replaced while it was open. So nothing can be stored in it any more.
+    Removed {
+        /// The database.
+        path: PathBuf,
+    },
     /// The file has several names (hard links). A compaction would replace it under one of them only.
     SeveralNames {
         /// The database.
@@ -286,6 +291,12 @@ impl fmt::Display for Error {
                 f,
                 "{}: {needed} bytes may be needed, and {available} are free: nothing was done; make room first",
                 directory.display()
+            ),
+            Self::Removed { path } => write!(
+                f,
+                "{}: was removed or replaced while it was open, and nothing was stored: open the file that \
+                 stands there now, or make a backup of this one while it is open",
+                path.display()
             ),
             Self::SeveralNames { path, names } => write!(
                 f,

@@ -1,9 +1,9 @@
-//! The names of a file: links and another directory.
+//! The names of a file: links, another directory, files that are removed while they are open.
 
 use std::fs;
 use std::path::Path;
 
-use simdb::{CreateOptions, Database, Document, Error};
+use simdb::{CreateOptions, Database, Document, Error, OpenOptions};
 
 use crate::support::{Folder, TestResult, assert_sound, document, insert_all, run, tiny};
 
@@ -109,5 +109,59 @@ fn a_file_with_several_names_is_not_compacted() -> TestResult {
     fs::remove_file(folder.path("e.simdb"))?;
     database.compact(|_, _| {})?;
     assert_eq!(stored(&database)?, 100);
+    Ok(())
+}
+
+/// Commits to a file that had been removed succeeded. What they stored was gone when the file was closed.
+#[cfg(unix)]
+#[test]
+fn a_commit_to_a_file_that_was_removed_or_replaced_is_refused() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    for replaced in [false, true] {
+        let database = folder.tiny_database("d.simdb")?;
+        insert_much(&database, 0..100)?;
+        let mut txn = database.begin_write()?;
+        txn.insert(&document("last", 1))?;
+        let snapshot = database.snapshot()?;
+        if replaced {
+            fs::write(folder.path("other"), "what somebody restored")?;
+            fs::rename(folder.path("other"), &path)?;
+        } else {
+            fs::remove_file(&path)?;
+        }
+        let refused = txn.commit();
+        assert!(matches!(&refused, Err(Error::Removed { path: named }) if *named == path), "{refused:?}");
+        // Reading goes on, and a backup saves what was committed.
+        assert_eq!(snapshot.documents().count(), 100);
+        assert_eq!(stored(&database)?, 100);
+        snapshot.backup(folder.path("b.simdb"), |_, _| {})?;
+        drop((snapshot, database));
+        let saved = Database::open(folder.path("b.simdb"), &tiny())?;
+        assert_eq!(stored(&saved)?, 100);
+        assert_sound(&saved)?;
+        drop(saved);
+        fs::remove_file(folder.path("b.simdb"))?;
+        assert_eq!(path.exists(), replaced);
+        _ = fs::remove_file(&path);
+    }
+    Ok(())
+}
+
+/// A file that was only renamed has a name, and so has the copy that a compaction puts in its place.
+#[cfg(unix)]
+#[test]
+fn commits_go_on_after_a_rename_and_after_a_compaction() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.tiny_database("d.simdb")?;
+    insert_much(&database, 0..100)?;
+    let old = database.snapshot()?;
+    database.compact(|_, _| {})?;
+    insert_much(&database, 100..200)?;
+    assert_eq!(old.documents().count(), 100, "it reads a file without a name");
+    fs::rename(folder.path("d.simdb"), folder.path("e.simdb"))?;
+    insert_much(&database, 200..300)?;
+    drop((old, database));
+    assert_eq!(stored(&Database::open(folder.path("e.simdb"), &OpenOptions::new())?)?, 300);
     Ok(())
 }

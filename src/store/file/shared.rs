@@ -16,7 +16,7 @@ use super::state::State;
 use super::view::View;
 use crate::error::{Error, Result};
 use crate::store::blocks::BlockCache;
-use crate::store::engine::{OpenFile, page_cache_bytes};
+use crate::store::engine::{OpenFile, is_same_file, names_of, page_cache_bytes};
 use crate::store::sizes::Sizes;
 
 /// What the handles of a file share.
@@ -144,10 +144,26 @@ impl Shared {
 
     /// Does what [`commit`](Self::commit) does, for a transaction. Merges let it go first.
     pub(crate) fn commit_transaction(&self, change: impl FnOnce(&mut Edit)) -> Result<()> {
+        self.ensure_named()?;
         self.committing.fetch_add(1, Ordering::AcqRel);
         let committed = self.commit(change);
         self.committing.fetch_sub(1, Ordering::AcqRel);
         committed
+    }
+
+    /// Refuses to write to a file that was removed or replaced. Nobody would find there what is written.
+    fn ensure_named(&self) -> Result<()> {
+        if self.target.as_os_str().is_empty() {
+            return Ok(());
+        }
+        let failed = |source| Error::Io { path: self.path.clone(), source };
+        let open = self.open().file.metadata().map_err(failed)?;
+        // Some file systems do not count names. There the path tells.
+        let is_there = || fs::metadata(&self.target).is_ok_and(|there| is_same_file(&open, &there));
+        if names_of(&open) > 0 || is_there() {
+            return Ok(());
+        }
+        Err(Error::Removed { path: self.path.clone() })
     }
 
     /// Whether a transaction commits or waits to commit.
