@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use simdb::{Database, OpenOptions};
 
-use crate::support::{Folder, TestResult, assert_sound, document, insert_all, run, simdb};
+use crate::support::{Folder, Ran, TestResult, assert_sound, document, insert_all, run, simdb};
 
 const DOCUMENTS: u64 = 40_000;
 
@@ -88,6 +88,24 @@ fn a_command_that_a_signal_stops_leaves_no_file() -> TestResult {
             assert_nothing_is_left(&folder, &format!("{} in round {round}", arguments[0]))?;
         }
         assert!(stopped > 2, "{arguments:?}: only {stopped} of 20 signals came before the end");
+        assert_whole(&folder.path("d.simdb"))?;
+    }
+    Ok(())
+}
+
+/// The system stopped the program with a signal at the limit on the size of files. Nothing was said, and the
+/// copy stayed in the directory.
+#[test]
+fn a_limit_on_the_size_of_files_is_told_and_leaves_no_file() -> TestResult {
+    let folder = folder()?;
+    for arguments in COMMANDS {
+        // The shell counts in blocks of 512 or 1,024 bytes.
+        let mut limited = Command::new("sh");
+        limited.args(["-c", "ulimit -f 800; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_simdb")]);
+        limited.args(arguments).current_dir(folder.path("."));
+        Ran::from(limited.output()?).expect(2).says("File too large");
+        assert_nothing_is_left(&folder, arguments[0])?;
+        assert!(!folder.path("new.simdb").exists());
         assert_whole(&folder.path("d.simdb"))?;
     }
     Ok(())
