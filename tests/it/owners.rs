@@ -116,3 +116,21 @@ fn a_backup_can_be_read_by_no_more_people_than_the_original() -> TestResult {
     careful.args(["-c", "umask 077; exec \"$0\" backup \"$@\"", env!("CARGO_BIN_EXE_simdb")]);
     assert_backup(&mut careful, 0o644, (SOMEBODY, SOMEBODY, 0o600))
 }
+
+/// A command that only reads opens a file to write if it has to be recovered. If that was not allowed, the
+/// message was that permission was denied, and not what has to be done.
+#[test]
+fn a_file_that_must_be_recovered_and_cannot_be_written_says_so() -> TestResult {
+    let Some(folder) = open_folder()? else { return Ok(()) };
+    let path = folder.path("d.simdb");
+    let database = folder.tiny_database("open.simdb")?;
+    insert_all(&database, (0..100).map(|i| document(i.to_string(), i << 40)))?;
+    // The copy looks as if its writer had been killed.
+    fs::copy(folder.path("open.simdb"), &path)?;
+    fs::set_permissions(&path, Permissions::from_mode(0o644))?;
+    let stats = || as_another(ANOTHER).arg("stats").arg(&path).output().map(Ran::from);
+    stats()?.expect(2).says("was not closed in order").says("open it for writing once");
+    drop(Database::open(&path, &tiny())?);
+    stats()?.expect(0);
+    Ok(())
+}
