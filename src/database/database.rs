@@ -207,8 +207,8 @@ impl Database {
     ///
     /// The copy is made beside the file. It is read back and synced before it takes the name of the
     /// file. So a crash at any moment leaves either the old file or the copy. On some file systems it may
-    /// also leave a temporary file, as with [`create`](Self::create). The copy has the owner, the group
-    /// and the mode of the file from its first byte on.
+    /// also leave a temporary file, as with [`create`](Self::create). The copy has the owner, the group,
+    /// the mode and the access list of the file from its first byte on.
     ///
     /// Nobody can write meanwhile. Snapshots can be taken, and older snapshots go on. `progress` is
     /// called now and then with the rows copied so far and the rows in all.

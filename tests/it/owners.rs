@@ -117,6 +117,58 @@ fn a_backup_can_be_read_by_no_more_people_than_the_original() -> TestResult {
     assert_backup(&mut careful, 0o644, (SOMEBODY, SOMEBODY, 0o600))
 }
 
+/// An access list (ACL), as the system stores it: the owner may read and write, `SOMEBODY` may read, the group
+/// and the others may do nothing.
+#[cfg(target_os = "linux")]
+fn access_list() -> Vec<u8> {
+    let entry = |tag: u16, mode: u16, id: u32| {
+        [&tag.to_le_bytes()[..], &mode.to_le_bytes()[..], &id.to_le_bytes()[..]].concat()
+    };
+    let (owner, user, group, mask, others) = (1, 2, 4, 16, 32);
+    let entries = [
+        entry(owner, 6, u32::MAX),
+        entry(user, 4, SOMEBODY),
+        entry(group, 0, u32::MAX),
+        entry(mask, 4, u32::MAX),
+        entry(others, 0, u32::MAX),
+    ];
+    [&2u32.to_le_bytes()[..], &entries.concat()].concat()
+}
+
+/// In a file with an access list, the mode of the group is the most that the list gives to anybody. A copy
+/// with the same mode and without the list gave it to the group. A copy in a directory with a list gave that
+/// list to people who could not read the original.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_copy_has_the_access_list_of_the_original_and_no_other() -> TestResult {
+    use rustix::fs::{XattrFlags, getxattr, setxattr};
+    let (list, of_directory) = ("system.posix_acl_access", "system.posix_acl_default");
+    let Some(folder) = open_folder()? else { return Ok(()) };
+    let (from, to) = (folder.path("d.simdb"), folder.path("b.simdb"));
+    let length = |path: &Path| getxattr(path, list, &mut [0; 1_000]).unwrap_or(0);
+    let copy = || -> TestResult {
+        run!("compact", &from).expect(0);
+        run!("backup", &from, &to).expect(0);
+        Ok(())
+    };
+    database_of_somebody(&folder, 0o600)?;
+    if setxattr(&from, list, &access_list(), XattrFlags::empty()).is_err() {
+        _ = writeln!(io::stderr(), "skipped, since this file system has no access lists");
+        return Ok(());
+    }
+    copy()?;
+    assert_eq!([length(&from), length(&to)], [access_list().len(); 2]);
+    assert_eq!([access(&from)?.2, access(&to)?.2], [0o640; 2]);
+    fs::remove_file(&to)?;
+
+    database_of_somebody(&folder, 0o640)?;
+    setxattr(folder.path("."), of_directory, &access_list(), XattrFlags::empty())?;
+    copy()?;
+    assert_eq!([length(&from), length(&to)], [0, 0]);
+    assert_eq!([access(&from)?.2, access(&to)?.2], [0o640; 2]);
+    Ok(())
+}
+
 /// A command that only reads opens a file to write if it has to be recovered. If that was not allowed, the
 /// message was that permission was denied, and not what has to be done.
 #[test]

@@ -20,7 +20,7 @@ pub(crate) fn backup(view: &View, path: &Path, sizes: &Sizes, progress: CopyProg
     // `progress` may change the directory of the process.
     let path = &path::absolute(path).map_err(failed)?;
     let settings = view.settings();
-    let new = NewFile::copy_of(directory_of(path)?, &view.metadata().map_err(failed)?)?;
+    let new = NewFile::copy_of(directory_of(path)?, view.file())?;
     let Copied { new, engine } = copy::copy(view, settings, new, path, sizes, MEMORY, progress)?;
     let open = Arc::new(OpenFile { engine, file: new.file });
     // The file may have given the same numbers to other blocks. So the copy has a cache of its own.

@@ -24,7 +24,7 @@ pub(crate) fn compact(shared: &Shared, plan: Option<Plan>, progress: CopyProgres
     }
     // Only readers need the rest of the memory meanwhile.
     let memory = Memory { engine: shared.page_cache_bytes, sorting: shared.cache_bytes / 2 };
-    let new = NewFile::replacing(target, &view.metadata().map_err(failed)?)?;
+    let new = NewFile::replacing(target, view.file())?;
     let Copied { new, engine } = copy::copy(&view, &settings, new, target, &shared.sizes, memory, progress)?;
     let open = Arc::new(OpenFile { engine, file: new.file });
     let copied = copy::view_of(&open, settings, view.blocks().cache.clone())?;

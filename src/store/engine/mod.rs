@@ -6,6 +6,7 @@ mod files;
 mod guard;
 mod new_file;
 mod open_file;
+mod privacy;
 mod read_txn;
 #[cfg(test)]
 mod recording;

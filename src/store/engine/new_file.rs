@@ -1,13 +1,14 @@
 //! New files. They have no name until they are whole, where the system can do that. Nobody can read a
 //! copy who cannot read the original.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
 use tempfile::TempPath;
 
 use super::files::{directory_of, is_same_file, sync_directory};
+use super::privacy;
 use crate::error::{Error, Result};
 
 /// A new file that is not whole yet.
@@ -30,26 +31,24 @@ impl NewFile {
         Self::with_mode(directory, 0o666).map_err(|source| Error::Io { path: directory.to_owned(), source })
     }
 
-    /// An empty file that is to replace the file `path`. It has the same owner, group and mode before
-    /// anything is written to it.
-    pub(crate) fn replacing(path: &Path, original: &Metadata) -> Result<Self> {
+    /// An empty file that is to replace the file `path`. It has the same owner, group, mode and access list
+    /// before anything is written to it.
+    pub(crate) fn replacing(path: &Path, original: &File) -> Result<Self> {
         let failed = |source: io::Error| Error::Io { path: path.to_owned(), source };
         let new = Self::with_mode(directory_of(path)?, 0o600).map_err(failed)?;
-        let taken = take_owner(&new.file, original).map_err(failed)?;
-        if taken != (Taken { owner: true, group: true }) {
+        if !privacy::take_all(&new.file, original).map_err(failed)? {
             return Err(Error::OwnerNotKept { path: path.to_owned() });
         }
-        new.file.set_permissions(original.permissions()).map_err(failed)?;
         Ok(new)
     }
 
     /// An empty file in `directory` for a copy. It can be read by those who can read the original, as far
     /// as the user's umask allows, and by nobody else but the user.
-    pub(crate) fn copy_of(directory: &Path, original: &Metadata) -> Result<Self> {
+    pub(crate) fn copy_of(directory: &Path, original: &File) -> Result<Self> {
         let create = || {
+            let usual = Self::with_mode(directory, 0o666)?;
             let new = Self::with_mode(directory, 0o600)?;
-            let taken = take_owner(&new.file, original)?;
-            restrict(&new.file, &taken, original, || Self::with_mode(directory, 0o666)?.file.metadata())?;
+            privacy::take_part(&new.file, original, &usual.file)?;
             Ok(new)
         };
         create().map_err(|source| Error::Io { path: directory.to_owned(), source })
@@ -166,53 +165,6 @@ fn path_of(file: &File) -> std::path::PathBuf {
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
-/// Whether a new file has the owner and the group of the original.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Taken {
-    owner: bool,
-    group: bool,
-}
-
-/// Gives a new file the owner and the group of the original, as far as the system allows it.
-#[cfg(unix)]
-fn take_owner(file: &File, original: &Metadata) -> io::Result<Taken> {
-    use std::os::unix::fs::{MetadataExt, fchown};
-    let (own, uid, gid) = (file.metadata()?, original.uid(), original.gid());
-    // The group comes first. The right to change it may end with another owner.
-    let group = own.gid() == gid || fchown(file, None, Some(gid)).is_ok();
-    let owner = own.uid() == uid || fchown(file, Some(uid), None).is_ok();
-    Ok(Taken { owner, group })
-}
-
-#[cfg(not(unix))]
-fn take_owner(_: &File, _: &Metadata) -> io::Result<Taken> {
-    Ok(Taken { owner: true, group: true })
-}
-
-/// Gives a copy the mode of the original, as far as the umask allows it. `usual` is the metadata of a file
-/// that is made by the umask alone.
-#[cfg(unix)]
-fn restrict(
-    file: &File,
-    taken: &Taken,
-    original: &Metadata,
-    usual: impl FnOnce() -> io::Result<Metadata>,
-) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    let of = |metadata: &Metadata| metadata.permissions().mode();
-    let mut mode = of(original) & of(&usual()?) & 0o666;
-    if !taken.group {
-        // The group is another one, so it gets nothing. The old group is among the others now.
-        mode &= (mode >> 3 & 0o7) | 0o700;
-    }
-    file.set_permissions(std::fs::Permissions::from_mode(mode | 0o600))
-}
-
-#[cfg(not(unix))]
-fn restrict(_: &File, _: &Taken, _: &Metadata, _: impl FnOnce() -> io::Result<Metadata>) -> io::Result<()> {
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -285,11 +237,10 @@ mod tests {
         for (mode, of_copy) in [(0o600, 0o600), (0o640, 0o640), (0o444, 0o644), (0o000, 0o600)] {
             let mode = fs::Permissions::from_mode(mode);
             original.set_permissions(mode.clone()).expect("the file is ours");
-            let metadata = original.metadata().expect("the file is open");
-            let replacing = NewFile::replacing(&folder.path().join("d.simdb"), &metadata)?;
+            let replacing = NewFile::replacing(&folder.path().join("d.simdb"), &original)?;
             assert_eq!(mode_of(&replacing.file), mode.mode());
             // The umask of this process may take more away.
-            let copy = mode_of(&NewFile::copy_of(folder.path(), &metadata)?.file);
+            let copy = mode_of(&NewFile::copy_of(folder.path(), &original)?.file);
             assert_eq!((copy & !of_copy, copy & 0o600), (0, 0o600), "{copy:o} for {:o}", mode.mode());
         }
         Ok(())
