@@ -117,8 +117,8 @@ fn a_backup_can_be_read_by_no_more_people_than_the_original() -> TestResult {
     assert_backup(&mut careful, 0o644, (SOMEBODY, SOMEBODY, 0o600))
 }
 
-/// An access list (ACL), as the system stores it: the owner may read and write, `SOMEBODY` may read, the group
-/// and the others may do nothing.
+/// An access list (ACL), as the system stores it: the owner may read and write, `SOMEBODY` may read, the
+/// group and the others may do nothing.
 #[cfg(target_os = "linux")]
 fn access_list() -> Vec<u8> {
     let entry = |tag: u16, mode: u16, id: u32| {

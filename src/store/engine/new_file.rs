@@ -136,9 +136,23 @@ fn without_name(directory: &Path, mode: u32) -> Option<File> {
     let flags = rustix::fs::OFlags::TMPFILE.bits() as i32;
     let mut options = File::options();
     let file = options.read(true).write(true).custom_flags(flags).mode(mode).open(directory).ok()?;
+    if is_served(&file).ok()? {
+        return None;
+    }
     // Only this path leads to a name later. It is missing where /proc is not mounted.
     let reached = std::fs::metadata(path_of(&file)).ok()?;
     is_same_file(&reached, &file.metadata().ok()?).then_some(file)
+}
+
+/// Whether the file system is that of a server or of a program. Such a file system may make a file without a
+/// name and then fail to name it, when all the work is done.
+#[cfg(target_os = "linux")]
+fn is_served(file: &File) -> io::Result<bool> {
+    const FUSE: u32 = 0x6573_5546;
+    const CIFS: u32 = 0xff53_4d42;
+    const SMB2: u32 = 0xfe53_4d42;
+    // The type has as many bits as the machine, and the numbers have 32.
+    Ok([FUSE, CIFS, SMB2].contains(&(rustix::fs::fstatfs(file)?.f_type as u32)))
 }
 
 #[cfg(not(target_os = "linux"))]
