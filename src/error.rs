@@ -170,6 +170,23 @@ pub enum Error {
         /// The number of bytes that are free.
         available: u64,
     },
+    /// The file was removed or replaced while it was open. So nothing can be stored in it any more.
+    Removed {
+        /// The database.
+        path: PathBuf,
+    },
+    /// The file has several names (hard links). A compaction would replace it under one of them only.
+    SeveralNames {
+        /// The database.
+        path: PathBuf,
+        /// The number of its names.
+        names: u64,
+    },
+    /// The file belongs to another user or group, and a copy that replaces it cannot be given to them.
+    OwnerNotKept {
+        /// The database.
+        path: PathBuf,
+    },
     /// An earlier commit could not be written, perhaps one of a merge. So the handle takes no further
     /// commits.
     OutcomeUnknown {
@@ -288,6 +305,24 @@ impl fmt::Display for Error {
                 f,
                 "{}: {needed} bytes may be needed, and {available} are free: nothing was done; make room first",
                 directory.display()
+            ),
+            Self::Removed { path } => write!(
+                f,
+                "{}: was removed or replaced while it was open, and nothing was stored: open the file that \
+                 stands there now, or make a backup of this one while it is open",
+                path.display()
+            ),
+            Self::SeveralNames { path, names } => write!(
+                f,
+                "{}: the file has {names} names (hard links), and only this one would be compacted: nothing was \
+                 done; remove the other names, or make a backup instead",
+                path.display()
+            ),
+            Self::OwnerNotKept { path } => write!(
+                f,
+                "{}: belongs to another user or group, and a copy cannot be given to them: nothing was done; \
+                 compact it as that user, or as one who may change owners",
+                path.display()
             ),
             Self::OutcomeUnknown { reason } => write!(
                 f,

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 fn main() -> ExitCode {
+    cli::let_long_writes_fail();
     let command = match cli::Cli::try_parse() {
         Ok(command) => command,
         Err(error) => {

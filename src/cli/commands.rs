@@ -122,6 +122,9 @@ impl Command {
                 | Error::NotSimdb { .. }
                 | Error::NeedsRecovery { .. }
                 | Error::NoRoom { .. }
+                | Error::Removed { .. }
+                | Error::SeveralNames { .. }
+                | Error::OwnerNotKept { .. }
                 | Error::Input { .. }
         );
         match self.database() {

@@ -21,8 +21,10 @@ mod output;
 mod plan;
 mod progress;
 mod query;
+mod signals;
 mod stats;
 
 pub(crate) use answer::{Answer, chain};
 pub(crate) use commands::{Cli, run};
 pub(crate) use output::complain;
+pub(crate) use signals::let_long_writes_fail;

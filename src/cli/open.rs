@@ -1,5 +1,6 @@
 //! Opening the database that a command is about.
 
+use std::io;
 use std::path::Path;
 
 use simdb::{Database, Error, OpenOptions};
@@ -8,9 +9,20 @@ use simdb::{Database, Error, OpenOptions};
 /// enough. If the engine has to recover the file first, the file is opened for writing.
 pub(super) fn open_to_read(path: &Path) -> Result<Database, Error> {
     match Database::open(path, &OpenOptions::new().read_only(true)) {
-        Err(Error::NeedsRecovery { .. }) => open_to_write(path),
+        Err(unrecovered @ Error::NeedsRecovery { .. }) => match open_to_write(path) {
+            // What has to be done is said by the first error only.
+            Err(error) if may_only_read(&error) => Err(unrecovered),
+            opened => opened,
+        },
         opened => opened,
     }
+}
+
+/// Whether a database could not be opened to write because the file or the file system may only be read.
+/// It may still be possible to open it to read.
+pub(super) fn may_only_read(error: &Error) -> bool {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    matches!(error, Error::Io { source, .. } if matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem))
 }
 
 /// Opens a database to read and write it.

@@ -1,6 +1,6 @@
 //! Database: an open file. Create, open, begin, compact, check.
 
-use std::path::Path;
+use std::path::{self, Path};
 use std::sync::Arc;
 
 use super::check::{self, CheckReport};
@@ -54,9 +54,10 @@ pub struct Database {
 impl Database {
     /// Creates an empty database at `path`, where nothing may stand yet.
     ///
-    /// The file is made under a temporary name in the same directory and then renamed. So a crash leaves
-    /// either no database or a whole one. It may also leave a file called `.simdb-….tmp`, which can be
-    /// removed.
+    /// The file gets its name when it is whole. So a crash leaves either no database or a whole one. Some
+    /// file systems, such as NFS, have no files without a name. There the file is made under a temporary
+    /// name in the same directory. A crash may leave it behind, as a file called `.simdb-….tmp`, which can
+    /// be removed.
     ///
     /// # Errors
     ///
@@ -73,8 +74,8 @@ impl Database {
     /// Builds a database at `path`, where nothing may stand yet, from documents with different keys.
     ///
     /// This is much faster than inserting them. The file is as dense as after
-    /// [`compact`](Self::compact). Afterwards either the whole database is there or nothing. As with
-    /// [`create`](Self::create), a crash may leave a temporary file.
+    /// [`compact`](Self::compact). Afterwards either the whole database is there or nothing. On some file
+    /// systems a crash may leave a temporary file, as with [`create`](Self::create).
     ///
     /// # Errors
     ///
@@ -97,7 +98,10 @@ impl Database {
         memory_bytes: usize,
     ) -> Result<Self> {
         let settings = options.settings()?;
-        Store::build(path.as_ref(), &settings, documents.into_iter(), memory_bytes, options.open.sizes())?;
+        let path = path.as_ref();
+        // `documents` may change the directory of the process.
+        let path = path::absolute(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+        Store::build(&path, &settings, documents.into_iter(), memory_bytes, options.open.sizes())?;
         Self::open(path, &options.open)
     }
 
@@ -148,7 +152,7 @@ impl Database {
         }
     }
 
-    /// The path with which the database was created or opened.
+    /// The path with which the database was created or opened. After [`build`](Self::build) it is absolute.
     pub fn path(&self) -> &Path {
         self.store.path()
     }
@@ -202,8 +206,9 @@ impl Database {
     /// Replaces the file by a dense copy: each sorted set in one level, full blocks, nothing deleted.
     ///
     /// The copy is made beside the file. It is read back and synced before it takes the name of the
-    /// file. So a crash at any moment leaves either the old file or the copy. It may also leave a
-    /// temporary file, as with [`create`](Self::create).
+    /// file. So a crash at any moment leaves either the old file or the copy. On some file systems it may
+    /// also leave a temporary file, as with [`create`](Self::create). The copy has the owner, the group,
+    /// the mode and the access list of the file from its first byte on.
     ///
     /// Nobody can write meanwhile. Snapshots can be taken, and older snapshots go on. `progress` is
     /// called now and then with the rows copied so far and the rows in all.
@@ -213,6 +218,9 @@ impl Database {
     /// * [`Error::ReadOnly`] if the database was opened read-only.
     /// * [`Error::OutcomeUnknown`] if an earlier commit or a merge could not be written.
     /// * [`Error::NoRoom`] if the disk may not have enough room. Nothing is done then.
+    /// * [`Error::SeveralNames`] if the file has other names (hard links), under which the old file would go
+    ///   on as another database.
+    /// * [`Error::OwnerNotKept`] if the copy cannot be given to the owner and the group of the file.
     /// * [`Error::Damaged`], [`Error::Corrupted`], [`Error::Io`] and [`Error::Storage`], which leave the
     ///   file as it was. There is one exception: if only the directory cannot be synced in the end, that
     ///   is an [`Error::Io`] too. The copy has then replaced the file, but after a loss of power the old

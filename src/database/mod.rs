@@ -6,6 +6,8 @@ mod check;
 mod crash_tests;
 #[expect(clippy::module_inception, reason = "the folder is named after what it shows first")]
 mod database;
+#[cfg(test)]
+mod durability_tests;
 mod explain;
 mod near;
 mod options;

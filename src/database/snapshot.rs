@@ -141,6 +141,10 @@ impl Snapshot {
     /// on writing meanwhile. `progress` is called now and then with the rows copied so far and the rows
     /// in all.
     ///
+    /// The copy gets the owner, the group and the access list of the database, if the system allows it. Its
+    /// mode is that of the database, as far as the umask allows. So nobody can read the copy who cannot
+    /// read the database, except for the user who makes it.
+    ///
     /// # Errors
     ///
     /// * [`Error::AlreadyExists`](crate::Error::AlreadyExists) if something stands at `path`, and

@@ -36,7 +36,7 @@ mod write;
 pub(crate) use blocks::FileSeed;
 pub(crate) use engine::Access;
 #[cfg(test)]
-pub(crate) use engine::{Event, Image, Recording};
+pub(crate) use engine::{Event, Image, Recording, fail_directory_syncs};
 pub(crate) use file::{FORMAT_VERSION, Settings};
 pub(crate) use numbers::{DocumentNumber, ScopeNumber};
 pub(crate) use postings::Posted;

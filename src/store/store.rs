@@ -11,10 +11,7 @@ use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::store::dense::{self, CopyProgress};
-use crate::store::engine::{
-    Access, OpenFile, create_temporary, directory_of, ensure_nothing_at, page_cache_bytes, persist,
-    sync_directory,
-};
+use crate::store::engine::{Access, NewFile, OpenFile, directory_of, ensure_nothing_at, page_cache_bytes};
 #[cfg(test)]
 use crate::store::engine::{Engine, FirstRows, Recording};
 use crate::store::file::{self, Settings, Shared, Turn};
@@ -36,15 +33,15 @@ impl fmt::Debug for Store {
 
 impl Store {
     /// Creates a file at `path`, where nothing may be yet. Afterwards either the whole new file is there
-    /// or nothing. The file is made under a temporary name beside `path`. A crash may leave it behind.
+    /// or nothing. Until it is whole, the file has no name, where the system can do that. Elsewhere it has
+    /// a temporary name beside `path`, and a crash may leave it behind.
     pub(crate) fn create(path: &Path, settings: &Settings, cache_bytes: usize, sizes: Sizes) -> Result<Self> {
         ensure_nothing_at(path)?;
         let directory = directory_of(path)?;
-        let new = create_temporary(directory)?;
+        let new = NewFile::create(directory)?;
         let engine = file::create(&new, directory, settings, page_cache_bytes(cache_bytes))?;
         // The engine's handle and its lock then belong to the file under its new name.
-        persist(new.temporary, path, false)?;
-        sync_directory(path)?;
+        new.temporary.keep_as(path)?;
         Self::new(path, OpenFile { engine, file: new.file }, cache_bytes, sizes)
     }
 

@@ -117,7 +117,7 @@ impl Writer {
         self.counters.count(document);
         self.written.documents.push(number, document);
         let shared = self.turn.shared();
-        self.written.documents.spill_if_long(&shared.path, &shared.sizes)?;
+        self.written.documents.spill_if_long(&shared.target, &shared.sizes)?;
         let scope = self.scope_number_or_new(document.scope())?;
         self.apply(Operation {
             change: Change::Put,

@@ -1,12 +1,12 @@
 //! Backup: a dense copy of a snapshot, as a database of its own.
 
-use std::path::Path;
+use std::path::{self, Path};
 use std::sync::Arc;
 
 use super::copy::{self, Copied, CopyProgress, Memory};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::store::blocks::BlockCache;
-use crate::store::engine::{OpenFile, ensure_nothing_at, persist, sync_directory};
+use crate::store::engine::{NewFile, OpenFile, directory_of, ensure_nothing_at};
 use crate::store::file::View;
 use crate::store::sizes::Sizes;
 
@@ -16,12 +16,15 @@ const MEMORY: Memory = Memory { engine: 16 << 20, sorting: 64 << 20 };
 /// Makes a dense copy at `path`, where nothing may be yet.
 pub(crate) fn backup(view: &View, path: &Path, sizes: &Sizes, progress: CopyProgress<'_>) -> Result<()> {
     ensure_nothing_at(path)?;
+    let failed = |source| Error::Io { path: path.to_owned(), source };
+    // `progress` may change the directory of the process.
+    let path = &path::absolute(path).map_err(failed)?;
     let settings = view.settings().for_another_file();
-    let Copied { new, engine } = copy::copy(view, &settings, path, sizes, MEMORY, progress)?;
+    let new = NewFile::copy_of(directory_of(path)?, view.file())?;
+    let Copied { new, engine } = copy::copy(view, &settings, new, path, sizes, MEMORY, progress)?;
     let open = Arc::new(OpenFile { engine, file: new.file });
     // The file may have given the same numbers to other blocks. So the copy has a cache of its own.
     let copied = copy::view_of(&open, Arc::new(settings), Arc::new(BlockCache::new(0)))?;
     copy::verify(&copied, view)?;
-    persist(new.temporary, path, false)?;
-    sync_directory(path)
+    new.temporary.keep_as(path)
 }

@@ -12,9 +12,7 @@ use super::sort::Sorter;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::store::blocks::BlockCache;
-use crate::store::engine::{
-    OpenFile, create_temporary, directory_of, ensure_nothing_at, persist, sync_directory,
-};
+use crate::store::engine::{NewFile, OpenFile, directory_of, ensure_nothing_at};
 use crate::store::file::{
     self, Change, KEYS, Operation, POSTINGS, PerSet, RowFamily, RowSink, Set, SetRow, Settings, State, View,
     all_sets, by_row, number_of,
@@ -38,7 +36,7 @@ pub(crate) fn build(
 ) -> Result<()> {
     ensure_nothing_at(path)?;
     let directory = directory_of(path)?;
-    let new = create_temporary(directory)?;
+    let new = NewFile::create(directory)?;
     let engine = file::create(&new, directory, settings, PAGE_CACHE_BYTES)?;
     let bulk = Bulk::new(&engine, sizes, settings.file, State::new(&settings.plan));
     let repeated = Builder::new(directory, settings, memory_bytes, bulk).build(documents)?;
@@ -49,8 +47,7 @@ pub(crate) fn build(
         let cache = Arc::new(BlockCache::new(1 << 20));
         ensure_different_keys(&copy::view_of(&open, Arc::new(settings.clone()), cache)?, &repeated)?;
     }
-    persist(new.temporary, path, false)?;
-    sync_directory(path)
+    new.temporary.keep_as(path)
 }
 
 /// A file that is being built.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::copy::{self, Copied, CopyProgress, Memory};
 use crate::error::{Error, Result};
 use crate::plan::Plan;
-use crate::store::engine::{OpenFile, is_same_file, persist, sync_directory};
-use crate::store::file::Shared;
+use crate::store::engine::{NewFile, OpenFile, Temporary, is_same_file, names_of, sync_directory};
+use crate::store::file::{Shared, View};
 
 /// Makes the copy, with the tables of `plan` if there is one, and replaces the file by it. The caller
 /// makes sure that nobody commits. Snapshots go on with the old file. Its space is free when the last of
@@ -24,29 +24,42 @@ pub(crate) fn compact(shared: &Shared, plan: Option<Plan>, progress: CopyProgres
     }
     // Only readers need the rest of the memory meanwhile.
     let memory = Memory { engine: shared.page_cache_bytes, sorting: shared.cache_bytes / 2 };
-    let Copied { new, engine } = copy::copy(&view, &settings, target, &shared.sizes, memory, progress)?;
-    let permissions = fs::metadata(target).map_err(failed)?.permissions();
-    new.file.set_permissions(permissions).map_err(failed)?;
+    let new = NewFile::replacing(target, view.file())?;
+    let Copied { new, engine } = copy::copy(&view, &settings, new, target, &shared.sizes, memory, progress)?;
     let open = Arc::new(OpenFile { engine, file: new.file });
     let copied = copy::view_of(&open, Arc::new(settings), view.blocks().cache.clone())?;
     copy::verify(&copied, &view)?;
+    // Somebody may have changed the mode meanwhile.
+    open.file.set_permissions(view.metadata().map_err(failed)?.permissions()).map_err(failed)?;
+    put_in_place(shared, new.temporary, &open, copied)
+}
+
+/// Puts the copy in the place of the file. `copied` is what it holds.
+fn put_in_place(shared: &Shared, new: Temporary, open: &Arc<OpenFile>, copied: View) -> Result<()> {
+    let failed = |source: io::Error| Error::Io { path: shared.path.clone(), source };
     ensure_in_place(shared)?;
-    persist(new.temporary, target, true)?;
+    new.replace(&shared.target)?;
     // From here on the path names the copy, so every handle must use it.
-    shared.swap(open, copied);
-    sync_directory(target).map_err(|error| match error {
+    shared.swap(open.clone(), copied);
+    // Some file systems ask for the first sync too, since the file had no name when it was synced.
+    open.file.sync_all().map_err(failed)?;
+    sync_directory(&shared.target).map_err(|error| match error {
         Error::Io { source, .. } => failed(source),
         error => error,
     })
 }
 
-/// Refuses to replace a file that is not the open one.
+/// Refuses to replace a file that is not the open one, or has another name, which would go on to be the old
+/// file.
 fn ensure_in_place(shared: &Shared) -> Result<()> {
     let failed = |source: io::Error| Error::Io { path: shared.target.clone(), source };
     let open = shared.open().file.metadata().map_err(failed)?;
-    if is_same_file(&open, &fs::metadata(&shared.target).map_err(failed)?) {
-        return Ok(());
+    if !is_same_file(&open, &fs::metadata(&shared.target).map_err(failed)?) {
+        let reason = "another file stands there since this one was opened; open that one, or move it away";
+        return Err(failed(io::Error::other(reason)));
     }
-    let reason = "another file stands there since this one was opened; open that one, or move it away";
-    Err(failed(io::Error::other(reason)))
+    match names_of(&open) {
+        0 | 1 => Ok(()),
+        names => Err(Error::SeveralNames { path: shared.path.clone(), names }),
+    }
 }

@@ -11,7 +11,7 @@ use super::sort::Sorter;
 use crate::error::{Error, Result};
 use crate::plan::{Permuted, Plan, Table};
 use crate::store::blocks::{BlockCache, Lists, SetBlocks};
-use crate::store::engine::{Engine, NewFile, OpenFile, available_bytes, create_temporary, directory_of};
+use crate::store::engine::{Engine, NewFile, OpenFile, available_bytes, directory_of};
 use crate::store::file::{self, FIXED, KEYS, Set, SetRow, Settings, State, View, by_row, permuted};
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::SortedSet;
@@ -28,17 +28,18 @@ pub(super) struct Memory {
     pub(super) sorting: usize,
 }
 
-/// A dense copy under a temporary name.
+/// A dense copy that has no name yet, or a temporary one.
 pub(super) struct Copied {
     pub(super) new: NewFile,
     pub(super) engine: Engine,
 }
 
-/// Makes a dense copy in the directory of `target`, whole and synced, under a temporary name. `settings` are
+/// Makes a dense copy in the new file, which is in the directory of `target`, whole and synced. `settings` are
 /// those of the copy.
 pub(super) fn copy(
     view: &View,
     settings: &Settings,
+    new: NewFile,
     target: &Path,
     sizes: &Sizes,
     memory: Memory,
@@ -46,7 +47,6 @@ pub(super) fn copy(
 ) -> Result<Copied> {
     let directory = directory_of(target)?;
     ensure_room(view, &settings.plan, directory, sizes)?;
-    let new = create_temporary(directory)?;
     let engine = file::create(&new, directory, settings, memory.engine)?;
     let copy = Copy { view, settings, directory, sorting: memory.sorting };
     copy.write(&engine, sizes, progress)?;

@@ -1,47 +1,31 @@
-//! Files and directories: new files under temporary names, renaming, syncing, free space.
+//! Files and directories: what stands at a path, syncing, free space.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-use tempfile::NamedTempFile;
-
 use crate::error::{Error, Result};
 
-/// A new file under a temporary name.
-pub(crate) struct NewFile {
-    pub(crate) temporary: NamedTempFile,
-    /// A second handle of the file. It can still be used when the file has its final name.
-    pub(crate) file: File,
+#[cfg(test)]
+thread_local! {
+    static DIRECTORY_SYNC_FAILS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// Creates an empty file in `directory`. The user's umask says who may read it.
-pub(crate) fn create_temporary(directory: &Path) -> Result<NewFile> {
-    let failed = |source: io::Error| Error::Io { path: directory.to_owned(), source };
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".simdb-").suffix(".tmp");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(fs::Permissions::from_mode(0o666));
-    }
-    let temporary = builder.tempfile_in(directory).map_err(failed)?;
-    let file = temporary.as_file().try_clone().map_err(failed)?;
-    Ok(NewFile { temporary, file })
-}
-
-/// Gives a finished file its name. A file that has this name already is replaced only if `replace` is set.
-pub(crate) fn persist(temporary: NamedTempFile, target: &Path, replace: bool) -> Result<()> {
-    let named = if replace { temporary.persist(target) } else { temporary.persist_noclobber(target) };
-    named.map(drop).map_err(|error| match error.error.kind() {
-        io::ErrorKind::AlreadyExists => Error::AlreadyExists { path: target.to_owned() },
-        _ => Error::Io { path: target.to_owned(), source: error.error },
-    })
+/// Makes every sync of a directory on this thread fail from now on, or no longer.
+#[cfg(test)]
+pub(crate) fn fail_directory_syncs(fail: bool) {
+    DIRECTORY_SYNC_FAILS.set(fail);
 }
 
 /// Makes the name of the new file `path` as durable as its content.
 pub(crate) fn sync_directory(path: &Path) -> Result<()> {
-    let sync = |directory: &Path| if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) };
+    let sync = |directory: &Path| {
+        #[cfg(test)]
+        if DIRECTORY_SYNC_FAILS.get() {
+            return Err(io::Error::other("a test lets it fail"));
+        }
+        if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
+    };
     sync(directory_of(path)?).map_err(|source| Error::Io { path: path.to_owned(), source })
 }
 
@@ -71,6 +55,20 @@ pub(crate) fn available_bytes(directory: &Path) -> io::Result<u64> {
     fs4::available_space(directory)
 }
 
+/// The number of names of a file. A system that does not tell it gives one.
+pub(crate) fn names_of(file: &fs::Metadata) -> u64 {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        file.nlink()
+    }
+    #[cfg(not(unix))]
+    {
+        _ = file;
+        1
+    }
+}
+
 /// Whether both are the same file. Some systems do not tell. There an open file cannot be replaced, so the
 /// answer is yes.
 pub(crate) fn is_same_file(a: &fs::Metadata, b: &fs::Metadata) -> bool {
@@ -89,29 +87,6 @@ pub(crate) fn is_same_file(a: &fs::Metadata, b: &fs::Metadata) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_new_file_takes_its_name_only_where_nothing_stands_or_replacing_is_asked_for() -> Result<()> {
-        let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        let target = folder.path().join("d.simdb");
-        ensure_nothing_at(&target)?;
-        let first = create_temporary(folder.path())?;
-        persist(first.temporary, &target, false)?;
-        sync_directory(&target)?;
-        let metadata = |file: &File| file.metadata().expect("the file is open");
-        let at_target = || fs::metadata(&target).expect("the file is there");
-        assert!(is_same_file(&metadata(&first.file), &at_target()));
-        assert!(matches!(ensure_nothing_at(&target), Err(Error::AlreadyExists { .. })));
-        let second = create_temporary(folder.path())?;
-        let refused = persist(second.temporary, &target, false);
-        assert!(matches!(refused, Err(Error::AlreadyExists { .. })));
-        let third = create_temporary(folder.path())?;
-        persist(third.temporary, &target, true)?;
-        assert!(is_same_file(&metadata(&third.file), &at_target()));
-        assert!(!is_same_file(&metadata(&first.file), &at_target()));
-        assert_eq!(fs::read_dir(folder.path()).expect("the folder is there").count(), 1);
-        Ok(())
-    }
 
     #[test]
     fn a_path_without_a_directory_stands_in_the_current_one() -> Result<()> {

@@ -5,7 +5,9 @@ mod block_tables;
 mod errors;
 mod files;
 mod guard;
+mod new_file;
 mod open_file;
+mod privacy;
 mod read_txn;
 #[cfg(test)]
 mod recording;
@@ -14,11 +16,13 @@ mod regions;
 mod spill;
 
 pub(crate) use block_tables::{BlockTable, LevelChange, LevelName, RemovedBlocks};
+#[cfg(test)]
+pub(crate) use files::fail_directory_syncs;
 pub(crate) use files::{
-    NewFile, available_bytes, create_temporary, directory_of, ensure_nothing_at, is_same_file, persist,
-    sync_directory,
+    available_bytes, directory_of, ensure_nothing_at, is_same_file, names_of, sync_directory,
 };
 pub(crate) use guard::guarded;
+pub(crate) use new_file::{NewFile, Temporary};
 pub(crate) use open_file::{Access, Engine, FirstRows, OpenFile, page_cache_bytes};
 pub(crate) use read_txn::{BlockSource, ReadTxn, Tables};
 #[cfg(test)]

@@ -8,8 +8,9 @@ use redb::{DatabaseError, ReadableDatabase};
 
 use super::block_tables::BlockTable;
 use super::errors::{engine_error, open_error};
-use super::files::{self, NewFile};
+use super::files;
 use super::guard::{Guarded, guarded};
+use super::new_file::NewFile;
 use super::read_txn::ReadTxn;
 #[cfg(test)]
 use super::recording::Recording;

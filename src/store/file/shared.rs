@@ -16,7 +16,7 @@ use super::state::State;
 use super::view::View;
 use crate::error::{Error, Result};
 use crate::store::blocks::BlockCache;
-use crate::store::engine::{OpenFile, page_cache_bytes};
+use crate::store::engine::{OpenFile, is_same_file, names_of, page_cache_bytes};
 use crate::store::sizes::Sizes;
 
 /// What the handles of a file share.
@@ -26,7 +26,7 @@ use crate::store::sizes::Sizes;
 pub(crate) struct Shared {
     pub(crate) path: PathBuf,
     /// The file itself, in case the path is a link or the process changes its directory. Empty if there is
-    /// none.
+    /// none. Everything that is done with the file goes by this path. Messages name the other one.
     pub(crate) target: PathBuf,
     /// The file. Compaction replaces it.
     open: Mutex<Arc<OpenFile>>,
@@ -61,6 +61,7 @@ pub(crate) struct Shared {
 impl Shared {
     /// Reads the settings and the last commit of a file.
     pub(crate) fn new(path: &Path, open: OpenFile, cache_bytes: usize, sizes: Sizes) -> Result<Self> {
+        let target = target_of(path)?;
         let page_cache_bytes = page_cache_bytes(cache_bytes);
         let cache_bytes = cache_bytes - page_cache_bytes;
         let open = Arc::new(open);
@@ -71,7 +72,7 @@ impl Shared {
         let view = Arc::new(View::new(&open, txn, state, settings.clone(), cache.clone()));
         let shared = Self {
             path: path.to_owned(),
-            target: fs::canonicalize(path).unwrap_or_default(),
+            target,
             open: Mutex::new(open),
             settings: Mutex::new(settings),
             sizes,
@@ -147,10 +148,26 @@ impl Shared {
 
     /// Does what [`commit`](Self::commit) does, for a transaction. Merges let it go first.
     pub(crate) fn commit_transaction(&self, change: impl FnOnce(&mut Edit)) -> Result<()> {
+        self.ensure_named()?;
         self.committing.fetch_add(1, Ordering::AcqRel);
         let committed = self.commit(change);
         self.committing.fetch_sub(1, Ordering::AcqRel);
         committed
+    }
+
+    /// Refuses to write to a file that was removed or replaced. Nobody would find there what is written.
+    fn ensure_named(&self) -> Result<()> {
+        if self.target.as_os_str().is_empty() {
+            return Ok(());
+        }
+        let failed = |source| Error::Io { path: self.path.clone(), source };
+        let open = self.open().file.metadata().map_err(failed)?;
+        // Some file systems do not count names. There the path tells.
+        let is_there = || fs::metadata(&self.target).is_ok_and(|there| is_same_file(&open, &there));
+        if names_of(&open) > 0 || is_there() {
+            return Ok(());
+        }
+        Err(Error::Removed { path: self.path.clone() })
     }
 
     /// Whether a transaction commits or waits to commit.
@@ -215,6 +232,14 @@ impl Shared {
             None => Ok(()),
         }
     }
+}
+
+/// The path of the file itself. Empty if `path` is empty, since a recorded storage has no path.
+fn target_of(path: &Path) -> Result<PathBuf> {
+    if path.as_os_str().is_empty() {
+        return Ok(PathBuf::new());
+    }
+    fs::canonicalize(path).map_err(|source| Error::Io { path: path.to_owned(), source })
 }
 
 /// The innermost cause of an error.

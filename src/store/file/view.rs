@@ -65,6 +65,11 @@ impl View {
         self.open.file.metadata()
     }
 
+    /// The file itself.
+    pub(crate) fn file(&self) -> &fs::File {
+        &self.open.file
+    }
+
     /// A reader of a set.
     pub(crate) fn set<R: SetRow>(&self, set: Set<R>) -> SetReader<'_, R> {
         SetReader { set: &self.state.sets[set], overlay: None, blocks: self.blocks.of_table(set.table()) }

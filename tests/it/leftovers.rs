@@ -1,0 +1,112 @@
+//! What is left of a command that is stopped by a signal or fails: nothing but whole databases.
+#![cfg(unix)]
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use simdb::{Database, OpenOptions};
+
+use crate::support::{Folder, Ran, TestResult, assert_sound, document, insert_all, run, simdb};
+
+const DOCUMENTS: u64 = 40_000;
+
+/// A folder with the database `d.simdb` and what it prints as a dump, `dump.jsonl`.
+fn folder() -> Result<Folder, Box<dyn std::error::Error>> {
+    let folder = Folder::new()?;
+    let database = folder.database("d.simdb")?;
+    let spread = |i: u64| document(i.to_string(), i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    insert_all(&database, (0..DOCUMENTS).map(spread))?;
+    drop(database);
+    folder.file("dump.jsonl", run!("dump", folder.path("d.simdb")).expect(0).out)?;
+    Ok(folder)
+}
+
+/// The arguments of the commands that write a whole file.
+const COMMANDS: [[&str; 3]; 3] = [
+    ["load", "new.simdb", "dump.jsonl"],
+    ["compact", "d.simdb", "--json"],
+    ["backup", "d.simdb", "new.simdb"],
+];
+
+fn command(folder: &Folder, arguments: &[&str]) -> Command {
+    let mut command = simdb();
+    command.args(arguments).current_dir(folder.path(".")).stdin(Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+fn assert_whole(path: &Path) -> TestResult {
+    let database = Database::open(path, &OpenOptions::new())?;
+    assert_eq!(database.snapshot()?.stats()?.documents, DOCUMENTS);
+    Ok(assert_sound(&database)?)
+}
+
+/// Asserts that there is nothing but the input and whole databases. Removes what was made.
+fn assert_nothing_is_left(folder: &Folder, told: &str) -> TestResult {
+    for entry in fs::read_dir(folder.path("."))? {
+        let name = entry?.file_name();
+        assert!(
+            ["d.simdb", "dump.jsonl", "new.simdb"].iter().any(|it| name == *it),
+            "{told} left {}",
+            name.display()
+        );
+    }
+    if folder.path("new.simdb").exists() {
+        assert_whole(&folder.path("new.simdb"))?;
+        fs::remove_file(folder.path("new.simdb"))?;
+    }
+    Ok(())
+}
+
+/// A whole copy stayed in the directory when `load` or `compact` was stopped, under a temporary name.
+///
+/// On file systems on which every file has a name, such as NFS, that is still so.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_that_a_signal_stops_leaves_no_file() -> TestResult {
+    let folder = folder()?;
+    for arguments in COMMANDS {
+        // The signals are spread over the shortest time that the command has taken so far.
+        let mut takes = Duration::MAX;
+        let mut stopped = 0;
+        for round in 0..20 {
+            let begun = Instant::now();
+            let mut child = command(&folder, &arguments).spawn()?;
+            if round > 0 {
+                std::thread::sleep(takes.mul_f64((round * 7 % 20) as f64 / 20.0));
+                let signal = ["INT", "TERM"][round % 2];
+                let kill = format!("kill -s {signal} {} 2>/dev/null || true", child.id());
+                assert!(Command::new("sh").args(["-c", &kill]).status()?.success());
+            }
+            match child.wait()?.signal() {
+                Some(_) => stopped += 1,
+                None => takes = takes.min(begun.elapsed()),
+            }
+            assert_nothing_is_left(&folder, &format!("{} in round {round}", arguments[0]))?;
+        }
+        assert!(stopped > 2, "{arguments:?}: only {stopped} of 20 signals came before the end");
+        assert_whole(&folder.path("d.simdb"))?;
+    }
+    Ok(())
+}
+
+/// The system stopped the program with a signal at the limit on the size of files. Nothing was said, and the
+/// copy stayed in the directory.
+#[test]
+fn a_limit_on_the_size_of_files_is_told_and_leaves_no_file() -> TestResult {
+    let folder = folder()?;
+    for arguments in COMMANDS {
+        // The shell counts in blocks of 512 or 1,024 bytes.
+        let mut limited = Command::new("sh");
+        limited.args(["-c", "ulimit -f 800; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_simdb")]);
+        limited.args(arguments).current_dir(folder.path("."));
+        Ran::from(limited.output()?).expect(2).says("File too large");
+        assert_nothing_is_left(&folder, arguments[0])?;
+        assert!(!folder.path("new.simdb").exists());
+        assert_whole(&folder.path("d.simdb"))?;
+    }
+    Ok(())
+}
