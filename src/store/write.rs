@@ -146,7 +146,8 @@ impl Writer {
             None => false,
         };
         let never_stored = self.written.documents.remove(number);
-        let scope = self.scope_number_or_new(document.scope())?;
+        // With a new number, rows would be marked that were never put.
+        let scope = self.scope_number_of(document)?;
         self.apply(Operation {
             change: Change::Remove { fingerprint_gone, never_stored },
             number,
@@ -231,5 +232,38 @@ impl Read for Writer {
 
     fn counters(&self) -> Counters {
         self.counters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::plan_named;
+    use crate::store::file::Settings;
+    use crate::store::{Recording, Sizes, Store};
+    use crate::text::Scheme;
+
+    /// The removal made a scope with a new number, and marked rows of that scope. The rows of the document
+    /// stayed, and lists and counts no longer agreed.
+    #[test]
+    fn removing_a_document_whose_scope_is_lost_finds_the_damage() -> Result<()> {
+        let settings = Settings {
+            scheme: Scheme::External,
+            plan: plan_named("4x16").expect("a plan"),
+            max_distance: 3,
+            key_seed: 7,
+            created: 0,
+        };
+        let store = Store::on_backend(Recording::default(), Some(&settings), Sizes::default())?;
+        let mut writer = store.begin_write()?;
+        let document = Document::new("k", Fingerprint::from_bits(1)).with_scope("lost");
+        writer.put(&document, None)?;
+        let stored = writer.find_to_change(b"k")?.expect("it was put");
+        writer.written.scopes.clear();
+        let removed = writer.remove(&stored);
+        assert!(matches!(&removed, Err(Error::Damaged { table: "scopes", key, .. }) if key == "lost"));
+        assert!(writer.written.scopes.is_empty(), "no scope is made");
+        assert!(matches!(writer.commit(), Err(Error::Aborted)));
+        Ok(())
     }
 }
