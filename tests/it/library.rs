@@ -3,7 +3,10 @@
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use simdb::{Change, Database, Document, Error, Fingerprint, OpenOptions, Policy, Query, Snapshot};
+use simdb::{
+    Change, CreateOptions, Database, Document, Error, Fingerprint, OpenOptions, Policy, Query, Scheme,
+    Snapshot,
+};
 
 use crate::support::{Folder, TestResult, assert_sound, document, insert_all, listed, tiny};
 
@@ -344,7 +347,13 @@ fn documents_out_of_bounds_are_refused_and_the_transaction_goes_on() -> TestResu
         txn.insert_if_new(&document([0; 5_000], 1), &Policy::link()),
         Err(Error::KeyLength { bytes: 5_000, .. })
     ));
+    // A look-up said that there is no such document, as if there could be one.
     assert!(matches!(txn.delete(""), Err(Error::KeyLength { bytes: 0, .. })));
+    assert!(matches!(txn.delete([b'k'; 4_097]), Err(Error::KeyLength { bytes: 4_097, .. })));
+    let snapshot = database.snapshot()?;
+    assert!(matches!(snapshot.get(""), Err(Error::KeyLength { bytes: 0, .. })));
+    assert!(matches!(snapshot.get([b'k'; 4_097]), Err(Error::KeyLength { bytes: 4_097, .. })));
+    assert_eq!(snapshot.get([b'k'; 4_096])?, None);
     let far = Policy::link().max_distance(65);
     assert!(matches!(txn.insert_if_new(&document("k", 1), &far), Err(Error::MaxDistance { given: 65 })));
     txn.insert(&document([0xff; 4_096], 1))?;
@@ -367,6 +376,26 @@ fn reopening_keeps_documents_whole_and_the_options_of_creation() -> TestResult {
     assert_eq!((database.max_distance(), database.scheme().name()), (1, "text-1"));
     assert_eq!(near(&database.snapshot()?, 1)?.len(), 1, "the max distance of creation is the default");
     assert_sound(&database)?;
+    Ok(())
+}
+
+/// The memory for a cache as large as possible was allocated at once, after a sum that was too large for
+/// its type. With as many recent documents as possible, a merge was always due, and commits did not end.
+#[test]
+fn options_as_large_as_possible_are_taken() -> TestResult {
+    let folder = Folder::new()?;
+    let options = CreateOptions::new().scheme(Scheme::External);
+    let options = options.cache_bytes(usize::MAX).recent_documents(usize::MAX);
+    let database = Database::create(folder.path("d.simdb"), &options)?;
+    insert_all(&database, (0..1_000).map(|i| document(i.to_string(), i << 40)))?;
+    insert_all(&database, (0..1_000).map(|i| document(i.to_string(), i << 20)))?;
+    database.settle()?;
+    let query = Query::new(Fingerprint::from_bits(0)).max_distance(64).limit(usize::MAX);
+    assert_eq!(database.snapshot()?.query(&query)?.as_slice().len(), 1_000);
+    assert_sound(&database)?;
+    drop(database);
+    let options = OpenOptions::new().cache_bytes(usize::MAX).recent_documents(1 << (usize::BITS - 2));
+    assert_eq!(Database::open(folder.path("d.simdb"), &options)?.snapshot()?.stats()?.documents, 1_000);
     Ok(())
 }
 
