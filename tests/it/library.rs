@@ -3,10 +3,7 @@
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use simdb::{
-    Change, CreateOptions, Database, Document, Error, Fingerprint, OpenOptions, Policy, Query, Scheme,
-    Snapshot,
-};
+use simdb::{Change, Database, Document, Error, Fingerprint, OpenOptions, Policy, Query, Snapshot};
 
 use crate::support::{Folder, TestResult, assert_sound, document, insert_all, listed, tiny};
 
@@ -376,26 +373,6 @@ fn reopening_keeps_documents_whole_and_the_options_of_creation() -> TestResult {
     assert_eq!((database.max_distance(), database.scheme().name()), (1, "text-1"));
     assert_eq!(near(&database.snapshot()?, 1)?.len(), 1, "the max distance of creation is the default");
     assert_sound(&database)?;
-    Ok(())
-}
-
-/// The memory for a cache as large as possible was allocated at once, after a sum that was too large for
-/// its type. With as many recent documents as possible, a merge was always due, and commits did not end.
-#[test]
-fn options_as_large_as_possible_are_taken() -> TestResult {
-    let folder = Folder::new()?;
-    let options = CreateOptions::new().scheme(Scheme::External);
-    let options = options.cache_bytes(usize::MAX).recent_documents(usize::MAX);
-    let database = Database::create(folder.path("d.simdb"), &options)?;
-    insert_all(&database, (0..1_000).map(|i| document(i.to_string(), i << 40)))?;
-    insert_all(&database, (0..1_000).map(|i| document(i.to_string(), i << 20)))?;
-    database.settle()?;
-    let query = Query::new(Fingerprint::from_bits(0)).max_distance(64).limit(usize::MAX);
-    assert_eq!(database.snapshot()?.query(&query)?.as_slice().len(), 1_000);
-    assert_sound(&database)?;
-    drop(database);
-    let options = OpenOptions::new().cache_bytes(usize::MAX).recent_documents(1 << (usize::BITS - 2));
-    assert_eq!(Database::open(folder.path("d.simdb"), &options)?.snapshot()?.stats()?.documents, 1_000);
     Ok(())
 }
 

@@ -11,6 +11,7 @@ mod input;
 mod kill;
 mod levels;
 mod library;
+mod limits;
 mod model;
 mod support;
 mod together;
