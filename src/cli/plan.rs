@@ -91,7 +91,10 @@ fn line(plan: &PlanEstimate, documents: f64, taken: bool, fits: bool) -> String 
     let cells = [
         plan.plan.clone(),
         plan.tables.to_string(),
-        plan.tables_in_the_paper.to_string(),
+        match plan.tables_in_the_paper {
+            0 => "-".to_owned(),
+            tables => tables.to_string(),
+        },
         format!("{:.1}", plan.document_bytes),
         bytes(plan.document_bytes * documents),
         bytes(plan.cached_bytes * documents),

@@ -1,6 +1,8 @@
 //! The options to create and open a database with.
 
+use std::fs;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::{Error, Result};
@@ -162,6 +164,25 @@ impl CreateOptions {
     }
 }
 
+/// The most recent documents. Four times as many that wait, and four times as many that are being merged,
+/// take 80 GB of memory.
+const MOST_RECENT_DOCUMENTS: usize = 100_000_000;
+
+/// The most bytes of a cache: the memory of the machine. A part of a cache is allocated at once. So a cache
+/// as large as you like must not be larger.
+static MOST_CACHE_BYTES: LazyLock<usize> = LazyLock::new(|| {
+    const NOT_TOLD: u64 = 64 << 30;
+    let told = fs::read_to_string("/proc/meminfo").ok().and_then(|text| machine_bytes(&text));
+    usize::try_from(told.unwrap_or(NOT_TOLD)).unwrap_or(usize::MAX)
+});
+
+/// The memory of the machine, by the text that Linux has about it.
+fn machine_bytes(meminfo: &str) -> Option<u64> {
+    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kibibytes: u64 = total.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    (kibibytes > 0).then_some(kibibytes.saturating_mul(1024))
+}
+
 /// The choices that concern only this handle of a database.
 ///
 /// # Example
@@ -173,7 +194,7 @@ impl CreateOptions {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenOptions {
-    pub(super) cache_bytes: usize,
+    cache_bytes: usize,
     pub(super) read_only: bool,
     recent_documents: Option<usize>,
     sizes: Sizes,
@@ -200,6 +221,10 @@ impl OpenOptions {
     /// counts its matches without reading the file if there is room for another 16 bytes a document, or
     /// 32 with scopes. That is some 700 MB for ten million documents in six tables. With less memory,
     /// blocks are read from the file.
+    ///
+    /// More than the memory of the machine counts as the memory of the machine. If the system does not tell
+    /// how much that is, more than 64 GiB count as 64 GiB. A fortieth of the memory is taken when the
+    /// database is opened, the rest only for data that was read.
     #[must_use]
     pub fn cache_bytes(mut self, cache_bytes: usize) -> Self {
         self.cache_bytes = cache_bytes;
@@ -207,7 +232,8 @@ impl OpenOptions {
     }
 
     /// The number of recent rows that are kept in memory before they are merged into the file. Default:
-    /// one for each KiB of the cache, but at least 250,000 and at most a million. The least is one.
+    /// one for each KiB of the cache, but at least 250,000 and at most a million. The least is one, the
+    /// most 100 million. A number beyond these counts as the nearest of them.
     ///
     /// The number is that of the sorted set with the most recent rows. A document has one row there, or
     /// two if it has a scope. It takes about 100 bytes of memory. If merging cannot follow, up to four
@@ -217,8 +243,13 @@ impl OpenOptions {
     /// But opening is slower.
     #[must_use]
     pub fn recent_documents(mut self, recent_documents: usize) -> Self {
-        self.recent_documents = Some(recent_documents.max(1));
+        self.recent_documents = Some(recent_documents.clamp(1, MOST_RECENT_DOCUMENTS));
         self
+    }
+
+    /// The memory for data that was read from the file, within its bounds.
+    pub(super) fn bounded_cache_bytes(&self) -> usize {
+        self.cache_bytes.min(*MOST_CACHE_BYTES)
     }
 
     pub(super) fn sizes(&self) -> Sizes {
@@ -252,5 +283,23 @@ impl OpenOptions {
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_have_bounds() {
+        let meminfo = "MemTotal:       24689764 kB\nMemFree:          231504 kB\n";
+        assert_eq!(machine_bytes(meminfo), Some(24_689_764 << 10));
+        assert_eq!(machine_bytes("MemTotal: 0 kB"), None);
+        assert_eq!(machine_bytes(""), None);
+        let cache = |bytes| OpenOptions::new().cache_bytes(bytes).bounded_cache_bytes();
+        assert_eq!((cache(0), cache(1 << 20)), (0, 1 << 20));
+        assert_eq!(cache(usize::MAX), *MOST_CACHE_BYTES);
+        let recent = |documents| OpenOptions::new().recent_documents(documents).sizes().recent_rows;
+        assert_eq!((recent(0), recent(7), recent(usize::MAX)), (1, 7, 100_000_000));
     }
 }

@@ -157,10 +157,10 @@ impl Search {
             }
         };
         let ignored = match ignored {
-            Some((number, document)) => document
-                .fingerprint()
-                .zip(reader.scope_number(document.scope())?)
-                .map(|(fingerprint, scope)| (*number, fingerprint, scope)),
+            Some((number, document)) => {
+                let scope = reader.scope_number_of(document)?;
+                document.fingerprint().map(|fingerprint| (*number, fingerprint, scope))
+            }
             None => None,
         };
         Ok(Self {

@@ -9,7 +9,7 @@ use super::explain::{self, Explanation};
 use super::query::{Matches, Query};
 use super::search;
 use super::statistics::Statistics;
-use crate::document::Document;
+use crate::document::{Document, validate_key};
 use crate::error::Result;
 use crate::store::{DocumentNumber, Read, Reader, Store};
 
@@ -32,6 +32,8 @@ impl Snapshot {
     ///
     /// # Errors
     ///
+    /// * [`Error::KeyLength`](crate::Error::KeyLength) for a key that no document can have: an empty one,
+    ///   or one of more than [`Document::MAX_KEY_BYTES`].
     /// * [`Error::Damaged`](crate::Error::Damaged) if a block does not have its checksum, or the
     ///   document is missing although its key is there.
     /// * [`Error::Corrupted`](crate::Error::Corrupted) and [`Error::Storage`](crate::Error::Storage) if
@@ -42,6 +44,7 @@ impl Snapshot {
     /// A search for the key in each level, and the reading of the document's block. Filters in memory
     /// recognise most keys that are absent.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Document>> {
+        validate_key(key.as_ref())?;
         Ok(self.reader.find(key.as_ref())?.map(|(_, document)| document))
     }
 

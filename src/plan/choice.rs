@@ -33,7 +33,7 @@ pub struct PlanEstimate {
     /// The number of leading bits that each table is made to be probed on, at least.
     pub prefix_bits: u32,
     /// The number of tables that the construction of Manku, Jain and Das Sarma (2007, section 3.2) needs
-    /// for prefixes of this length.
+    /// for prefixes of this length. 0 if it cannot make them.
     pub tables_in_the_paper: u64,
     /// The bytes of a document in a dense file, without its key and payload.
     pub document_bytes: f64,
@@ -69,7 +69,7 @@ pub(crate) fn plans_and_estimates(
                 plan: plan.to_string(),
                 tables: plan.tables().len(),
                 prefix_bits: plan.least_prefix_bits(),
-                tables_in_the_paper: tables_in_the_paper(64.0, distance, f64::from(plan.least_prefix_bits())),
+                tables_in_the_paper: tables_in_the_paper(distance, plan.least_prefix_bits()).unwrap_or(0),
                 document_bytes: OTHER_BYTES + plan.tables().len() as f64 * row_bytes(documents),
                 cached_bytes: 8.0 * plan.tables().len() as f64,
                 candidates: cost_model.all_candidates(&probes),
@@ -80,10 +80,10 @@ pub(crate) fn plans_and_estimates(
         })
         .collect();
     // More tables are worth nothing unless queries become faster.
-    let mut fastest = Duration::from_secs(1 << 30);
+    let mut fastest: Option<Duration> = None;
     all.retain(|(_, estimate)| {
-        let faster = estimate.query < fastest.mul_f64(0.98);
-        fastest = fastest.min(estimate.query);
+        let faster = fastest.is_none_or(|fastest| estimate.query < fastest.mul_f64(0.98));
+        fastest = Some(fastest.map_or(estimate.query, |fastest| fastest.min(estimate.query)));
         faster
     });
     let rank = |estimate: &PlanEstimate| match prefer {
@@ -107,33 +107,98 @@ fn row_bytes(rows: u64) -> f64 {
 
 /// The fewest tables that have `prefix_bits` bits in front, by the recursion of the paper. It cuts the
 /// bits into r blocks and takes a table for each choice of r - k blocks. The same may be done again with
-/// the bits of the other k blocks.
-fn tables_in_the_paper(bits: f64, distance: u32, prefix_bits: f64) -> u64 {
-    if prefix_bits <= 0.0 {
-        return 1;
+/// the bits of the other k blocks. `None` if no cuts lead so far: each block has at least a bit.
+fn tables_in_the_paper(distance: u32, prefix_bits: u32) -> Option<u64> {
+    if distance == 0 {
+        return Some(1);
     }
-    let splits = (distance + 1..=distance + 12).filter_map(|blocks| {
-        let kept = bits * f64::from(blocks - distance) / f64::from(blocks);
-        let tables = (0..distance).fold(1, |all, i| all * u64::from(blocks - i) / u64::from(i + 1));
-        // Each block has at least a bit.
-        (bits >= f64::from(blocks) && distance > 0).then(|| {
-            // A block may be rounded up.
-            let rest = prefix_bits - kept.ceil();
-            tables.saturating_mul(tables_in_the_paper(bits - kept, distance, rest))
-        })
+    // Plain recursion takes time that is exponential in the distance. So each number of missing bits gets
+    // one list of the ways that lead to it, and only the best of these ways are followed.
+    let mut ways: Vec<Vec<Way>> = vec![Vec::new(); prefix_bits as usize + 1];
+    ways[prefix_bits as usize].push(Way { tables: 1, bits: 64.0 });
+    for missing in (1..=prefix_bits as usize).rev() {
+        for way in best_ways(std::mem::take(&mut ways[missing])) {
+            for (next, kept) in (distance + 1..=distance + 12).filter_map(|it| way.cut(distance, it)) {
+                // A block may be rounded up.
+                ways[missing.saturating_sub(kept.ceil() as usize)].push(next);
+            }
+        }
+    }
+    ways[0].iter().map(|way| way.tables).min()
+}
+
+/// Some cuts of the recursion of the paper: the tables they take, and the bits that are left to cut.
+#[derive(Clone, Copy)]
+struct Way {
+    tables: u64,
+    bits: f64,
+}
+
+impl Way {
+    /// Cuts the bits that are left into this number of blocks. Also returns the number of bits in front.
+    fn cut(self, distance: u32, blocks: u32) -> Option<(Self, f64)> {
+        if self.bits < f64::from(blocks) {
+            return None;
+        }
+        let kept = self.bits * f64::from(blocks - distance) / f64::from(blocks);
+        // The choices of the few blocks that are kept are as many as those of the others.
+        let choices = (0..blocks - distance).fold(1, |all, i| all * u64::from(blocks - i) / u64::from(i + 1));
+        Some((Self { tables: self.tables.saturating_mul(choices), bits: self.bits - kept }, kept))
+    }
+}
+
+/// The ways that no other way equals or exceeds, with no more tables and no fewer bits left.
+fn best_ways(mut ways: Vec<Way>) -> Vec<Way> {
+    ways.sort_by(|a, b| a.tables.cmp(&b.tables).then(b.bits.total_cmp(&a.bits)));
+    let mut most_bits = 0.0;
+    ways.retain(|way| {
+        let better = way.bits > most_bits;
+        most_bits = way.bits.max(most_bits);
+        better
     });
-    splits.min().unwrap_or(1)
+    ways
 }
 
 #[cfg(test)]
 mod tests {
+    use rayon::prelude::*;
+
     use super::*;
 
     #[test]
     fn the_recursion_gives_the_numbers_of_tables_in_the_paper() {
-        for (prefix_bits, tables) in [(16.0, 4), (25.0, 10), (28.0, 16), (32.0, 20)] {
-            assert_eq!(tables_in_the_paper(64.0, 3, prefix_bits), tables, "{prefix_bits} bits");
+        for (prefix_bits, tables) in [(16, 4), (25, 10), (28, 16), (32, 20)] {
+            assert_eq!(tables_in_the_paper(3, prefix_bits), Some(tables), "{prefix_bits} bits");
         }
+    }
+
+    /// The recursion was followed in all its branches. At a max distance of 18 a new file took 11 seconds,
+    /// and at 32 over a minute. Products of more than 64 bits wrapped around.
+    #[test]
+    fn the_recursion_ends_at_every_distance() {
+        for distance in 0..=64 {
+            let tables = (0..=64).map(|bits| tables_in_the_paper(distance, bits).unwrap_or(u64::MAX));
+            assert!(tables.is_sorted(), "distance {distance}");
+        }
+        assert_eq!(tables_in_the_paper(18, 8), Some(361));
+        // C(44, 12) tables have 18 bits in front.
+        assert_eq!(tables_in_the_paper(32, 18), Some(21_090_682_613));
+        assert_eq!(tables_in_the_paper(64, 1), None);
+    }
+
+    /// With a size beyond all bounds, each plan seemed to take longer than any time that was thought of. So
+    /// no plan was left, and the creation of a file panicked.
+    #[test]
+    fn one_plan_is_preferred_at_every_distance_and_size() {
+        (0..=64u32).into_par_iter().for_each(|distance| {
+            // With more documents the search for probes takes up to half a second, at any distance.
+            let many = if distance % 8 == 0 { &[1_000_000, u64::MAX][..] } else { &[] };
+            for &documents in [0, 1, 100].iter().chain(many) {
+                let all = plans_and_estimates(documents, distance, Prefer::Balance, &[]);
+                let preferred = all.iter().filter(|it| it.1.preferred).count();
+                assert_eq!(preferred, 1, "{documents} documents at distance {distance}");
+            }
+        });
     }
 
     #[test]

@@ -112,13 +112,16 @@ impl Search {
     /// every open prefix of its cell, even beyond what that prefix lacks.
     fn may_suffice(&self, mut left: u32) -> bool {
         let open = self.open();
-        let mut uses: Vec<(u32, u32)> =
-            self.cells.iter().map(|cell| ((cell.prefixes & open).count_ones(), cell.room)).collect();
-        uses.sort_unstable_by(|a, b| b.cmp(a));
+        // The room of the cells that lie in 0 to 64 open prefixes. To sort the cells instead took half of
+        // the time of a step.
+        let mut room = [0; 65];
+        for cell in &self.cells {
+            room[(cell.prefixes & open).count_ones() as usize] += cell.room;
+        }
         let mut lacking: u32 = self.lacking.iter().sum();
-        for (prefixes, room) in uses {
+        for (prefixes, room) in room.into_iter().enumerate().rev() {
             let taken = room.min(left);
-            lacking = lacking.saturating_sub(taken * prefixes);
+            lacking = lacking.saturating_sub(taken * prefixes as u32);
             left -= taken;
         }
         lacking == 0

@@ -1,5 +1,7 @@
 //! Probe sets: the range reads that together answer a distance exactly.
 
+use std::sync::LazyLock;
+
 use super::covering::{self, Reach};
 use super::permutation::Permuted;
 use super::table::Table;
@@ -45,12 +47,12 @@ impl ProbedPrefix {
     /// remaining bits of the prefix, one range has every value of these bits. That leaves one range for
     /// each choice of `flips` of the bits.
     pub(crate) fn ranges(self) -> f64 {
-        if self.flips >= self.prefix_bits { 1.0 } else { choose(self.prefix_bits, self.flips) }
+        if self.flips >= self.prefix_bits { 1.0 } else { CHOICES.of(self.prefix_bits, self.flips) }
     }
 
     /// The number of values of the prefix that these ranges contain.
     pub(super) fn values(self) -> f64 {
-        (0..=self.flips.min(self.prefix_bits)).map(|flips| choose(self.prefix_bits, flips)).sum()
+        CHOICES.up_to(self.prefix_bits, self.flips.min(self.prefix_bits))
     }
 
     /// Calls `each` with the first and last row of each range, in order.
@@ -59,9 +61,36 @@ impl ProbedPrefix {
     }
 }
 
-/// The number of ways to choose `chosen` of `all`.
-fn choose(all: u32, chosen: u32) -> f64 {
-    (0..chosen).map(|i| f64::from(all - i) / f64::from(i + 1)).product()
+/// The numbers of ways to choose some of up to 64. The planner asks for millions of them.
+static CHOICES: LazyLock<Choices> = LazyLock::new(Choices::new);
+
+/// For each number of all and of chosen ones, the number of ways to choose as many, and the number of ways
+/// to choose up to as many.
+struct Choices(Vec<[(f64, f64); 65]>);
+
+impl Choices {
+    fn new() -> Self {
+        let choose = |all: u32, chosen: u32| -> f64 {
+            (0..chosen).map(|i| f64::from(all - i) / f64::from(i + 1)).product()
+        };
+        let choices = |all: u32| {
+            let mut sum = 0.0;
+            std::array::from_fn(|chosen| {
+                let exactly = if chosen as u32 > all { 0.0 } else { choose(all, chosen as u32) };
+                sum += exactly;
+                (exactly, sum)
+            })
+        };
+        Self((0..=64).map(choices).collect())
+    }
+
+    fn of(&self, all: u32, chosen: u32) -> f64 {
+        self.0[all as usize][chosen as usize].0
+    }
+
+    fn up_to(&self, all: u32, most: u32) -> f64 {
+        self.0[all as usize][most as usize].1
+    }
 }
 
 /// Calls `each` with the ranges around a row, in order. The bits before `bit` are fixed. Up to `flips` of

@@ -92,11 +92,17 @@ fn few_rows<'a>(reader: impl Fn() -> SetReader<'a, u128>, wanted: &[WantedPostin
         first..=posting_row(fingerprint, ScopeNumber::ANY, DocumentNumber::MAX)
     };
     let ranges: Vec<RangeInclusive<u128>> = wanted.iter().map(|it| range(it.0)).collect();
-    let read =
-        ranges.iter().map(|range| Wanted { reader: reader(), first: *range.start(), last: *range.end() });
+    // In the order of the rows, a block is read once for all its fingerprints, even without a cache.
+    let mut order: Vec<usize> = (0..ranges.len()).collect();
+    order.sort_unstable_by_key(|&index| wanted[index].0);
+    let read = order.iter().map(|&index| {
+        let (first, last) = (*ranges[index].start(), *ranges[index].end());
+        Wanted { reader: reader(), first, last }
+    });
     let mut counts = vec![0; ranges.len()];
     let mut rows = Vec::with_capacity(2 * ranges.len());
-    let reading = read_ranges(read, 1, |index, puts, marks| {
+    let reading = read_ranges(read, 1, |position, puts, marks| {
+        let index = order[position];
         for (found, put) in [(puts, true), (marks, false)] {
             let found = found.iter().filter(|row| ranges[index].contains(row));
             for &row in found.take(FEW + 1 - counts[index]) {
@@ -105,7 +111,7 @@ fn few_rows<'a>(reader: impl Fn() -> SetReader<'a, u128>, wanted: &[WantedPostin
             }
         }
     })?;
-    let mut many = reading.too_long;
+    let mut many: Vec<usize> = reading.too_long.into_iter().map(|position| order[position]).collect();
     many.extend((0..ranges.len()).filter(|&index| counts[index] > FEW));
     rows.sort_unstable();
     // Each mark removes the row that it marks. If there is no such row, counting finds out what is wrong.
@@ -127,4 +133,56 @@ pub(crate) fn listed(
     last: DocumentNumber,
 ) -> RangeInclusive<u128> {
     posting_row(fingerprint, scope, DocumentNumber::MIN)..=posting_row(fingerprint, scope, last)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::store::blocks::{BlockCache, Blocks, MemoryBlocks};
+    use crate::store::engine::{BlockSource, LevelName};
+    use crate::store::sorted_set::{Rules, TABLE, stack};
+
+    /// Blocks in memory that count how often one is read.
+    struct Counted {
+        memory: MemoryBlocks,
+        reads: AtomicUsize,
+    }
+
+    impl BlockSource for Counted {
+        fn read_block(
+            &self,
+            level: LevelName,
+            last: u128,
+            read: &mut dyn FnMut(&[u8]) -> Result<()>,
+        ) -> Result<bool> {
+            self.reads.fetch_add(1, Ordering::Relaxed);
+            self.memory.read_block(level, last, read)
+        }
+    }
+
+    /// Without a cache, a block was read and decoded for each of its fingerprints. They come in the order
+    /// of their distance, so neighbours in a block are far apart.
+    #[test]
+    fn without_a_cache_a_block_is_read_once_for_many_fingerprints() -> Result<()> {
+        let fingerprint = |i: u64| Fingerprint::from_bits(i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let row = |i| posting_row(fingerprint(i), ScopeNumber::EMPTY, DocumentNumber(i));
+        let stacked = stack(&[(0..1_000).map(|i| (row(i), true)).collect(), [].into()], 1, Rules::ONCE);
+        let blocks_in_all = stacked.memory.places().len();
+        assert!(blocks_in_all > 50, "{blocks_in_all}");
+        let counted = Arc::new(Counted { memory: stacked.memory.clone(), reads: AtomicUsize::new(0) });
+        let file = stacked.memory.blocks().file();
+        let blocks = Blocks::new(counted.clone(), Arc::new(BlockCache::new(0)), file);
+        let reader = || SetReader { set: &stacked.set, overlay: None, blocks: blocks.of_table(&TABLE) };
+        let wanted: Vec<WantedPostings> =
+            (0..1_000).map(|i| (fingerprint(i), [ScopeNumber::EMPTY].into())).collect();
+        let posted = posted(reader, &wanted)?;
+        assert_eq!(posted.len(), 1_000);
+        assert!(posted.iter().all(|it| it.total == 1));
+        // The last fingerprint of a block might go on in the next. So it is counted, which reads both again.
+        let reads = counted.reads.load(Ordering::Relaxed);
+        assert!(reads <= 3 * blocks_in_all && 3 * blocks_in_all < 500, "{reads} of {blocks_in_all} blocks");
+        Ok(())
+    }
 }

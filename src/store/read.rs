@@ -5,7 +5,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::postings::{self, Posted, WantedPostings, listed};
 use super::scan::Scan;
 use crate::document::Document;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::plan::{Candidates, CostModel, Probe};
 use crate::store::file::{
@@ -139,6 +139,15 @@ pub(crate) trait Read: Sync {
             Some(&number) => Ok(Some(number)),
             None => self.view().scope_number(name),
         }
+    }
+
+    /// The number of the scope of a stored document. It is an error if the row of the scope is not there.
+    fn scope_number_of(&self, document: &Document) -> Result<ScopeNumber> {
+        self.scope_number(document.scope())?.ok_or_else(|| Error::Damaged {
+            table: "scopes",
+            key: document.scope().to_owned(),
+            problem: "it is missing, but a document has this scope",
+        })
     }
 
     /// An estimate of the number of distinct fingerprints. Repetitions and deletions that are not merged

@@ -143,7 +143,8 @@ impl Writer {
             None => false,
         };
         let never_stored = self.written.documents.remove(number);
-        let scope = self.scope_number_or_new(document.scope())?;
+        // With a new number, rows would be marked that were never put.
+        let scope = self.scope_number_of(document)?;
         self.apply(Operation {
             change: Change::Remove { fingerprint_gone, never_stored },
             number,
@@ -236,9 +237,19 @@ mod tests {
     use crate::plan::plan_named;
     use crate::store::blocks::FileSeed;
     use crate::store::file::Settings;
-    use crate::store::sizes::Sizes;
-    use crate::store::store::Store;
+    use crate::store::{Recording, Sizes, Store};
     use crate::text::Scheme;
+
+    fn settings() -> Settings {
+        Settings {
+            file: FileSeed::random(),
+            scheme: Scheme::External,
+            plan: plan_named("4x16").expect("a plan"),
+            max_distance: 3,
+            key_seed: 7,
+            created: 0,
+        }
+    }
 
     fn document(number: u64) -> Document {
         Document::new(format!("key {number}"), Fingerprint::from_bits(number)).with_seen(0)
@@ -259,15 +270,7 @@ mod tests {
     fn a_waiting_block_that_has_changed_is_not_committed_and_the_database_goes_on() -> Result<()> {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let sizes = Sizes { spill_bytes: 1_000, document_block_bytes: 300, ..Sizes::default() };
-        let settings = Settings {
-            file: FileSeed::random(),
-            scheme: Scheme::External,
-            plan: plan_named("4x16").expect("a plan"),
-            max_distance: 3,
-            key_seed: 7,
-            created: 0,
-        };
-        let store = Store::create(&folder.path().join("d.simdb"), &settings, 1 << 20, sizes)?;
+        let store = Store::create(&folder.path().join("d.simdb"), &settings(), 1 << 20, sizes)?;
         put_all(&store, 0..100)?.commit()?;
         let writer = put_all(&store, 100..200)?;
         writer.written.documents.damage_waiting();
@@ -281,6 +284,22 @@ mod tests {
             let found = store.begin_read()?.find(document(number).key())?.map(|(_, found)| found);
             assert_eq!(found, Some(document(number)));
         }
+        Ok(())
+    }
+    /// The removal made a scope with a new number, and marked rows of that scope. The rows of the document
+    /// stayed, and lists and counts no longer agreed.
+    #[test]
+    fn removing_a_document_whose_scope_is_lost_finds_the_damage() -> Result<()> {
+        let store = Store::on_backend(Recording::default(), Some(&settings()), Sizes::default())?;
+        let mut writer = store.begin_write()?;
+        let document = Document::new("k", Fingerprint::from_bits(1)).with_scope("lost");
+        writer.put(&document, None)?;
+        let stored = writer.find_to_change(b"k")?.expect("it was put");
+        writer.written.scopes.clear();
+        let removed = writer.remove(&stored);
+        assert!(matches!(&removed, Err(Error::Damaged { table: "scopes", key, .. }) if key == "lost"));
+        assert!(writer.written.scopes.is_empty(), "no scope is made");
+        assert!(matches!(writer.commit(), Err(Error::Aborted)));
         Ok(())
     }
 }

@@ -344,7 +344,13 @@ fn documents_out_of_bounds_are_refused_and_the_transaction_goes_on() -> TestResu
         txn.insert_if_new(&document([0; 5_000], 1), &Policy::link()),
         Err(Error::KeyLength { bytes: 5_000, .. })
     ));
+    // A look-up said that there is no such document, as if there could be one.
     assert!(matches!(txn.delete(""), Err(Error::KeyLength { bytes: 0, .. })));
+    assert!(matches!(txn.delete([b'k'; 4_097]), Err(Error::KeyLength { bytes: 4_097, .. })));
+    let snapshot = database.snapshot()?;
+    assert!(matches!(snapshot.get(""), Err(Error::KeyLength { bytes: 0, .. })));
+    assert!(matches!(snapshot.get([b'k'; 4_097]), Err(Error::KeyLength { bytes: 4_097, .. })));
+    assert_eq!(snapshot.get([b'k'; 4_096])?, None);
     let far = Policy::link().max_distance(65);
     assert!(matches!(txn.insert_if_new(&document("k", 1), &far), Err(Error::MaxDistance { given: 65 })));
     txn.insert(&document([0xff; 4_096], 1))?;

@@ -12,6 +12,7 @@ mod kill;
 mod leftovers;
 mod levels;
 mod library;
+mod limits;
 mod model;
 mod names;
 mod owners;

@@ -74,7 +74,7 @@ impl Decoded {
 }
 
 /// The rows of a block.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Block<R> {
     pub(super) rows: Arc<[R]>,
     pub(super) puts: usize,

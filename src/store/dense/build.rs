@@ -1,6 +1,6 @@
 //! Building a new file from documents at once. Rows are sorted outside the file and packed once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::store::blocks::BlockCache;
 use crate::store::engine::{NewFile, OpenFile, directory_of, ensure_nothing_at};
 use crate::store::file::{
-    self, Change, KEYS, Operation, POSTINGS, PerSet, RowFamily, RowSink, Set, SetRow, Settings, State, View,
+    self, Change, KEYS, Operation, POSTINGS, PerSet, RowFamily, RowSink, Set, SetRow, Settings, State,
     all_sets, by_row, number_of,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
@@ -39,15 +39,21 @@ pub(crate) fn build(
     let new = NewFile::create(directory)?;
     let engine = file::create(&new, directory, settings, PAGE_CACHE_BYTES)?;
     let bulk = Bulk::new(&engine, sizes, settings.file, State::new(&settings.plan));
-    let repeated = Builder::new(directory, settings, memory_bytes, bulk).build(documents)?;
+    let same_hash = Builder::new(directory, settings, memory_bytes, bulk).build(documents)?;
     let engine = engine.trimmed(&new, directory, PAGE_CACHE_BYTES)?;
     new.file.sync_all().map_err(|source| Error::Io { path: path.to_owned(), source })?;
     let open = Arc::new(OpenFile { engine, file: new.file });
-    if !repeated.is_empty() {
-        let cache = Arc::new(BlockCache::new(1 << 20));
-        ensure_different_keys(&copy::view_of(&open, Arc::new(settings.clone()), cache)?, &repeated)?;
-    }
+    verify(&open, settings, &same_hash)?;
     new.temporary.keep_as(path)
+}
+
+/// Refuses a new file in which two documents have the same key, a block does not have its checksum, or
+/// the rows are not as many as the documents that are counted.
+fn verify(open: &Arc<OpenFile>, settings: &Settings, same_hash: &SameHash) -> Result<()> {
+    const CACHE_BYTES: u64 = 1 << 20;
+    let view = copy::view_of(open, Arc::new(settings.clone()), Arc::new(BlockCache::new(CACHE_BYTES)))?;
+    same_hash.ensure_different_keys(|number| Ok(view.document(number)?.key().to_vec()))?;
+    copy::verify(&view, &view)
 }
 
 /// A file that is being built.
@@ -83,6 +89,7 @@ impl RowSink for Sorters {
 fn sorters(directory: &Path, tables: usize, memory_bytes: usize) -> Sorters {
     // A document has one row in each set, and up to two in the postings.
     let limit = memory_bytes / (3 * 16 + 8 * tables);
+    // A sorter keeps some rows even if there is hardly any memory.
     let mut sorters: Sorters =
         all_sets(tables).map(|set| by_row!(set, _ => keep Sorter::new(directory, limit))).collect();
     sorters[POSTINGS] = Sorter::new(directory, 2 * limit);
@@ -95,23 +102,20 @@ impl<'a> Builder<'a> {
         Self { settings, bulk, documents: DocumentsWriter::new(), sorters, scopes: BTreeMap::new() }
     }
 
-    /// Reads all documents and writes the file. Returns pairs of documents whose keys have the same hash.
-    fn build(
-        mut self,
-        documents: impl Iterator<Item = Result<Document>>,
-    ) -> Result<Vec<[DocumentNumber; 2]>> {
+    /// Reads all documents and writes the file. Returns the documents whose keys have the same hash.
+    fn build(mut self, documents: impl Iterator<Item = Result<Document>>) -> Result<SameHash> {
         for document in documents {
             self.add(&document?)?;
         }
         let Self { mut bulk, documents, sorters, scopes, .. } = self;
         documents.finish(&mut bulk)?;
-        let mut repeated = Vec::new();
+        let mut same_hash = SameHash::default();
         for (set, sorter) in sorters.sets().zip(sorters) {
-            by_row!(set, sorter, (set, sorter) => write_set(set, sorter, &mut bulk, &mut repeated)?);
+            by_row!(set, sorter, (set, sorter) => write_set(set, sorter, &mut bulk, &mut same_hash)?);
         }
         bulk.edit.add_scopes(scopes);
         bulk.flush()?;
-        Ok(repeated)
+        Ok(same_hash)
     }
 
     fn add(&mut self, document: &Document) -> Result<()> {
@@ -144,33 +148,114 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Writes the rows of a set. Adds pairs of documents whose keys have the same hash to `repeated`.
+/// Writes the rows of a set. Adds documents whose keys have the same hash to `same_hash`.
 fn write_set<R: SetRow>(
     set: Set<R>,
     sorter: Sorter<R>,
     bulk: &mut Bulk<'_>,
-    repeated: &mut Vec<[DocumentNumber; 2]>,
+    same_hash: &mut SameHash,
 ) -> Result<()> {
     let mut writer = SetWriter::new(set, bulk);
-    let mut last: Option<R> = None;
     sorter.finish(|rows| {
-        for &row in rows.iter().filter(|_| set.is(KEYS)) {
-            if let Some(last) = last.replace(row).filter(|last| last.prefix() == row.prefix()) {
-                repeated.push([last, row].map(|row| number_of(row.number())));
-            }
-        }
+        rows.iter().filter(|_| set.is(KEYS)).for_each(|row| same_hash.add(row.number()));
         writer.push(bulk, rows)
     })?;
     writer.finish(bulk)
 }
 
-/// Refuses two documents with the same key. Different keys may have the same hash, so the keys are compared.
-fn ensure_different_keys(view: &View, repeated: &[[DocumentNumber; 2]]) -> Result<()> {
-    for pair in repeated {
-        let [first, second] = [view.document(pair[0])?, view.document(pair[1])?];
-        if first.key() == second.key() {
-            return Err(Error::KeyRepeated { key: String::from_utf8_lossy(first.key()).into_owned() });
+/// The documents whose keys have the same hash. Different keys may have the same hash, so the keys are
+/// compared.
+#[derive(Default)]
+struct SameHash {
+    /// The last row of the keys.
+    last: Option<u128>,
+    /// The documents of each hash that several have.
+    groups: Vec<Vec<DocumentNumber>>,
+}
+
+impl SameHash {
+    /// Adds a row of the keys. The rows come in order.
+    fn add(&mut self, row: u128) {
+        let hash = |row: u128| row >> 64;
+        let Some(last) = self.last.replace(row).filter(|&last| hash(last) == hash(row)) else { return };
+        match self.groups.last_mut().filter(|group| group.last() == Some(&number_of(last))) {
+            Some(group) => group.push(number_of(row)),
+            None => self.groups.push(vec![number_of(last), number_of(row)]),
         }
     }
-    Ok(())
+
+    /// Refuses two documents with the same key.
+    fn ensure_different_keys(&self, key_of: impl Fn(DocumentNumber) -> Result<Vec<u8>>) -> Result<()> {
+        for group in &self.groups {
+            let mut keys = HashSet::new();
+            for &number in group {
+                // Equal keys need not be neighbours: another key of the same hash may stand between them.
+                if let Some(key) = keys.replace(key_of(number)?) {
+                    return Err(Error::KeyRepeated { key: String::from_utf8_lossy(&key).into_owned() });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Seek, SeekFrom, Write};
+
+    use super::*;
+    use crate::fingerprint::Fingerprint;
+    use crate::plan::plan_named;
+    use crate::store::blocks::FileSeed;
+    use crate::store::file::key_row;
+    use crate::text::Scheme;
+
+    /// Only neighbours were compared. So of three documents with keys of one hash the first and the last
+    /// could have the same key, if the key between them was another.
+    #[test]
+    fn each_key_is_compared_with_all_keys_of_its_hash() -> Result<()> {
+        let row = |hash, number| key_row(hash, DocumentNumber(number));
+        let rows = [row(1, 9), row(3, 0), row(3, 4), row(3, 5), row(4, 6), row(7, 1), row(7, 2), row(8, 3)];
+        let mut same_hash = SameHash::default();
+        rows.into_iter().for_each(|row| same_hash.add(row));
+        let numbers = |group: &Vec<DocumentNumber>| group.iter().map(|it| it.0).collect::<Vec<_>>();
+        let groups: Vec<_> = same_hash.groups.iter().map(numbers).collect();
+        assert_eq!(groups, [vec![0, 4, 5], vec![1, 2]]);
+        let own_key = |number: DocumentNumber| Ok(number.0.to_string().into_bytes());
+        same_hash.ensure_different_keys(own_key)?;
+        let a_b_a =
+            |number| if number == DocumentNumber(5) { own_key(DocumentNumber(0)) } else { own_key(number) };
+        let refused = same_hash.ensure_different_keys(a_b_a);
+        assert!(matches!(&refused, Err(Error::KeyRepeated { key }) if key == "0"), "{refused:?}");
+        Ok(())
+    }
+
+    /// A file that was built was not read back, as copies are. So what a bad disk wrote got its name.
+    #[test]
+    fn a_new_file_is_read_back() -> Result<()> {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let plan = plan_named("4x16").expect("a plan");
+        let scheme = Scheme::External;
+        let file = FileSeed::random();
+        let settings = Settings { file, scheme, plan, max_distance: 3, key_seed: 7, created: 0 };
+        let new = NewFile::create(folder.path())?;
+        // Without a cache, the engine has nothing to read but the file.
+        let engine = file::create(&new, folder.path(), &settings, 0)?;
+        let sizes = Sizes::default();
+        let bulk = Bulk::new(&engine, &sizes, file, State::new(&settings.plan));
+        let document = |i: u64| Document::new(format!("the key {i}"), Fingerprint::from_bits(i << 40));
+        let documents = (0..20_000).map(|i| Ok(document(i).with_payload(*b"some bytes")));
+        let same_hash = Builder::new(folder.path(), &settings, 0, bulk).build(documents)?;
+        let open = Arc::new(OpenFile { engine, file: new.file });
+        verify(&open, &settings, &same_hash)?;
+        let mut bytes = Vec::new();
+        let mut file = &open.file;
+        file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut bytes)).expect("it can be read");
+        let middle = bytes.windows(6).rposition(|it| it == b"he key").expect("a document is there");
+        bytes[middle] ^= 1;
+        file.seek(SeekFrom::Start(0)).and_then(|_| file.write_all(&bytes)).expect("it can be written");
+        let refused = verify(&open, &settings, &same_hash);
+        assert!(matches!(refused, Err(Error::Damaged { table: "documents", .. })), "{refused:?}");
+        Ok(())
+    }
 }

@@ -1,8 +1,9 @@
-//! Sorting more rows than memory holds. Sorted parts go to temporary files without a name. The files are
+//! Sorting more rows than memory holds. Sorted runs go to temporary files without a name. The runs are
 //! merged range by range.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use rayon::slice::ParallelSliceMut;
@@ -10,13 +11,17 @@ use rayon::slice::ParallelSliceMut;
 use crate::error::{Error, Result};
 use crate::store::blocks::Row;
 
-/// One in this number of rows of a sorted file is a sample. If memory holds fewer rows, one row of each
-/// file is.
+/// At least this number of rows is kept in memory. With fewer rows in a run, there would be more runs than
+/// a few rounds of merging can deal with.
+const LEAST_ROWS: usize = 1 << 16;
+/// One in this number of rows of a run is a sample. If memory holds fewer rows, one row of each run is.
 const ROWS_PER_SAMPLE: usize = 1 << 13;
 /// The number of samples of a range of rows that is merged at a time.
 const SAMPLES_PER_RANGE: usize = 64;
-/// This number of sorted files is merged into one, since each of them is open.
-const MOST_FILES: usize = 64;
+/// This number of runs is merged into one, since each takes a buffer while it is read.
+const MOST_RUNS: usize = 64;
+/// The bytes of a run that are read at a time.
+const BUFFER_BYTES: usize = 64 << 10;
 
 /// Rows that are being sorted. Equal rows become one.
 pub(super) struct Sorter<R> {
@@ -24,17 +29,23 @@ pub(super) struct Sorter<R> {
     /// The most rows that are kept in memory.
     limit: usize,
     rows: Vec<R>,
-    /// Sorted files: first those written from memory, then those merged from these, and so on.
-    rounds: Vec<Vec<BufReader<File>>>,
+    /// Sorted runs: first those written from memory, then those merged from these, and so on. The runs of
+    /// a round are in one file. So a sorter has only a few files open.
+    rounds: Vec<Option<Runs>>,
     samples: Vec<R>,
 }
 
 impl<R: Row> Sorter<R> {
-    /// Keeps `limit` rows in memory, and the others in files without a name in `directory`.
+    /// Keeps `limit` rows in memory, but at least [`LEAST_ROWS`]. The others are kept in files without a
+    /// name in `directory`.
     pub(super) fn new(directory: &Path, limit: usize) -> Self {
+        Self::with_limit(directory, limit.max(LEAST_ROWS))
+    }
+
+    fn with_limit(directory: &Path, limit: usize) -> Self {
         Self {
             directory: directory.to_owned(),
-            limit: limit.max(1),
+            limit,
             rows: Vec::new(),
             rounds: Vec::new(),
             samples: Vec::new(),
@@ -49,10 +60,12 @@ impl<R: Row> Sorter<R> {
     fn spill(&mut self) -> Result<()> {
         self.sort();
         self.samples.extend(self.rows.iter().step_by(self.limit.min(ROWS_PER_SAMPLE)));
-        let mut sorted = NewSortedFile::new(&self.directory)?;
-        sorted.write(&self.rows)?;
+        let rows = std::mem::take(&mut self.rows);
+        self.runs_of(0)?.add(|write| write(&rows))?;
+        // The memory is used again.
+        self.rows = rows;
         self.rows.clear();
-        self.add(0, sorted.finish()?)
+        self.merge_full_rounds()
     }
 
     fn sort(&mut self) {
@@ -60,19 +73,27 @@ impl<R: Row> Sorter<R> {
         self.rows.dedup();
     }
 
-    fn add(&mut self, round: usize, sorted: BufReader<File>) -> Result<()> {
-        if self.rounds.len() == round {
-            self.rounds.push(Vec::new());
+    fn runs_of(&mut self, round: usize) -> Result<&mut Runs> {
+        if self.rounds.len() <= round {
+            self.rounds.resize_with(round + 1, || None);
         }
-        self.rounds[round].push(sorted);
-        if self.rounds[round].len() < MOST_FILES {
-            return Ok(());
+        let runs = match self.rounds[round].take() {
+            Some(runs) => runs,
+            None => Runs::new(&self.directory)?,
+        };
+        Ok(self.rounds[round].insert(runs))
+    }
+
+    /// Merges the runs of each round that has many into one run of the next round. Their file is gone
+    /// afterwards.
+    fn merge_full_rounds(&mut self) -> Result<()> {
+        for round in 0.. {
+            let full = |runs: &mut Runs| runs.places.len() >= MOST_RUNS;
+            let Some(runs) = self.rounds.get_mut(round).and_then(|runs| runs.take_if(full)) else { break };
+            let bounds = self.bounds();
+            self.runs_of(round + 1)?.add(|write| merge(&[runs], &bounds, write))?;
         }
-        let files = std::mem::take(&mut self.rounds[round]);
-        let mut merged = NewSortedFile::new(&self.directory)?;
-        let bounds = self.bounds();
-        merge(&self.directory, files, &bounds, |rows| merged.write(rows))?;
-        self.add(round + 1, merged.finish()?)
+        Ok(())
     }
 
     /// The last rows of ranges that are about equally long, whatever the rows are.
@@ -91,30 +112,25 @@ impl<R: Row> Sorter<R> {
         self.spill()?;
         self.rows = Vec::new();
         let bounds = self.bounds();
-        merge(&self.directory, self.rounds.into_iter().flatten().collect(), &bounds, &mut each)
+        let rounds: Vec<Runs> = self.rounds.into_iter().flatten().collect();
+        merge(&rounds, &bounds, &mut each)
     }
 }
 
-/// Calls `each` with the rows of all files in order, each once. A part ends at each bound.
-fn merge<R: Row>(
-    directory: &Path,
-    files: Vec<BufReader<File>>,
-    bounds: &[R],
-    mut each: impl FnMut(&[R]) -> Result<()>,
-) -> Result<()> {
-    let failed = |source| Error::Io { path: directory.to_owned(), source };
-    let mut files: Vec<SortedFile<R>> =
-        files.into_iter().map(|file| SortedFile::new(file).map_err(failed)).collect::<Result<_>>()?;
+/// Calls `each` with the rows of all runs in order, each once. A part ends at each bound.
+fn merge<R: Row>(rounds: &[Runs], bounds: &[R], each: &mut dyn FnMut(&[R]) -> Result<()>) -> Result<()> {
+    let readers = rounds.iter().flat_map(Runs::readers);
+    let mut runs: Vec<RunReader<'_, R>> = readers.collect::<Result<_>>()?;
     let mut part = Vec::new();
     for &bound in bounds {
         part.clear();
-        for sorted in &mut files {
-            while let Some(row) = sorted.head.filter(|&row| row <= bound) {
+        for run in &mut runs {
+            while let Some(row) = run.head.filter(|&row| row <= bound) {
                 part.push(row);
-                sorted.advance().map_err(failed)?;
+                run.advance()?;
             }
         }
-        // The rows of each file are in order. A stable sort finds that, and merges them.
+        // The rows of each run are in order. A stable sort finds that, and merges them.
         part.sort();
         part.dedup();
         each(&part)?;
@@ -122,53 +138,87 @@ fn merge<R: Row>(
     Ok(())
 }
 
-/// A file without a name to which sorted rows are written.
-struct NewSortedFile {
+/// Sorted runs of rows, one after the other in a file without a name.
+struct Runs {
     directory: PathBuf,
-    file: BufWriter<File>,
+    file: File,
+    /// The bytes of the file that each run has.
+    places: Vec<Range<u64>>,
 }
 
-impl NewSortedFile {
+impl Runs {
     fn new(directory: &Path) -> Result<Self> {
         let file = tempfile::tempfile_in(directory);
         let file = file.map_err(|source| Error::Io { path: directory.to_owned(), source })?;
-        Ok(Self { directory: directory.to_owned(), file: BufWriter::with_capacity(1 << 20, file) })
+        Ok(Self { directory: directory.to_owned(), file, places: Vec::new() })
     }
 
-    fn write<R: Row>(&mut self, rows: &[R]) -> Result<()> {
-        let written =
-            rows.iter().try_for_each(|row| self.file.write_all(&row.number().to_le_bytes()[..R::BYTES]));
-        written.map_err(|source| Error::Io { path: self.directory.clone(), source })
+    fn failed(&self, source: io::Error) -> Error {
+        Error::Io { path: self.directory.clone(), source }
     }
 
-    fn finish(self) -> Result<BufReader<File>> {
-        let rewound = self.file.into_inner().map_err(io::IntoInnerError::into_error).and_then(|mut file| {
-            file.rewind()?;
-            Ok(BufReader::with_capacity(256 << 10, file))
-        });
-        rewound.map_err(|source| Error::Io { path: self.directory, source })
+    /// Adds a run. `fill` gets a function that writes its rows, some at a time.
+    fn add<R: Row>(
+        &mut self,
+        fill: impl FnOnce(&mut dyn FnMut(&[R]) -> Result<()>) -> Result<()>,
+    ) -> Result<()> {
+        let begin = self.places.last().map_or(0, |last| last.end);
+        (&self.file).seek(SeekFrom::Start(begin)).map_err(|error| self.failed(error))?;
+        let mut file = BufWriter::with_capacity(1 << 20, &self.file);
+        let mut end = begin;
+        fill(&mut |rows| {
+            end += (rows.len() * R::BYTES) as u64;
+            let mut bytes = rows.iter().map(|row| row.number().to_le_bytes());
+            bytes.try_for_each(|row| file.write_all(&row[..R::BYTES])).map_err(|error| self.failed(error))
+        })?;
+        file.flush().map_err(|error| self.failed(error))?;
+        drop(file);
+        self.places.push(begin..end);
+        Ok(())
+    }
+
+    fn readers<R: Row>(&self) -> impl Iterator<Item = Result<RunReader<'_, R>>> {
+        self.places.iter().map(|place| {
+            let bytes = RunBytes { file: &self.file, left: place.clone() };
+            let bytes = BufReader::with_capacity(BUFFER_BYTES, bytes);
+            let mut reader = RunReader { runs: self, bytes, head: None };
+            reader.advance()?;
+            Ok(reader)
+        })
     }
 }
 
-/// Sorted rows in a file, and the first row that is not taken yet.
-struct SortedFile<R> {
-    file: BufReader<File>,
+/// The bytes of a run in a file that others read too.
+struct RunBytes<'a> {
+    file: &'a File,
+    /// The bytes that were not read yet.
+    left: Range<u64>,
+}
+
+impl Read for RunBytes<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = buffer.len().min(usize::try_from(self.left.end - self.left.start).unwrap_or(usize::MAX));
+        self.file.seek(SeekFrom::Start(self.left.start))?;
+        let read = self.file.read(&mut buffer[..most])?;
+        self.left.start += read as u64;
+        Ok(read)
+    }
+}
+
+/// Reads a run. `head` is the first row that is not taken yet.
+struct RunReader<'a, R> {
+    runs: &'a Runs,
+    bytes: BufReader<RunBytes<'a>>,
     head: Option<R>,
 }
 
-impl<R: Row> SortedFile<R> {
-    fn new(file: BufReader<File>) -> io::Result<Self> {
-        let mut sorted = Self { file, head: None };
-        sorted.advance()?;
-        Ok(sorted)
-    }
-
-    fn advance(&mut self) -> io::Result<()> {
+impl<R: Row> RunReader<'_, R> {
+    fn advance(&mut self) -> Result<()> {
         let mut number = [0; 16];
-        self.head = match self.file.read_exact(&mut number[..R::BYTES]) {
+        self.head = match self.bytes.read_exact(&mut number[..R::BYTES]) {
             Ok(()) => Some(R::from_number(u128::from_le_bytes(number))),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => None,
-            Err(error) => return Err(error),
+            Err(error) => return Err(self.runs.failed(error)),
         };
         Ok(())
     }
@@ -193,7 +243,7 @@ mod tests {
     }
 
     fn longest_part(folder: &Path, rows: impl Iterator<Item = u128>) -> Result<usize> {
-        let mut sorter = Sorter::new(folder, 1_000);
+        let mut sorter = Sorter::with_limit(folder, 1_000);
         for row in rows {
             sorter.push(row)?;
         }
@@ -208,9 +258,9 @@ mod tests {
     #[test]
     fn rows_come_out_in_order_whether_they_fit_into_memory_or_not() -> Result<()> {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        // The last case makes enough files to merge them twice.
+        // The last case makes enough runs to merge them twice.
         for (count, limit) in [(0, 10), (1, 1), (500, 1000), (500, 100), (1001, 7), (2500, 1)] {
-            let mut sorter = Sorter::new(folder.path(), limit);
+            let mut sorter = Sorter::with_limit(folder.path(), limit);
             let rows: Vec<u128> = (0..count)
                 .map(|i: u64| u128::from(i.wrapping_mul(0x9e37_79b9_7f4a_7c15)) << 64 | 5)
                 .collect();
@@ -225,6 +275,23 @@ mod tests {
             let right: Vec<u128> = rows.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
             assert_eq!(found, right, "{count} rows, {limit} at a time");
         }
+        Ok(())
+    }
+
+    /// Each row was a run, and each run a file that was open. With a memory of one byte, loading a million
+    /// documents did not end. With some more it took more open files than a process may have.
+    #[test]
+    fn few_files_are_open_whatever_the_limit_is() -> Result<()> {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let mut sorter = Sorter::with_limit(folder.path(), 1);
+        for row in 0..5_000u64 {
+            sorter.push(row)?;
+            assert!(sorter.rounds.iter().flatten().all(|runs| runs.places.len() < MOST_RUNS));
+        }
+        // 5,000 runs of one row are one run of 64 times 64, 14 runs of 64, and 8 of one.
+        let runs: Vec<usize> = sorter.rounds.iter().flatten().map(|runs| runs.places.len()).collect();
+        assert_eq!(runs, [8, 14, 1]);
+        assert_eq!(Sorter::<u64>::new(folder.path(), 0).limit, LEAST_ROWS);
         Ok(())
     }
 }

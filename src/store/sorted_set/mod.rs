@@ -23,3 +23,5 @@ pub(crate) use run::{Rules, Run};
 pub(crate) use set::{SetLevel, SortedSet};
 pub(crate) use set_reader::SetReader;
 pub(crate) use skew::shares;
+#[cfg(test)]
+pub(crate) use tests::{TABLE, stack};

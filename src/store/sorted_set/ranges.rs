@@ -24,7 +24,7 @@ use super::run::Run;
 use super::set::SetLevel;
 use super::set_reader::SetReader;
 use crate::error::Result;
-use crate::store::blocks::{Block, CachedRow, Entry, Held, SetBlocks};
+use crate::store::blocks::{Block, BlockId, CachedRow, Entry, Held, SetBlocks};
 use crate::store::lookup::{prefetch, prefetch_at};
 
 /// The number of ranges, or of their parts, that are read together.
@@ -33,6 +33,10 @@ const TOGETHER: usize = 32;
 /// The most lines of a range that are fetched ahead. The processor fetches the next lines by itself while
 /// it goes through them.
 const MOST_LINES: usize = 16;
+
+/// The most blocks that are kept although they are not cached. Ranges that come in order need one block in
+/// each level.
+const LAST_READ: usize = 8;
 
 /// The rows in a line of memory.
 const fn rows_of_a_line<R>() -> usize {
@@ -60,7 +64,8 @@ pub(crate) struct Reading {
 /// it marks.
 ///
 /// `each` gets all rows of the range, and perhaps some of their neighbours. The rows come in no order, and
-/// some perhaps more than once. Rows that a newer source marks are among them. If a range has more than
+/// some perhaps more than once. Rows that a newer source marks are among them. If the ranges come in order,
+/// each block is read once, even without a cache. If a range has more than
 /// `most_blocks` blocks in a level, it is not read there, and the result says so. The ranges may be of
 /// different sets of one file.
 pub(crate) fn read_ranges<'a, R: CachedRow>(
@@ -70,7 +75,8 @@ pub(crate) fn read_ranges<'a, R: CachedRow>(
 ) -> Result<Reading> {
     let reading = Reading::default();
     let (runs, levels, parts) = (SmallVec::new(), SmallVec::new(), SmallVec::new());
-    let mut together = Together { most_blocks, runs, levels, parts, reading };
+    let last_read = SmallVec::new();
+    let mut together = Together { most_blocks, runs, levels, parts, last_read, reading };
     for (index, Wanted { reader, first, last }) in ranges.enumerate() {
         let (puts, marks) = reader.unsorted();
         let one = std::slice::from_ref::<R>;
@@ -103,6 +109,9 @@ struct Together<'a, R> {
     runs: SmallVec<[InSource<'a, R, &'a Run<R>>; TOGETHER]>,
     levels: SmallVec<[InSource<'a, R, &'a Level<R>>; TOGETHER]>,
     parts: SmallVec<[Part<'a, R>; TOGETHER]>,
+    /// The blocks that were not cached and were read last. A cache that is too small
+    /// does not have them when the next range needs them.
+    last_read: SmallVec<[(BlockId, Block<R>); LAST_READ]>,
     reading: Reading,
 }
 
@@ -205,6 +214,23 @@ impl<R: CachedRow> Part<'_, R> {
     }
 }
 
+/// A block that was not in the cache.
+fn read_block<R: CachedRow>(
+    blocks: SetBlocks<'_>,
+    entry: &Entry<R>,
+    last_read: &mut SmallVec<[(BlockId, Block<R>); LAST_READ]>,
+) -> Result<Block<R>> {
+    if let Some((_, block)) = last_read.iter().find(|it| it.0 == entry.id) {
+        return Ok(block.clone());
+    }
+    let block = blocks.rows(entry)?;
+    if last_read.len() == LAST_READ {
+        last_read.remove(0);
+    }
+    last_read.push((entry.id, block.clone()));
+    Ok(block)
+}
+
 impl<'a, R: CachedRow> Together<'a, R> {
     /// Reads all ranges, and leaves none. The steps for the runs are between the steps for the levels.
     fn read(&mut self, each: &mut impl FnMut(usize, &[R], &[R])) -> Result<()> {
@@ -276,7 +302,7 @@ impl<'a, R: CachedRow> Together<'a, R> {
         // Blocks that are not cached are read before any block is held. A holder must not insert into the
         // cache.
         for part in self.parts.iter_mut().filter(|part| part.slot.is_none()) {
-            part.rows = Rows::Read(part.blocks.rows(part.entry)?);
+            part.rows = Rows::Read(read_block(part.blocks, part.entry, &mut self.last_read)?);
         }
         for part in &mut self.parts {
             let Some(slot) = part.slot else { continue };

@@ -18,7 +18,7 @@ type Sources = Vec<BTreeMap<u64, bool>>;
 
 const CHUNK_ENTRIES: usize = 3;
 
-static TABLE: BlockTable = BlockTable::new(0, "test", false);
+pub(crate) static TABLE: BlockTable = BlockTable::new(0, "test", false);
 
 /// Stores a source as the level of this number.
 fn level<R: CachedRow>(
@@ -52,13 +52,14 @@ fn lists<R: Copy>(rows: &BTreeMap<R, bool>) -> (Vec<R>, Vec<R>) {
 
 /// A set. Its oldest sources are levels. Then come the frozen run, the recent runs, and the rows of a
 /// transaction.
-struct Stacked<R> {
-    set: SortedSet<R>,
+pub(crate) struct Stacked<R> {
+    pub(crate) set: SortedSet<R>,
     overlay: Overlay<R>,
-    memory: MemoryBlocks,
+    pub(crate) memory: MemoryBlocks,
 }
 
-fn stack<R: CachedRow>(sources: &[BTreeMap<R, bool>], levels: usize, rules: Rules) -> Stacked<R> {
+/// A set of these sources, of which the first are levels.
+pub(crate) fn stack<R: CachedRow>(sources: &[BTreeMap<R, bool>], levels: usize, rules: Rules) -> Stacked<R> {
     let memory = MemoryBlocks::default();
     let (mut set, mut overlay) = (SortedSet::new(rules), Overlay::new(rules));
     for (i, rows) in sources.iter().enumerate() {
