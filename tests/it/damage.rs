@@ -77,6 +77,13 @@ fn wrong_answers(database: &Database) -> simdb::Result<Vec<String>> {
         Ok(found) => wrong.push(format!("{} in all", found.total())),
         Err(error) => failed = Some(error),
     }
+    let in_scope = Query::new(Fingerprint::from_bits(0)).max_distance(64).limit(0).scopes(["en"]);
+    let all_in_scope = (0..DOCUMENTS + 5).filter(|&i| is_live(i) && i % 3 == 0).count() as u64;
+    match snapshot.query(&in_scope) {
+        Ok(found) if found.total() == all_in_scope => {}
+        Ok(found) => wrong.push(format!("{} in scope en", found.total())),
+        Err(error) => failed = Some(error),
+    }
     let documents: Vec<_> = snapshot.documents().collect();
     if documents.iter().all(Result::is_ok) && documents.len() as u64 != DOCUMENTS + 5 - DOCUMENTS / 10 {
         wrong.push(format!("{} documents", documents.len()));
@@ -400,7 +407,7 @@ fn pages_of_an_earlier_commit_are_errors_or_change_nothing() -> TestResult {
     let whole = fs::read(folder.path("d.simdb"))?;
     let (swapped, told) = swap_pages(&folder, &whole, &earlier, "an earlier commit")?;
     // Most pages are free in one of the two.
-    assert!(swapped > 100 && told > 30, "{told} of {swapped} were told");
+    assert!(swapped > 50 && told > 20, "{told} of {swapped} were told");
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! State: the part of a commit that is kept in memory: sorted sets, directories, counters.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::meta::{self, Counters};
 use super::overlays::Runs;
@@ -29,6 +30,8 @@ pub(crate) struct State {
     pub(crate) log_sums: LogSums,
     /// The sum of the rows of all scopes. A row adds the checksum of its record and one.
     pub(crate) scopes_sum: u64,
+    /// Whether the scopes were compared with their sum since the file was opened.
+    pub(crate) scopes_are_whole: Arc<AtomicBool>,
 }
 
 /// Sums of pages of the log.
@@ -143,6 +146,7 @@ impl State {
             recent_operations: 0,
             log_sums: LogSums::default(),
             scopes_sum: 0,
+            scopes_are_whole: Arc::default(),
         }
     }
 

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use super::meta::{Settings, decode_scope};
+use super::meta::{Settings, decode_scope, share_of_sum};
 use super::schema::{DEAD, DOCUMENTS, Set, SetRow, block_tables, permuted};
 use super::state::State;
 use crate::document::Document;
@@ -101,7 +102,29 @@ impl View {
 
     /// The number of a scope. `None` if no document ever had it.
     pub(crate) fn scope_number(&self, name: &str) -> Result<Option<ScopeNumber>> {
-        self.tables.scope(name)?.map(|bytes| decode_scope(self.settings.file, name, &bytes)).transpose()
+        match self.tables.scope(name)? {
+            Some(record) => decode_scope(self.settings.file, name, &record).map(Some),
+            None => self.ensure_whole_scopes(name).map(|()| None),
+        }
+    }
+
+    /// Refuses to say that a scope is not there, if not all scopes are there. A page of an earlier commit
+    /// would not have the newest. After the first time, this does nothing.
+    fn ensure_whole_scopes(&self, name: &str) -> Result<()> {
+        if self.state.scopes_are_whole.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut sum = 0u64;
+        self.tables.scopes(|_, record| {
+            sum = sum.wrapping_add(share_of_sum([record]));
+            Ok(())
+        })?;
+        if sum != self.state.scopes_sum {
+            let problem = "it is not there, and the scopes that are there are not those of the last commit";
+            return Err(Error::Damaged { table: "scopes", key: name.to_owned(), problem });
+        }
+        self.state.scopes_are_whole.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// All scopes that have a name, with their numbers.
