@@ -12,11 +12,13 @@
 //! | `file` | all sets at one commit: names, records, log, state, edit, view |
 //! | `merging` | which merge is due, and doing one step of it |
 //! | `dense` | files written whole: build, copy, compaction, backup |
+//! | `checking` | whether all sets and the documents agree |
 //!
 //! Above them are `postings`, `scan`, `read`, `snapshot`, `write` and `store`, for the rest of the crate.
 //! `numbers` and `sizes` are small values that the upper floors use.
 
 mod blocks;
+mod checking;
 mod dense;
 mod engine;
 mod file;
@@ -33,6 +35,7 @@ mod sorted_set;
 mod store;
 mod write;
 
+pub(crate) use checking::{CheckProgress, Checked, Finding, Findings};
 pub(crate) use engine::Access;
 #[cfg(test)]
 pub(crate) use engine::{Event, Image, Recording};

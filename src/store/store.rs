@@ -111,6 +111,11 @@ impl Store {
         Writer::new(self.shared.clone())
     }
 
+    /// Whether the file is open to write.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.shared.open().engine.ensure_writable().is_ok()
+    }
+
     /// Whether the checksums of all pages are right. If not, the engine goes back to the last whole
     /// commit, if there is one.
     pub(crate) fn check_pages(&self) -> Result<bool> {

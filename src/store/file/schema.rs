@@ -76,6 +76,11 @@ impl<R> Set<R> {
         self.number == other.number
     }
 
+    /// The number of the permuted table that this set is, if it is one.
+    pub(crate) fn table(self) -> Option<usize> {
+        usize::from(self.number).checked_sub(FIXED.len())
+    }
+
     /// The level id of a level of this set.
     pub(crate) fn level_id(self, level: u8) -> u16 {
         u16::from(self.number) << 8 | u16::from(level)
