@@ -25,6 +25,8 @@ mod file;
 mod lookup;
 mod merging;
 mod numbers;
+#[cfg(test)]
+mod planting;
 mod postings;
 mod read;
 mod scan;
@@ -35,10 +37,14 @@ mod sorted_set;
 mod store;
 mod write;
 
+#[cfg(test)]
+pub(crate) use blocks::Lists;
 pub(crate) use checking::{CheckProgress, Checked, Finding, Findings};
 pub(crate) use engine::Access;
 #[cfg(test)]
 pub(crate) use engine::{Event, Image, Recording};
+#[cfg(test)]
+pub(crate) use file::{DEAD, KEYS, POSTINGS, Set, SetRow, number_of, permuted};
 pub(crate) use file::{FORMAT_VERSION, Settings};
 pub(crate) use numbers::{DocumentNumber, ScopeNumber};
 pub(crate) use postings::Posted;

@@ -23,7 +23,7 @@ use crate::store::sizes::Sizes;
 
 /// An open file, and the thread that merges its levels.
 pub(crate) struct Store {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     /// Stops merging when it is dropped. `None` if the file is only read.
     _worker: Option<Worker>,
 }

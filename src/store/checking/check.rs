@@ -17,7 +17,7 @@ use super::parts::{CheckProgress, Parts, Ticks};
 use super::product::Secret;
 use super::tally::Products;
 use super::walk::Walk;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::store::file::{KEYS, Set, SetRow, View, all_sets, by_row, decode_scope, key_row, number_of};
 use crate::store::numbers::DocumentNumber;
 use crate::store::sorted_set::Life;
@@ -86,19 +86,28 @@ fn check_keys(view: &View, found: &Found, findings: &mut Findings) -> Result<()>
     }
     for &hash in &found.repeated {
         let range = key_row(hash, DocumentNumber::MIN)..=key_row(hash, DocumentNumber::MAX);
-        // Blocks and documents that cannot be read were found before.
-        let Ok(rows) = view.set(KEYS).last(&range, MOST_COMPARED) else { continue };
+        let Some(rows) = readable(view.set(KEYS).last(&range, MOST_COMPARED))? else { continue };
         if rows.len() == MOST_COMPARED {
             findings.add("keys", format!("{hash:016x}"), "very many documents have this hash of their keys");
         }
         let mut keys = BTreeSet::new();
-        for document in rows.into_iter().filter_map(|row| view.document(number_of(row)).ok()) {
+        for row in rows {
+            let Some(document) = readable(view.document(number_of(row)))? else { continue };
             if !keys.insert(document.key().to_vec()) {
                 findings.add("keys", String::from_utf8_lossy(document.key()), "two documents have this key");
             }
         }
     }
     Ok(())
+}
+
+/// What was read. `None` if damage kept it from being read. That was found before.
+fn readable<T>(read: Result<T>) -> Result<Option<T>> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(Error::Damaged { .. } | Error::Corrupted(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Compares the counters with what was counted.

@@ -197,3 +197,29 @@ impl Tally for Collected {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::file::{KEYS, permuted};
+
+    #[test]
+    fn a_set_that_differs_shows_one_bucket_at_least_and_counts_the_others() {
+        let mut products = Products::new(2, Secret::new());
+        let rows: Vec<u128> = (0..100_000u128).map(|row| row << 64).collect();
+        rows.iter().for_each(|&row| products.expect(KEYS, row));
+        assert!(products.differing(0).is_some_and(|all| all.sets[permuted(0)].chosen.buckets.is_empty()));
+        let shown = |products: &Products, most_rows| {
+            let mut collected = products.differing(most_rows)?.emptied();
+            rows.iter().for_each(|&row| collected.expect(KEYS, row));
+            let rows = &collected.sets[KEYS];
+            Some((rows.expected.len() as u64, rows.chosen.unlisted))
+        };
+        assert_eq!(shown(&products, u64::MAX), Some((100_000, 0)));
+        let (listed, unlisted) = shown(&products, 0).unwrap_or_default();
+        assert!(listed > 0 && listed < 1000 && listed + unlisted == 100_000, "{listed}, {unlisted}");
+        products.store(KEYS, &rows);
+        assert!(products.differing(0).is_none());
+        assert_eq!(products.stored_rows(KEYS), 100_000);
+    }
+}
