@@ -23,7 +23,7 @@ const SIZES: Sizes = Sizes {
 /// Documents with the numbers 1 to 300. Some share a fingerprint, some have none.
 fn document(i: u64) -> Document {
     let bits = (i / 3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let fingerprint = (i % 20 != 0).then(|| Fingerprint::from_bits(bits));
+    let fingerprint = (!i.is_multiple_of(20)).then(|| Fingerprint::from_bits(bits));
     let scope = ["", "en", "fr"][i as usize % 3];
     Document::new(format!("key {i}"), fingerprint).with_seen(i as i64).with_scope(scope)
 }

@@ -66,7 +66,7 @@ fn check_scopes(view: &View, findings: &mut Findings) -> Result<()> {
     let mut damaged = Vec::new();
     view.scopes(|name, record| match decode_scope(name, record) {
         Ok(number) if !counters.has_given(number) => {
-            findings.add("scopes", name, "its number was never given")
+            findings.add("scopes", name, "its number was never given");
         }
         Ok(number) if std::mem::replace(&mut seen[number.0 as usize], true) => {
             findings.add("scopes", name, "another scope has its number");

@@ -67,6 +67,18 @@ impl Walk<'_> {
     }
 }
 
+/// The least and the greatest number of hidden documents of a part. One span for each part takes a bounded
+/// memory, whatever is damaged.
+#[derive(Default)]
+struct Span(Option<(u64, u64)>);
+
+impl Span {
+    fn add(&mut self, first: u64, last: u64) {
+        let before = self.0.unwrap_or((first, last));
+        self.0 = Some((before.0.min(first), before.1.max(last)));
+    }
+}
+
 /// What a worker made of the parts that it took.
 struct Worker<'w, 'a, T> {
     walk: &'w Walk<'a>,
@@ -108,40 +120,30 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
 
     fn documents(&mut self, part: usize, numbers: &RangeInclusive<u64>) -> Result<()> {
         let mut next = *numbers.start();
-        // What is hidden is noted as one range for each part. So it takes a bounded memory.
-        let mut hidden: Option<(u64, u64)> = None;
-        let mut hide = |first: u64, last: u64| {
-            let before = hidden.unwrap_or((first, last));
-            hidden = Some((before.0.min(first), before.1.max(last)));
-        };
+        let mut hidden = Span::default();
         while next <= *numbers.end() {
-            let stored = match self.walk.view.stored_documents(next) {
-                Ok(Some(stored)) => stored,
+            let (last, read) = match self.walk.view.stored_documents(next) {
+                Ok(Some(stored)) => (stored.last(), stored.read()),
                 Ok(None) => break,
                 // It is not known which documents are dead.
-                Err(error) => {
-                    self.found.findings.add_error(part, DEAD.name, error)?;
-                    hide(next, *numbers.end());
-                    break;
-                }
+                Err(error) => (*numbers.end(), Err(error)),
             };
-            let (first, last) = (next, stored.last());
-            next = last + 1;
-            match stored.read().and_then(|block| ensure_order(block, last)) {
-                Ok(block) => self.block(part, &block, &mut hide)?,
+            match read.and_then(|block| ensure_order(block, last)) {
+                Ok(block) => self.block(part, &block, &mut hidden)?,
                 Err(error) => {
                     self.found.findings.add_error(part, "documents", error)?;
-                    hide(first, last);
+                    hidden.add(next, last);
                 }
             }
+            next = last + 1;
         }
-        if let Some((first, last)) = hidden {
+        if let Some((first, last)) = hidden.0 {
             self.found.hidden.hide_documents(first, last);
         }
         Ok(())
     }
 
-    fn block(&mut self, part: usize, block: &LiveDocuments, hide: &mut impl FnMut(u64, u64)) -> Result<()> {
+    fn block(&mut self, part: usize, block: &LiveDocuments, hidden: &mut Span) -> Result<()> {
         let walk = self.walk;
         for number in block.dead() {
             let mut sink = Expecting { tally: &mut self.tally, hidden: walk.hidden };
@@ -152,7 +154,7 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
             let document = stored.to_document().map_err(|problem| damaged_document(number, problem));
             if let Err(error) = document.and_then(|document| self.document(number, &document)) {
                 self.found.findings.add_error(part, "documents", error)?;
-                hide(number.0, number.0);
+                hidden.add(number.0, number.0);
             }
         }
         Ok(())
