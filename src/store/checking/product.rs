@@ -4,8 +4,8 @@
 //! `r + s * low + high`, with `r` and `s` drawn at random for each check. As polynomials in `r` and `s`,
 //! different factors have no common divisor. So different rows have different polynomials. Two different
 //! polynomials of degree n agree at a random point with a chance of at most n / 2^127 (Schwartz and
-//! Zippel). So a billion rows that differ from those expected stay unnoticed with a chance below 2^-97,
-//! whoever chose them before `r` and `s` were drawn.
+//! Zippel). So if a set of a billion rows is wrong, that stays unnoticed with a chance of at most 2^-97.
+//! This holds for all rows that were chosen before `r` and `s` were drawn.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
