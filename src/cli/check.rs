@@ -1,12 +1,13 @@
 //! `simdb check`: checks every invariant of a database.
 
 use serde_json::json;
-use simdb::{Error, Problem};
+use simdb::{CheckReport, Database, Error, Problem};
 
 use super::answer::{Answer, CommandResult, chain};
 use super::arguments::DatabaseArgument;
 use super::open::open_to_write;
 use super::output::{Output, complain};
+use super::progress::{bar, update};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -17,7 +18,11 @@ pub(super) struct Arguments {
 /// If there is damage the answer is no, even if the file is too damaged to be opened.
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let path = &arguments.database.database;
-    let report = match open_to_write(path).and_then(|database| database.check()) {
+    let bar = bar();
+    let check = |database: Database| database.check_with(|done, all| update(&bar, done, all));
+    let checked = open_to_write(path).and_then(check);
+    bar.finish_and_clear();
+    let report = match checked {
         Ok(report) => report,
         Err(error @ (Error::Damaged { .. } | Error::Corrupted(_))) => {
             complain(&chain(&error));
@@ -41,19 +46,24 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
                 "sound": report.is_sound(),
                 "documents": report.documents,
                 "fingerprints": report.fingerprints,
+                "pages_verified": report.pages_verified,
                 "problems": problems,
                 "total_problems": report.total_problems,
             })
         },
-        || match report.total_problems {
-            0 => format!(
-                "{}: sound; {} documents, {} fingerprints",
-                path.display(),
-                report.documents,
-                report.fingerprints
-            ),
-            total => format!("{}: damaged; {total} problems", path.display()),
-        },
+        || format!("{}: {}", path.display(), summary(&report)),
     );
     Ok(Answer::yes_if(report.is_sound()))
+}
+
+fn summary(report: &CheckReport) -> String {
+    let CheckReport { documents, fingerprints, total_problems, .. } = report;
+    let mut summary = match total_problems {
+        0 => format!("sound; {documents} documents, {fingerprints} fingerprints"),
+        total => format!("damaged; {total} problems"),
+    };
+    if !report.pages_verified {
+        summary += "; the checksums of the pages were not verified";
+    }
+    summary
 }

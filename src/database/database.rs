@@ -285,18 +285,35 @@ impl Database {
     /// The report says that too. While the pages are checked, threads that want a snapshot, a
     /// transaction or a commit wait.
     ///
+    /// In a database that is open read-only, everything is checked but the checksums of the pages. See
+    /// [`CheckReport::pages_verified`].
+    ///
     /// # Errors
     ///
-    /// * [`Error::InUse`] while a snapshot or transaction of this handle is open.
-    /// * [`Error::ReadOnly`], since only a handle that may write can check pages.
+    /// * [`Error::InUse`] while a snapshot or transaction of this handle is open, unless the database is
+    ///   open read-only.
     /// * [`Error::OutcomeUnknown`] if an earlier commit or a merge could not be written.
     /// * [`Error::Storage`] if the file cannot be read.
     ///
     /// # Cost
     ///
-    /// Reads the whole file, and for each document one row of every sorted set that has one for it, at
-    /// random.
+    /// Reads the whole file twice: once for the checksums of the pages, on one core, and once for
+    /// everything else, on all cores. A file with damage is read up to two more times, to say which rows
+    /// are wrong.
     pub fn check(&self) -> Result<CheckReport> {
-        check::check(&self.store)
+        self.check_with(|_, _| {})
+    }
+
+    /// As [`check`](Self::check), with progress.
+    ///
+    /// `progress` is called now and then, by any thread, with the parts of the file that are checked so
+    /// far and the parts in all. It is not called while the pages are checked. If there is damage, the
+    /// parts become more.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`check`](Self::check).
+    pub fn check_with(&self, mut progress: impl FnMut(u64, u64) + Send) -> Result<CheckReport> {
+        check::check(&self.store, &mut progress)
     }
 }

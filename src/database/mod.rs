@@ -3,6 +3,8 @@
 mod batch;
 mod check;
 #[cfg(test)]
+mod check_tests;
+#[cfg(test)]
 mod crash_tests;
 #[expect(clippy::module_inception, reason = "the folder is named after what it shows first")]
 mod database;

@@ -12,17 +12,21 @@
 //! | `file` | all sets at one commit: names, records, log, state, edit, view |
 //! | `merging` | which merge is due, and doing one step of it |
 //! | `dense` | files written whole: build, copy, compaction, backup |
+//! | `checking` | whether all sets and the documents agree |
 //!
 //! Above them are `postings`, `scan`, `read`, `snapshot`, `write` and `store`, for the rest of the crate.
 //! `numbers` and `sizes` are small values that the upper floors use.
 
 mod blocks;
+mod checking;
 mod dense;
 mod engine;
 mod file;
 mod lookup;
 mod merging;
 mod numbers;
+#[cfg(test)]
+mod planting;
 mod postings;
 mod read;
 mod scan;
@@ -34,9 +38,14 @@ mod store;
 mod write;
 
 pub(crate) use blocks::FileSeed;
+#[cfg(test)]
+pub(crate) use blocks::Lists;
+pub(crate) use checking::{CheckProgress, Checked, Finding, Findings};
 pub(crate) use engine::Access;
 #[cfg(test)]
 pub(crate) use engine::{Event, Image, Recording, fail_directory_syncs};
+#[cfg(test)]
+pub(crate) use file::{DEAD, KEYS, POSTINGS, Set, SetRow, number_of, permuted};
 pub(crate) use file::{FORMAT_VERSION, Settings};
 pub(crate) use numbers::{DocumentNumber, ScopeNumber};
 pub(crate) use postings::Posted;

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::plan::{Candidates, CostModel, Probe};
 use crate::store::file::{
-    Counters, KEYS, POSTINGS, Set, SetRow, Settings, View, Written, key_row, number_of, permuted, posting_row,
+    Counters, KEYS, POSTINGS, Set, SetRow, Settings, View, Written, key_row, number_of, permuted,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sorted_set::{SetReader, Wanted, read_ranges, shares};
@@ -155,18 +155,6 @@ pub(crate) trait Read: Sync {
     fn fingerprints(&self) -> u64 {
         let (puts, marks) = self.view().state().sets[permuted(0)].rows();
         puts.saturating_sub(marks)
-    }
-
-    /// Whether a table holds a fingerprint.
-    fn holds(&self, table: usize, fingerprint: Fingerprint) -> Result<bool> {
-        let row = self.settings().plan.tables()[table].permutation.apply(fingerprint).bits();
-        Ok(!self.set(permuted(table)).last(&(row..=row), 1)?.is_empty())
-    }
-
-    /// Whether a scope lists a document under a fingerprint.
-    fn lists(&self, fingerprint: Fingerprint, scope: ScopeNumber, number: DocumentNumber) -> Result<bool> {
-        let row = posting_row(fingerprint, scope, number);
-        Ok(!self.set(POSTINGS).last(&(row..=row), 1)?.is_empty())
     }
 
     fn hash_of(&self, key: &[u8]) -> u64 {

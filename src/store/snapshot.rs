@@ -7,14 +7,11 @@ use std::sync::Arc;
 use super::read::Read;
 use crate::document::Document;
 use crate::error::Result;
-use crate::store::blocks::CachedRow;
+use crate::store::checking::{self, CheckProgress, Checked};
 use crate::store::dense::{self, CopyProgress};
-use crate::store::file::{
-    Counters, DEAD, KEYS, POSTINGS, View, Written, damaged_document, decode_scope, permuted,
-};
-use crate::store::numbers::{DocumentNumber, ScopeNumber};
+use crate::store::file::{Counters, View, Written, damaged_document};
+use crate::store::numbers::DocumentNumber;
 use crate::store::sizes::Sizes;
-use crate::store::sorted_set::SetReader;
 
 /// A snapshot: what is committed at one moment.
 #[derive(Clone)]
@@ -22,16 +19,6 @@ pub(crate) struct Reader(Arc<View>);
 
 /// Documents with their numbers. A damaged document does not hide the others.
 pub(crate) type NumberedDocuments = Vec<(DocumentNumber, Result<Document>)>;
-
-/// What a walk over all rows of a set counts, for a check.
-#[derive(Default)]
-pub(crate) struct RowCounts {
-    pub(crate) rows: u64,
-    /// The number of rows by the directories.
-    pub(crate) counted: u64,
-    /// The number of different prefixes.
-    pub(crate) prefixes: u64,
-}
 
 impl Reader {
     pub(crate) fn new(view: Arc<View>) -> Self {
@@ -60,15 +47,6 @@ impl Reader {
         Ok(Some((documents, last.next())))
     }
 
-    /// Calls `each` with every scope that has a name.
-    pub(crate) fn scopes(&self, mut each: impl FnMut(&str, Result<ScopeNumber>)) -> Result<()> {
-        let file = self.0.settings().file;
-        self.0.scopes(|name, record| {
-            each(name, decode_scope(file, name, record));
-            Ok(())
-        })
-    }
-
     /// Makes a dense copy at `path`, where nothing may be yet.
     pub(crate) fn backup(&self, path: &Path, sizes: &Sizes, progress: CopyProgress<'_>) -> Result<()> {
         dense::backup(&self.0, path, sizes, progress)
@@ -84,45 +62,10 @@ impl Reader {
         self.0.state().directory_bytes() as u64
     }
 
-    /// Counts the rows of the keys. Their prefixes are hashes of keys.
-    pub(crate) fn count_keys(&self) -> Result<RowCounts> {
-        count_rows(&self.set(KEYS))
+    /// Checks that documents and the rows of all sets name each other and nothing else.
+    pub(crate) fn check(&self, progress: CheckProgress<'_>) -> Result<Checked> {
+        checking::check(&self.0, progress)
     }
-
-    /// Counts the rows of the postings. Their prefixes are fingerprints.
-    pub(crate) fn count_postings(&self) -> Result<RowCounts> {
-        count_rows(&self.set(POSTINGS))
-    }
-
-    /// Counts the rows of a permuted table. The count of the directories means nothing there, since a
-    /// fingerprint may be in several levels.
-    pub(crate) fn count_permuted(&self, table: usize) -> Result<RowCounts> {
-        count_rows(&self.set(permuted(table)))
-    }
-
-    /// Counts the dead documents, and the stored documents that are not dead.
-    pub(crate) fn count_dead(&self) -> Result<(RowCounts, u64)> {
-        let counts = count_rows(&self.set(DEAD))?;
-        let stored = self.0.state().documents.rows().0;
-        let live = stored.saturating_sub(counts.rows);
-        Ok((counts, live))
-    }
-
-    /// Whether a document may have this number.
-    pub(crate) fn has_numbered(&self, number: DocumentNumber) -> bool {
-        self.counters().has_numbered(number)
-    }
-}
-
-fn count_rows<R: CachedRow>(reader: &SetReader<'_, R>) -> Result<RowCounts> {
-    let mut counts = RowCounts::default();
-    let mut last = None;
-    reader.each(|row| {
-        counts.rows += 1;
-        counts.prefixes += u64::from(last.replace(row.prefix()) != Some(row.prefix()));
-    })?;
-    counts.counted = u64::try_from(reader.count(&(R::MIN..=R::MAX))?).unwrap_or(0);
-    Ok(counts)
 }
 
 impl fmt::Debug for Reader {

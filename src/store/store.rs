@@ -20,7 +20,7 @@ use crate::store::sizes::Sizes;
 
 /// An open file, and the thread that merges its levels.
 pub(crate) struct Store {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     /// Stops merging when it is dropped. `None` if the file is only read.
     _worker: Option<Worker>,
 }
@@ -106,6 +106,11 @@ impl Store {
     pub(crate) fn begin_write(&self) -> Result<Writer> {
         self.shared.open().engine.ensure_writable()?;
         Writer::new(self.shared.clone())
+    }
+
+    /// Whether the file is open to write.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.shared.open().engine.ensure_writable().is_ok()
     }
 
     /// Whether the checksums of all pages are right. If not, the engine goes back to the last whole

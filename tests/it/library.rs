@@ -386,3 +386,16 @@ fn check_needs_the_database_for_itself() -> TestResult {
     assert_sound(&database)?;
     Ok(())
 }
+
+#[test]
+fn check_tells_its_progress_up_to_the_end() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.tiny_database("d.simdb")?;
+    insert_all(&database, (0..500).map(|i| document(i.to_string(), i << 40)))?;
+    database.settle()?;
+    let mut told = Vec::new();
+    let report = database.check_with(|done, all| told.push((done, all)))?;
+    assert!(report.is_sound() && told.len() > 10, "{report:?}, {told:?}");
+    assert!(told.is_sorted() && told.last().is_some_and(|last| last.0 == last.1), "{told:?}");
+    Ok(())
+}

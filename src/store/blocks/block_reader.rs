@@ -115,7 +115,9 @@ impl<'a> SetBlocks<'a> {
         }
     }
 
-    fn read_rows<R: Row>(self, entry: &Entry<R>, rows: &mut Lists<R>) -> Result<()> {
+    /// Adds the rows of a block, read from their source, to lists whose rows come before them. If the block
+    /// is refused, the rows that were added mean nothing.
+    pub(crate) fn read_rows<R: Row>(self, entry: &Entry<R>, rows: &mut Lists<R>) -> Result<()> {
         self.read(entry, &mut |bytes| {
             let before = (rows.puts.len(), rows.marks.len());
             packed::decode(bytes, rows)?;
@@ -132,11 +134,7 @@ impl<'a> SetBlocks<'a> {
         entry: &Entry<R>,
         decode: &mut dyn FnMut(&[u8]) -> Result<(), Problem>,
     ) -> Result<()> {
-        let damaged = |problem| Error::Damaged {
-            table: self.table.name,
-            key: format!("{}, level {}, block up to {:x}", self.table, entry.id.level(), entry.high),
-            problem,
-        };
+        let damaged = |problem| self.damaged(entry, problem);
         let level = LevelName { table: self.table, number: entry.id.level() };
         let is_there = self.blocks.source.read_block(level, entry.high.number(), &mut |bytes| {
             if self.blocks.file.checksum(bytes) != entry.checksum {
@@ -145,5 +143,11 @@ impl<'a> SetBlocks<'a> {
             decode(bytes).map_err(damaged)
         })?;
         if is_there { Ok(()) } else { Err(damaged("it is missing")) }
+    }
+
+    /// The error for a damaged block.
+    pub(crate) fn damaged<R: Row>(self, entry: &Entry<R>, problem: Problem) -> Error {
+        let key = format!("{}, level {}, block up to {:x}", self.table, entry.id.level(), entry.high);
+        Error::Damaged { table: self.table.name, key, problem }
     }
 }

@@ -18,7 +18,7 @@ pub(crate) use meta::{Counters, FORMAT_VERSION, Settings, decode_scope};
 #[cfg(test)]
 pub(crate) use opening::first_rows;
 pub(crate) use opening::{create, read_state};
-pub(crate) use operation::{Change, Operation, RowSink};
+pub(crate) use operation::{Change, Operation, RowSink, give_fingerprint_rows};
 #[cfg(test)]
 pub(crate) use overlays::Overlays;
 pub(crate) use progress::{MergeFailure, Progress};
@@ -28,5 +28,5 @@ pub(crate) use schema::{
 };
 pub(crate) use shared::{Shared, Turn};
 pub(crate) use state::{Sets, State};
-pub(crate) use view::{View, damaged_document};
+pub(crate) use view::{LiveDocuments, View, damaged_document};
 pub(crate) use written::{Written, WrittenDocuments};

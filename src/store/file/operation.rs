@@ -39,6 +39,17 @@ impl Operation {
     /// on the log.
     pub(crate) fn give_rows<S: RowSink>(&self, plan: &Plan, sink: &mut S) -> Result<(), S::Error> {
         let put = self.change == Change::Put;
+        self.give_own_rows(sink)?;
+        let gone = matches!(self.change, Change::Remove { fingerprint_gone: true, .. });
+        match self.fingerprint {
+            Some(fingerprint) if put || gone => give_fingerprint_rows(put, fingerprint, plan, sink),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives the rows that belong to this document alone. They have its number.
+    pub(crate) fn give_own_rows<S: RowSink>(&self, sink: &mut S) -> Result<(), S::Error> {
+        let put = self.change == Change::Put;
         put_or_mark(put, KEYS, key_row(self.key_hash, self.number), sink)?;
         if let Change::Remove { never_stored: false, .. } = self.change {
             sink.put(DEAD, self.number.0)?;
@@ -47,15 +58,22 @@ impl Operation {
         for scope in self.scope.listing() {
             put_or_mark(put, POSTINGS, posting_row(fingerprint, scope, self.number), sink)?;
         }
-        let gone = matches!(self.change, Change::Remove { fingerprint_gone: true, .. });
-        if put || gone {
-            for (table, of) in plan.tables().iter().enumerate() {
-                let row = of.permutation.apply(fingerprint).bits();
-                put_or_mark(put, permuted(table), row, sink)?;
-            }
-        }
         Ok(())
     }
+}
+
+/// Gives the rows that all documents of a fingerprint share.
+pub(crate) fn give_fingerprint_rows<S: RowSink>(
+    put: bool,
+    fingerprint: Fingerprint,
+    plan: &Plan,
+    sink: &mut S,
+) -> Result<(), S::Error> {
+    for (table, of) in plan.tables().iter().enumerate() {
+        let row = of.permutation.apply(fingerprint).bits();
+        put_or_mark(put, permuted(table), row, sink)?;
+    }
+    Ok(())
 }
 
 fn put_or_mark<R: SetRow, S: RowSink>(put: bool, set: Set<R>, row: R, sink: &mut S) -> Result<(), S::Error> {

@@ -102,6 +102,11 @@ impl<R> Set<R> {
 }
 
 impl<R: SetRow> Set<R> {
+    /// The number of the permuted table that this set is, if it is one.
+    pub(crate) fn permuted_number(self) -> Option<usize> {
+        usize::from(self.number).checked_sub(FIXED.len())
+    }
+
     /// The table of its blocks.
     pub(crate) fn table(self) -> &'static BlockTable {
         &TABLES[usize::from(self.number) + 1]

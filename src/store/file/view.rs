@@ -181,4 +181,14 @@ impl LiveDocuments {
         let is_live = |number: u64| number >= self.from && self.dead.binary_search(&number).is_err();
         self.block.documents().filter(move |document| is_live(document.number))
     }
+
+    /// The dead numbers whose documents are in the block.
+    pub(crate) fn dead(&self) -> impl Iterator<Item = u64> {
+        self.dead.iter().copied().filter(|&number| self.block.find(number).is_some())
+    }
+
+    /// Whether the block has no document before the first one that was asked for.
+    pub(crate) fn begins_in_range(&self) -> bool {
+        self.block.documents().next().is_none_or(|first| first.number >= self.from)
+    }
 }

@@ -3,6 +3,7 @@
 
 mod backward;
 mod directory;
+mod inspect;
 mod level;
 mod lists;
 mod overlay;
@@ -15,6 +16,7 @@ mod skew;
 mod tests;
 
 pub(crate) use directory::{Chunk, cut};
+pub(crate) use inspect::Fault;
 pub(crate) use level::{Level, Position, Splice};
 pub(crate) use lists::{Life, merge_onto, part};
 pub(crate) use overlay::Overlay;

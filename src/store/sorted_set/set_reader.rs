@@ -20,7 +20,7 @@ pub(crate) struct SetReader<'a, R> {
 
 impl<'a, R: CachedRow> SetReader<'a, R> {
     /// The sorted runs in memory, from new to old.
-    fn runs(&self) -> impl Iterator<Item = &'a Run<R>> {
+    pub(super) fn runs(&self) -> impl Iterator<Item = &'a Run<R>> {
         self.written_runs().chain(self.memory_runs())
     }
 
@@ -91,6 +91,7 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
     }
 
     /// Calls `each` with every row that is in the set, in order.
+    #[cfg(test)]
     pub(crate) fn each(&self, mut each: impl FnMut(R)) -> Result<()> {
         for range in self.parts() {
             self.rows(&range)?.into_iter().for_each(&mut each);

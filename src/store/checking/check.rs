@@ -1,0 +1,152 @@
+//! The check of a file that is open: everything but the checksums of the engine's pages.
+//!
+//! The plain algorithm: for every set, collect the rows that it should have and those that it has, and
+//! compare them. Where the code departs from it: a first pass collects products of rows instead of rows
+//! (`product.rs`). Only if products differ does another pass collect rows, of the buckets that differ.
+//!
+//! Every block is read on the way. So what nothing refers to can be looked for here too: it is what the
+//! tables of the engine have besides.
+
+use std::collections::BTreeSet;
+
+use super::differences;
+use super::findings::Findings;
+use super::found::Found;
+use super::hidden::Hidden;
+use super::parts::{CheckProgress, Parts, Ticks};
+use super::product::Secret;
+use super::tally::Products;
+use super::walk::Walk;
+use crate::error::{Error, Result};
+use crate::store::file::{KEYS, Set, SetRow, View, all_sets, by_row, decode_scope, key_row, number_of};
+use crate::store::numbers::DocumentNumber;
+use crate::store::sorted_set::Life;
+
+/// The most rows that are collected to find those that differ.
+const MOST_COLLECTED: u64 = 2 << 20;
+/// The most documents with the same hash of their keys whose keys are compared.
+const MOST_COMPARED: usize = 1 << 12;
+
+/// What a check found.
+pub(crate) struct Checked {
+    pub(crate) documents: u64,
+    /// The number of distinct fingerprints.
+    pub(crate) fingerprints: u64,
+    pub(crate) findings: Findings,
+}
+
+/// Checks that documents and the rows of all sets name each other and nothing else. Damage is a finding,
+/// any other error is returned.
+pub(crate) fn check(view: &View, progress: CheckProgress<'_>) -> Result<Checked> {
+    let tables = view.state().sets.tables();
+    let (parts, ticks, secret) = (Parts::of(view), Ticks::new(progress), Secret::new());
+    let walk = |hidden| Walk { view, parts: &parts, hidden, ticks: &ticks };
+    let nothing = Hidden::nothing(tables);
+    let (mut products, found) = walk(&nothing).run(|| Products::new(tables, secret))?;
+    if !found.hidden.is_empty() {
+        // Both sides of the comparison leave out what damaged blocks hide.
+        products = walk(&found.hidden).run(|| Products::new(tables, secret))?.0;
+    }
+    let mut findings = Findings::default();
+    check_scopes(view, &mut findings)?;
+    check_keys(view, &found, &mut findings)?;
+    if let Some(empty) = products.differing(MOST_COLLECTED) {
+        let (collected, _) = walk(&found.hidden).run(|| empty.emptied())?;
+        differences::find(view, collected, &mut findings);
+    }
+    check_counts(view, &found, &products, &mut findings);
+    findings.merge(found.findings);
+    Ok(Checked { documents: found.documents, fingerprints: found.fingerprints, findings })
+}
+
+/// Checks that every scope has a number of its own that was given.
+fn check_scopes(view: &View, findings: &mut Findings) -> Result<()> {
+    let counters = view.state().counters;
+    let mut seen = vec![false; counters.next_scope as usize];
+    let mut damaged = Vec::new();
+    let file = view.settings().file;
+    view.scopes(|name, record| {
+        match decode_scope(file, name, record) {
+            Ok(number) if !counters.has_given(number) => {
+                findings.add("scopes", name, "its number was never given");
+            }
+            Ok(number) if std::mem::replace(&mut seen[number.0 as usize], true) => {
+                findings.add("scopes", name, "another scope has its number");
+            }
+            Ok(_) => {}
+            Err(error) if damaged.len() < Findings::MOST => damaged.push(error),
+            Err(_) => findings.count(1),
+        }
+        Ok(())
+    })
+    .or_else(|error| findings.add_error(usize::MAX, "scopes", error))?;
+    damaged.into_iter().try_for_each(|error| findings.add_error(usize::MAX, "scopes", error))
+}
+
+/// Compares the keys of documents whose hashes are equal.
+fn check_keys(view: &View, found: &Found, findings: &mut Findings) -> Result<()> {
+    if found.too_many_repeated {
+        findings.add("keys", "-", "very many hashes occur twice, so not all keys were compared");
+    }
+    for &hash in &found.repeated {
+        let range = key_row(hash, DocumentNumber::MIN)..=key_row(hash, DocumentNumber::MAX);
+        let Some(rows) = readable(view.set(KEYS).last(&range, MOST_COMPARED))? else { continue };
+        if rows.len() == MOST_COMPARED {
+            findings.add("keys", format!("{hash:016x}"), "very many documents have this hash of their keys");
+        }
+        let mut keys = BTreeSet::new();
+        for row in rows {
+            let Some(document) = readable(view.document(number_of(row)))? else { continue };
+            if !keys.insert(document.key().to_vec()) {
+                findings.add("keys", String::from_utf8_lossy(document.key()), "two documents have this key");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What was read. `None` if damage kept it from being read. That was found before.
+fn readable<T>(read: Result<T>) -> Result<Option<T>> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(Error::Damaged { .. } | Error::Corrupted(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Compares the counters with what was counted.
+fn check_counts(view: &View, found: &Found, products: &Products, findings: &mut Findings) {
+    for set in all_sets(view.state().sets.tables()) {
+        by_row!(set, set => check_directory(view, set, found, products, findings));
+    }
+    if !found.hidden.knows_documents() {
+        return;
+    }
+    let counters = view.state().counters;
+    findings.add_difference("meta", "documents", counters.documents, found.documents);
+    findings.add_difference("meta", "too_short", counters.too_short, found.too_short);
+    if found.documents > 0 && !counters.has_numbered(found.last_document) {
+        findings.add("meta", "next_document", "a document has a number that was never given");
+    }
+}
+
+/// Compares the rows of a set with the puts and marks that its directories count. Each mark takes away one
+/// put, if rows live once.
+fn check_directory<R: SetRow>(
+    view: &View,
+    set: Set<R>,
+    found: &Found,
+    products: &Products,
+    findings: &mut Findings,
+) {
+    if set.rules.life == Life::Once && found.hidden.is_empty() {
+        let (puts, marks) = view.state().sets[set].rows();
+        let counted = puts.saturating_sub(marks);
+        findings.add_difference(
+            set.table().name,
+            "rows as counted by its directories",
+            counted,
+            products.stored_rows(set),
+        );
+    }
+}

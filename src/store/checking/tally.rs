@@ -1,0 +1,225 @@
+//! Tallies: what is made of the rows that sets should have and of those that they do have. The products of
+//! all rows, or the rows of a few buckets themselves.
+
+use super::hidden::Hidden;
+use super::product::{BUCKETS, Product, Secret};
+use crate::store::file::{PerSet, RowFamily, RowSink, Set, SetRow, all_sets, by_row};
+
+/// Takes rows in any order.
+pub(super) trait Tally: Send {
+    /// A row that a set should have.
+    fn expect<R: SetRow>(&mut self, set: Set<R>, row: R);
+    /// Rows that a set has.
+    fn store<R: SetRow>(&mut self, set: Set<R>, rows: &[R]);
+    /// Adds what another tally took.
+    fn merge(&mut self, other: Self);
+}
+
+/// Passes on the rows that a document or a fingerprint puts, as rows that sets should have.
+pub(super) struct Expecting<'t, T> {
+    pub(super) tally: &'t mut T,
+    pub(super) hidden: &'t Hidden,
+}
+
+impl<T: Tally> RowSink for Expecting<'_, T> {
+    type Error = std::convert::Infallible;
+
+    fn put<R: SetRow>(&mut self, set: Set<R>, row: R) -> Result<(), Self::Error> {
+        if self.hidden.is_empty() || !self.hidden.hides_row(set, row) {
+            self.tally.expect(set, row);
+        }
+        Ok(())
+    }
+
+    fn mark<R: SetRow>(&mut self, _: Set<R>, _: R) -> Result<(), Self::Error> {
+        unreachable!("a document that is there marks nothing")
+    }
+}
+
+/// The products of the rows of each bucket of each set.
+pub(super) struct Products {
+    secret: Secret,
+    sets: PerSet<BothFamily>,
+}
+
+struct BothFamily;
+
+impl RowFamily for BothFamily {
+    type Of<R: SetRow> = Both;
+}
+
+/// The products of the rows that a set should have and of those that it has, for each bucket.
+struct Both {
+    expected: Vec<Product>,
+    stored: Vec<Product>,
+}
+
+impl Products {
+    pub(super) fn new(tables: usize, secret: Secret) -> Self {
+        let both = || Both { expected: vec![Product::ONE; BUCKETS], stored: vec![Product::ONE; BUCKETS] };
+        Self { secret, sets: all_sets(tables).map(|set| by_row!(set, _ => keep both())).collect() }
+    }
+
+    /// The number of rows that a set has.
+    pub(super) fn stored_rows<R: SetRow>(&self, set: Set<R>) -> u64 {
+        self.sets[set].stored.iter().map(|product| product.rows).sum()
+    }
+
+    /// An empty collection for the rows of the buckets that differ. It has as many buckets as fit into
+    /// `most_rows` rows, and counts the others. `None` if no bucket differs.
+    pub(super) fn differing(&self, most_rows: u64) -> Option<Collected> {
+        let mut left = most_rows;
+        let sets: PerSet<RowsFamily> = (self.sets.iter())
+            .map(|both| by_row!(both, both => keep Rows::new(both.choose(&mut left))))
+            .collect();
+        let differ = sets.iter().any(|rows| by_row!(rows, rows => rows.chosen.any()));
+        differ.then_some(Collected { secret: self.secret, sets })
+    }
+}
+
+impl Both {
+    /// Chooses buckets that differ, and takes their rows from `left`.
+    fn choose(&self, left: &mut u64) -> Chosen {
+        let mut chosen = Chosen::default();
+        for (bucket, (expected, stored)) in self.expected.iter().zip(&self.stored).enumerate() {
+            if expected == stored {
+                continue;
+            }
+            let rows = expected.rows + stored.rows;
+            // Of each set that differs, one bucket is looked at, however large it is.
+            if rows <= *left || !chosen.any() {
+                *left = left.saturating_sub(rows);
+                chosen.buckets.resize(BUCKETS, false);
+                chosen.buckets[bucket] = true;
+            } else {
+                chosen.unlisted += expected.rows.abs_diff(stored.rows).max(1);
+            }
+        }
+        chosen
+    }
+}
+
+impl Tally for Products {
+    #[inline]
+    fn expect<R: SetRow>(&mut self, set: Set<R>, row: R) {
+        self.sets[set].expected[self.secret.bucket(row)].add(row, &self.secret);
+    }
+
+    fn store<R: SetRow>(&mut self, set: Set<R>, rows: &[R]) {
+        let stored = &mut self.sets[set].stored;
+        for &row in rows {
+            stored[self.secret.bucket(row)].add(row, &self.secret);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        let add = |all: &mut [Product], more: &[Product]| {
+            all.iter_mut().zip(more).for_each(|(all, more)| all.add_all(more));
+        };
+        for (both, other) in self.sets.iter_mut().zip(other.sets.iter()) {
+            by_row!(both, other, (both, other) => {
+                add(&mut both.expected, &other.expected);
+                add(&mut both.stored, &other.stored);
+            });
+        }
+    }
+}
+
+/// The buckets of a set whose rows are collected.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Chosen {
+    /// Whether each bucket is chosen. Empty if none is.
+    buckets: Vec<bool>,
+    /// The least number of differences in the buckets that differ and are not chosen.
+    pub(super) unlisted: u64,
+}
+
+impl Chosen {
+    fn any(&self) -> bool {
+        !self.buckets.is_empty()
+    }
+}
+
+/// The rows of the chosen buckets of each set.
+pub(super) struct Collected {
+    secret: Secret,
+    pub(super) sets: PerSet<RowsFamily>,
+}
+
+pub(super) struct RowsFamily;
+
+impl RowFamily for RowsFamily {
+    type Of<R: SetRow> = Rows<R>;
+}
+
+/// The rows that a set should have in the chosen buckets, and those that it has.
+pub(super) struct Rows<R> {
+    pub(super) chosen: Chosen,
+    pub(super) expected: Vec<R>,
+    pub(super) stored: Vec<R>,
+}
+
+impl<R> Rows<R> {
+    fn new(chosen: Chosen) -> Self {
+        Self { chosen, expected: Vec::new(), stored: Vec::new() }
+    }
+}
+
+impl Collected {
+    /// A collection of the same buckets, without rows.
+    pub(super) fn emptied(&self) -> Self {
+        let sets = self.sets.iter().map(|it| by_row!(it, it => keep Rows::new(it.chosen.clone()))).collect();
+        Self { secret: self.secret, sets }
+    }
+}
+
+impl Tally for Collected {
+    fn expect<R: SetRow>(&mut self, set: Set<R>, row: R) {
+        let rows = &mut self.sets[set];
+        if rows.chosen.any() && rows.chosen.buckets[self.secret.bucket(row)] {
+            rows.expected.push(row);
+        }
+    }
+
+    fn store<R: SetRow>(&mut self, set: Set<R>, all: &[R]) {
+        let Rows { chosen, stored, .. } = &mut self.sets[set];
+        if chosen.any() {
+            stored.extend(all.iter().filter(|&&row| chosen.buckets[self.secret.bucket(row)]));
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        for (rows, others) in self.sets.iter_mut().zip(other.sets) {
+            by_row!(rows, others, (rows, others) => {
+                rows.expected.extend(others.expected);
+                rows.stored.extend(others.stored);
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::file::{KEYS, permuted};
+
+    #[test]
+    fn a_set_that_differs_shows_one_bucket_at_least_and_counts_the_others() {
+        let mut products = Products::new(2, Secret::new());
+        let rows: Vec<u128> = (0..100_000u128).map(|row| row << 64).collect();
+        rows.iter().for_each(|&row| products.expect(KEYS, row));
+        assert!(products.differing(0).is_some_and(|all| all.sets[permuted(0)].chosen.buckets.is_empty()));
+        let shown = |products: &Products, most_rows| {
+            let mut collected = products.differing(most_rows)?.emptied();
+            rows.iter().for_each(|&row| collected.expect(KEYS, row));
+            let rows = &collected.sets[KEYS];
+            Some((rows.expected.len() as u64, rows.chosen.unlisted))
+        };
+        assert_eq!(shown(&products, u64::MAX), Some((100_000, 0)));
+        let (listed, unlisted) = shown(&products, 0).unwrap_or_default();
+        assert!(listed > 0 && listed < 1000 && listed + unlisted == 100_000, "{listed}, {unlisted}");
+        products.store(KEYS, &rows);
+        assert!(products.differing(0).is_none());
+        assert_eq!(products.stored_rows(KEYS), 100_000);
+    }
+}

@@ -1,0 +1,289 @@
+//! Walk: one pass over all documents and all sets, on all cores. It gives a tally the rows that sets should
+//! have and those that they do have.
+//!
+//! The rows that a set should have follow from the documents, as `file/operation.rs` says. Rows that belong
+//! to one document follow from the document. Rows that all documents of a fingerprint share follow from the
+//! postings, where all documents of a fingerprint stand together.
+
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rayon::prelude::*;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::found::{Found, PartEnds};
+use super::hidden::Hidden;
+use super::parts::{Parts, Ticks};
+use super::tally::{Expecting, Tally};
+use crate::document::Document;
+use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprint;
+use crate::plan::Permutation;
+use crate::store::file::{
+    Change, DEAD, KEYS, LiveDocuments, Operation, POSTINGS, RowSink, Set, SetRow, View, by_row,
+    damaged_document, give_fingerprint_rows,
+};
+use crate::store::numbers::{DocumentNumber, ScopeNumber};
+use crate::store::sorted_set::Fault;
+
+/// The scopes whose numbers a worker remembers.
+const REMEMBERED_SCOPES: usize = 1 << 12;
+
+/// One pass over a file.
+pub(super) struct Walk<'a> {
+    pub(super) view: &'a View,
+    pub(super) parts: &'a Parts,
+    /// What an earlier pass found hidden.
+    pub(super) hidden: &'a Hidden,
+    pub(super) ticks: &'a Ticks<'a>,
+}
+
+impl Walk<'_> {
+    /// Goes through the whole file. Each worker has a tally of its own.
+    pub(super) fn run<T: Tally>(&self, tally: impl Fn() -> T + Sync) -> Result<(T, Found)> {
+        self.ticks.expect(self.parts.len());
+        let next = AtomicUsize::new(0);
+        let workers = (0..rayon::current_num_threads()).into_par_iter().map(|_| {
+            let mut worker = Worker::new(self, tally());
+            let worked = worker.work(&next);
+            if worked.is_err() {
+                next.store(self.parts.len(), Ordering::Relaxed);
+            }
+            worked.map(|()| worker)
+        });
+        let mut all = Worker::new(self, tally());
+        for worker in workers.collect::<Result<Vec<_>>>()? {
+            all.tally.merge(worker.tally);
+            all.found.merge(worker.found);
+        }
+        all.join_ends();
+        all.found.hidden.settle();
+        Ok((all.tally, all.found))
+    }
+
+    fn permutation<R: SetRow>(&self, set: Set<R>) -> Option<&Permutation> {
+        Some(&self.view.settings().plan.tables().get(set.permuted_number()?)?.permutation)
+    }
+}
+
+/// The least and the greatest number of hidden documents of a part. One span for each part takes a bounded
+/// memory, whatever is damaged.
+#[derive(Default)]
+struct Span(Option<(u64, u64)>);
+
+impl Span {
+    fn add(&mut self, first: u64, last: u64) {
+        let before = self.0.unwrap_or((first, last));
+        self.0 = Some((before.0.min(first), before.1.max(last)));
+    }
+}
+
+/// What a worker made of the parts that it took.
+struct Worker<'w, 'a, T> {
+    walk: &'w Walk<'a>,
+    tally: T,
+    found: Found,
+    scopes: HashMap<String, ScopeNumber>,
+}
+
+impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
+    fn new(walk: &'w Walk<'a>, tally: T) -> Self {
+        let found = Found::new(walk.view.state().sets.tables());
+        Self { walk, tally, found, scopes: HashMap::new() }
+    }
+
+    /// Takes parts until there are no more.
+    fn work(&mut self, next: &AtomicUsize) -> Result<()> {
+        while self.part(next.fetch_add(1, Ordering::Relaxed))? {
+            self.walk.ticks.tick();
+        }
+        Ok(())
+    }
+
+    /// Goes through a part. False if there is no such part.
+    fn part(&mut self, part: usize) -> Result<bool> {
+        let parts = self.walk.parts;
+        let Some(mut index) = part.checked_sub(parts.documents.len()) else {
+            return self.documents(part, &parts.documents[part]).map(|()| true);
+        };
+        for set in &parts.sets {
+            by_row!(set, (set, ranges) => {
+                if let Some(range) = ranges.get(index) {
+                    return self.rows(part, *set, range).map(|()| true);
+                }
+                index -= ranges.len();
+            });
+        }
+        Ok(false)
+    }
+
+    fn documents(&mut self, part: usize, numbers: &RangeInclusive<u64>) -> Result<()> {
+        let mut next = *numbers.start();
+        let mut hidden = Span::default();
+        while next <= *numbers.end() {
+            let (last, read) = match self.walk.view.stored_documents(next) {
+                Ok(Some(stored)) => (stored.last(), stored.read()),
+                Ok(None) => break,
+                // It is not known which documents are dead.
+                Err(error) => (*numbers.end(), Err(error)),
+            };
+            match read.and_then(|block| ensure_order(block, last)) {
+                Ok(block) => self.block(part, &block, &mut hidden)?,
+                Err(error) => {
+                    self.found.findings.add_error(part, "documents", error)?;
+                    hidden.add(next, last);
+                }
+            }
+            next = last + 1;
+        }
+        if let Some((first, last)) = hidden.0 {
+            self.found.hidden.hide_documents(first, last);
+        }
+        Ok(())
+    }
+
+    fn block(&mut self, part: usize, block: &LiveDocuments, hidden: &mut Span) -> Result<()> {
+        let walk = self.walk;
+        for number in block.dead() {
+            let mut sink = Expecting { tally: &mut self.tally, hidden: walk.hidden };
+            let Ok(()) = sink.put(DEAD, number);
+        }
+        for stored in block.iter() {
+            let number = DocumentNumber(stored.number);
+            let document = stored.to_document().map_err(|problem| damaged_document(number, problem));
+            if let Err(error) = document.and_then(|document| self.document(number, &document)) {
+                self.found.findings.add_error(part, "documents", error)?;
+                hidden.add(number.0, number.0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Expects the rows of a document.
+    fn document(&mut self, number: DocumentNumber, document: &Document) -> Result<()> {
+        let walk = self.walk;
+        self.found.documents += 1;
+        self.found.too_short += u64::from(document.fingerprint().is_none());
+        self.found.last_document = self.found.last_document.max(number);
+        let scope = match document.fingerprint() {
+            Some(_) => self.scope_number(document.scope())?,
+            None => ScopeNumber::EMPTY,
+        };
+        let operation = Operation {
+            change: Change::Put,
+            number,
+            key_hash: xxh3_64_with_seed(document.key(), walk.view.settings().key_seed),
+            fingerprint: document.fingerprint(),
+            scope,
+        };
+        let Ok(()) = operation.give_own_rows(&mut Expecting { tally: &mut self.tally, hidden: walk.hidden });
+        Ok(())
+    }
+
+    fn scope_number(&mut self, name: &str) -> Result<ScopeNumber> {
+        if name.is_empty() {
+            return Ok(ScopeNumber::EMPTY);
+        }
+        if let Some(&number) = self.scopes.get(name) {
+            return Ok(number);
+        }
+        let missing = || Error::Damaged {
+            table: "scopes",
+            key: name.to_owned(),
+            problem: "the row of the scope is missing",
+        };
+        let number = self.walk.view.scope_number(name)?.ok_or_else(missing)?;
+        if self.scopes.len() >= REMEMBERED_SCOPES {
+            self.scopes.clear();
+        }
+        self.scopes.insert(name.to_owned(), number);
+        Ok(number)
+    }
+
+    fn rows<R: SetRow>(&mut self, part: usize, set: Set<R>, range: &RangeInclusive<R>) -> Result<()> {
+        let walk = self.walk;
+        let mut faults = Vec::new();
+        let mut rows = walk.view.set(set).inspect(range, &mut faults);
+        let first = faults.iter().map(|fault| fault.first).min();
+        if let Some((first, last)) = first.zip(faults.iter().map(|fault| fault.last).max()) {
+            self.found.hidden.hide_rows(set, first, last);
+        }
+        for Fault { error, .. } in faults {
+            self.found.findings.add_error(part, set.table().name, error)?;
+        }
+        if set.is(KEYS) {
+            self.hashes(part, &rows);
+        } else if set.is(POSTINGS) {
+            self.fingerprints(part, &rows);
+        }
+        if !walk.hidden.is_empty() {
+            let permutation = walk.permutation(set);
+            rows.retain(|&row| !walk.hidden.hides_stored(set, row, permutation));
+        }
+        self.tally.store(set, &rows);
+        Ok(())
+    }
+
+    /// Notes the hashes that more than one row has.
+    fn hashes<R: SetRow>(&mut self, part: usize, rows: &[R]) {
+        self.found.key_ends.extend(ends(part, rows));
+        for pair in rows.windows(2).filter(|pair| pair[0].prefix() == pair[1].prefix()) {
+            self.found.repeat(pair[0].prefix());
+        }
+    }
+
+    /// Expects the rows of all fingerprints but the first. The part before may have the first too.
+    fn fingerprints<R: SetRow>(&mut self, part: usize, rows: &[R]) {
+        self.found.posting_ends.extend(ends(part, rows));
+        for pair in rows.windows(2).filter(|pair| pair[0].prefix() != pair[1].prefix()) {
+            self.fingerprint(pair[1].prefix());
+        }
+    }
+
+    /// Expects the rows of a fingerprint.
+    fn fingerprint(&mut self, bits: u64) {
+        let walk = self.walk;
+        self.found.fingerprints += 1;
+        let fingerprint = Fingerprint::from_bits(bits);
+        if walk.hidden.is_empty() || !walk.hidden.hides_fingerprint(fingerprint) {
+            let mut sink = Expecting { tally: &mut self.tally, hidden: walk.hidden };
+            let Ok(()) = give_fingerprint_rows(true, fingerprint, &walk.view.settings().plan, &mut sink);
+        }
+    }
+
+    /// Does what could not be done while the parts before were not known.
+    fn join_ends(&mut self) {
+        let mut last = None;
+        for (_, first, end) in sorted(&mut self.found.posting_ends) {
+            if last.replace(end) != Some(first) {
+                self.fingerprint(first);
+            }
+        }
+        let mut last = None;
+        for (_, first, end) in sorted(&mut self.found.key_ends) {
+            if last.replace(end) == Some(first) {
+                self.found.repeat(first);
+            }
+        }
+    }
+}
+
+/// The prefixes of the first and the last row of a part, if it has rows.
+fn ends<R: SetRow>(part: usize, rows: &[R]) -> Option<PartEnds> {
+    Some((part, rows.first()?.prefix(), rows.last()?.prefix()))
+}
+
+/// Takes the ends of all parts, in order.
+fn sorted(ends: &mut Vec<PartEnds>) -> Vec<PartEnds> {
+    let mut ends = std::mem::take(ends);
+    ends.sort_unstable();
+    ends
+}
+
+/// Refuses a block whose documents a search would not find.
+fn ensure_order(block: LiveDocuments, last: u64) -> Result<LiveDocuments> {
+    let key = format!("block up to {last}");
+    let problem = "it begins before the block before it ends";
+    if block.begins_in_range() { Ok(block) } else { Err(Error::Damaged { table: "documents", key, problem }) }
+}

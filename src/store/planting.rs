@@ -1,0 +1,103 @@
+//! Planting: differences that no transaction makes, in blocks with the right checksums. For tests of the
+//! check.
+
+use super::store::Store;
+use crate::document::Document;
+use crate::error::Result;
+use crate::store::blocks::{DocumentBlock, Filter, Lists, Packed, Packer, pack_documents};
+use crate::store::file::{Counters, DOCUMENTS, Edit, Set, SetRow};
+use crate::store::numbers::{DocumentNumber, ScopeNumber};
+
+impl Store {
+    /// Commits any change of the state and of the stored rows.
+    fn plant(&self, change: impl FnOnce(&mut Edit)) -> Result<()> {
+        let _merging = self.shared.merging.lock();
+        self.shared.commit(change)
+    }
+
+    /// Changes the blocks of rows of the last level of a set. A block that is left empty is removed.
+    pub(crate) fn plant_rows<R: SetRow>(
+        &self,
+        set: Set<R>,
+        change: impl FnOnce(&mut Vec<Lists<R>>),
+    ) -> Result<()> {
+        let view = self.shared.view()?;
+        let level = view.state().sets[set].levels.last().expect("the set has a level").level.clone();
+        let mut blocks = Vec::new();
+        for entry in level.entries(level.all()) {
+            let mut rows = Lists::default();
+            view.blocks().of_table(set.table()).read_rows(entry, &mut rows)?;
+            blocks.push(rows);
+        }
+        let file = view.blocks().file();
+        drop(view);
+        change(&mut blocks);
+        let pack = |rows: Lists<R>| {
+            // Whatever is planted fits into one block.
+            let mut packer = Packer::new(1 << 14, set.rules.filtered, file);
+            packer.waiting = rows;
+            packer.finish()
+        };
+        let packed = blocks.into_iter().flat_map(pack).collect();
+        self.replace_last_level(set, packed)
+    }
+
+    /// Gives the first block of the last level of a set a filter that does not know its rows.
+    pub(crate) fn plant_filter<R: SetRow>(&self, set: Set<R>) -> Result<()> {
+        let view = self.shared.view()?;
+        let level = view.state().sets[set].levels.last().expect("the set has a level").level.clone();
+        let mut packed = Vec::new();
+        for entry in level.entries(level.all()) {
+            let mut packer = Packer::new(1 << 14, true, view.blocks().file());
+            view.blocks().of_table(set.table()).read_rows(entry, &mut packer.waiting)?;
+            packed.extend(packer.finish());
+        }
+        drop(view);
+        packed[0].filter = Filter::new(std::iter::once(0), 1, 1);
+        self.replace_last_level(set, packed)
+    }
+
+    fn replace_last_level<R: SetRow>(&self, set: Set<R>, packed: Vec<Packed<R>>) -> Result<()> {
+        self.plant(|edit| {
+            let mut sets = edit.state.sets[set].clone();
+            let last = sets.levels.last_mut().expect("the set has a level");
+            last.level = edit.replace(set.level(last.number), &last.level, last.level.all(), packed);
+            edit.state.sets[set] = sets;
+        })
+    }
+
+    /// Adds a block with documents of these numbers behind all others, and adds no rows.
+    pub(crate) fn plant_documents(&self, documents: &[(u64, Document)]) -> Result<()> {
+        let mut block = DocumentBlock::default();
+        documents.iter().for_each(|(number, document)| block.push(*number, document));
+        self.plant(|edit| {
+            let packed = pack_documents(&block.documents().collect::<Vec<_>>(), 1 << 14, edit.file());
+            let last = documents.iter().map(|it| it.0).max().expect("there are documents");
+            edit.state.counters.next_document = last + 1;
+            let level = edit.state.documents.clone();
+            edit.state.documents = edit.replace(DOCUMENTS, &level, level.end()..level.end(), packed);
+        })
+    }
+
+    /// Adds a document with all its rows, also if another one has its key.
+    pub(crate) fn plant_second(&self, document: &Document) -> Result<()> {
+        let mut writer = self.begin_write()?;
+        writer.put(document, None)?;
+        writer.commit()
+    }
+
+    pub(crate) fn plant_counters(&self, change: impl FnOnce(&mut Counters)) -> Result<()> {
+        self.plant(|edit| change(&mut edit.state.counters))
+    }
+
+    pub(crate) fn plant_scope(&self, name: &str, number: u32) -> Result<()> {
+        let scopes = [(name.to_owned(), ScopeNumber(number))];
+        self.plant(|edit| edit.add_scopes(scopes.into()))
+    }
+
+    /// The key of a document.
+    pub(crate) fn key_of(&self, number: DocumentNumber) -> Result<String> {
+        let document = self.shared.view()?.document(number)?;
+        Ok(String::from_utf8_lossy(document.key()).into_owned())
+    }
+}

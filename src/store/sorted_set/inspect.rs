@@ -1,0 +1,146 @@
+//! Inspecting a set: every block is read from the file, and the order of its rows is verified.
+
+use std::ops::RangeInclusive;
+
+use super::level::Level;
+use super::lists::{merge, part};
+use super::set_reader::SetReader;
+use crate::error::{Error, Result};
+use crate::store::blocks::{CachedRow, Entry, Lists, Problem, Row};
+
+/// A block that cannot be read or is wrong in itself.
+#[derive(Debug)]
+pub(crate) struct Fault<R> {
+    /// The first and the last row that may be in the block.
+    pub(crate) first: R,
+    pub(crate) last: R,
+    pub(crate) error: Error,
+}
+
+impl<R: CachedRow> SetReader<'_, R> {
+    /// Ranges that together cover all rows, in order. At most `blocks` blocks end in each, those of all
+    /// levels counted. So the rows of a range take a bounded memory, whatever the levels are like.
+    pub(crate) fn even_parts(&self, blocks: usize) -> Vec<RangeInclusive<R>> {
+        let levels = self.set.levels.iter().map(|it| &it.level);
+        let mut ends: Vec<R> =
+            levels.flat_map(|level| level.entries(level.all())).map(|entry| entry.high).collect();
+        ends.sort_unstable();
+        let mut parts = Vec::new();
+        let mut next = Some(R::MIN);
+        for end in ends.into_iter().skip(blocks - 1).step_by(blocks).chain([R::MAX]) {
+            if let Some(low) = next.filter(|&low| low <= end) {
+                parts.push(low..=end);
+                next = end.next();
+            }
+        }
+        parts
+    }
+
+    /// The rows of a range that are in the set, in order. Each block is read from the file, also if the
+    /// cache has it. Faults of blocks that end in the range are added to `faults`. The rows of faulty
+    /// blocks are left out.
+    pub(crate) fn inspect(&self, range: &RangeInclusive<R>, faults: &mut Vec<Fault<R>>) -> Vec<R> {
+        let life = self.set.rules.life;
+        let mut newer = Lists::default();
+        for run in self.runs() {
+            newer = merge((&newer.puts, &newer.marks), run.within(range), life);
+        }
+        for it in &self.set.levels {
+            let older = self.inspect_level(&it.level, range, faults);
+            newer = if newer.len() == 0 {
+                older
+            } else {
+                merge((&newer.puts, &newer.marks), (&older.puts, &older.marks), life)
+            };
+        }
+        newer.puts
+    }
+
+    /// The rows of a range that a level puts and marks.
+    fn inspect_level(
+        &self,
+        level: &Level<R>,
+        range: &RangeInclusive<R>,
+        faults: &mut Vec<Fault<R>>,
+    ) -> Lists<R> {
+        let positions = level.overlapping(range);
+        let mut before = level.before(positions.start).and_then(|it| level.entry(it)).map(|it| it.high);
+        let mut rows = Lists::default();
+        for entry in level.entries(positions) {
+            let held = (rows.puts.len(), rows.marks.len());
+            if let Err(error) = self.inspect_block(level, entry, before, &mut rows) {
+                rows.puts.truncate(held.0);
+                rows.marks.truncate(held.1);
+                // A block that ends behind the range is a fault of a later range.
+                if entry.high <= *range.end() {
+                    let first = before.and_then(Row::next).unwrap_or(R::MIN);
+                    faults.push(Fault { first, last: entry.high, error });
+                }
+            }
+            before = Some(entry.high);
+        }
+        cut(&mut rows.puts, range);
+        cut(&mut rows.marks, range);
+        rows
+    }
+
+    /// Adds the rows of a block. `before` is the last row of the block before it.
+    fn inspect_block(
+        &self,
+        level: &Level<R>,
+        entry: &Entry<R>,
+        before: Option<R>,
+        rows: &mut Lists<R>,
+    ) -> Result<()> {
+        let held = (rows.puts.len(), rows.marks.len());
+        self.blocks.read_rows(entry, rows)?;
+        let (puts, marks) = (&rows.puts[held.0..], &rows.marks[held.1..]);
+        ensure_order(puts, marks, before).map_err(|problem| self.blocks.damaged(entry, problem))?;
+        let mut all = puts.iter().chain(marks);
+        if self.set.rules.filtered && !all.all(|row| level.passes(row.prefix())) {
+            return Err(self.blocks.damaged(entry, "the filter does not know all its rows"));
+        }
+        Ok(())
+    }
+}
+
+/// Leaves out the rows outside of a range.
+fn cut<R: Row>(rows: &mut Vec<R>, range: &RangeInclusive<R>) {
+    let before = rows.partition_point(|row| row < range.start());
+    let within = part(&rows[before..], range).len();
+    rows.truncate(before + within);
+    rows.drain(..before);
+}
+
+/// Refuses rows that a search would not find where it looks for them.
+fn ensure_order<R: Row>(puts: &[R], marks: &[R], before: Option<R>) -> std::result::Result<(), Problem> {
+    // Without an early end, the processor compares many rows at a time.
+    let rises = |rows: &[R]| rows.windows(2).fold(true, |all, pair| all & (pair[0] < pair[1]));
+    if !rises(puts) || !rises(marks) {
+        return Err("its rows are out of order");
+    }
+    if marks.iter().any(|row| puts.binary_search(row).is_ok()) {
+        return Err("it puts and marks the same row");
+    }
+    let first = [puts.first(), marks.first()].into_iter().flatten().min();
+    if first.is_some_and(|&first| before.is_some_and(|before| first <= before)) {
+        return Err("it begins before the block before it ends");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_out_of_order_are_refused() {
+        assert_eq!(ensure_order(&[2u64, 5], &[3], Some(1)), Ok(()));
+        assert_eq!(ensure_order::<u64>(&[], &[], Some(1)), Ok(()));
+        assert_eq!(ensure_order(&[0u64], &[], None), Ok(()));
+        for (puts, marks) in [(&[5u64, 2][..], &[][..]), (&[2, 2], &[]), (&[], &[4, 3]), (&[2, 5], &[5])] {
+            assert!(ensure_order(puts, marks, None).is_err(), "{puts:?}, {marks:?}");
+        }
+        assert!(ensure_order(&[3u64, 5], &[2], Some(2)).is_err());
+    }
+}
