@@ -5,7 +5,7 @@ use simdb::{CheckReport, Database, Error, Problem};
 
 use super::answer::{Answer, CommandResult, chain};
 use super::arguments::DatabaseArgument;
-use super::open::open_to_write;
+use super::open::open_to_check;
 use super::output::{Output, complain};
 use super::progress::{bar, update};
 
@@ -20,7 +20,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let path = &arguments.database.database;
     let bar = bar();
     let check = |database: Database| database.check_with(|done, all| update(&bar, done, all));
-    let checked = open_to_write(path).and_then(check);
+    let checked = open_to_check(path).and_then(check);
     bar.finish_and_clear();
     let report = match checked {
         Ok(report) => report,

@@ -25,6 +25,15 @@ pub(super) fn may_only_read(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem))
 }
 
+/// Opens a database to check it. If it may only be read, it is opened to read. Then the checksums of the pages
+/// are not verified.
+pub(super) fn open_to_check(path: &Path) -> Result<Database, Error> {
+    match open_to_write(path) {
+        Err(error) if may_only_read(&error) => open_to_read(path),
+        opened => opened,
+    }
+}
+
 /// Opens a database to read and write it.
 pub(super) fn open_to_write(path: &Path) -> Result<Database, Error> {
     Database::open(path, &OpenOptions::new())

@@ -270,7 +270,7 @@ impl Random {
     }
 }
 
-/// The pages of the engine whose first byte is `kind`, each up to its last byte that is not 0.
+/// The pages of the engine whose first byte is `kind`.
 fn pages(whole: &[u8], kind: u8) -> Vec<Range<usize>> {
     let pages = (4096..whole.len()).step_by(4096).map(|at| at..(at + 4096).min(whole.len()));
     let pages =
@@ -287,7 +287,8 @@ fn flipped_bits_in_leaves_branches_and_header_are_errors_or_change_nothing() -> 
     // The engine marks leaves with 1 and branches with 2.
     let kinds = [
         ("leaf", pages(&whole, 1)),
-        ("branch", pages(&whole, 2)),
+        // A branch has few children, and stands in the first bytes of its page.
+        ("branch", pages(&whole, 2).into_iter().map(|page| page.start..page.start + 256).collect()),
         ("header", std::iter::once(0..512).collect()),
     ];
     for (kind, pages) in kinds {
@@ -301,8 +302,8 @@ fn flipped_bits_in_leaves_branches_and_header_are_errors_or_change_nothing() -> 
             let what = format!("{kind}, round {round}: bit {bit} of byte {at}");
             told += u32::from(use_damaged(&folder.path("flipped.simdb"), &what).is_err());
         }
-        // Much of the header and of most pages is unused.
-        assert!(told > 10, "{told} of 300 flips in a {kind} were told");
+        // Much of the header is unused.
+        assert!(told > 50, "{told} of 300 flips in a {kind} were told");
     }
     Ok(())
 }

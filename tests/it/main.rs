@@ -18,5 +18,6 @@ mod names;
 mod owners;
 mod panics;
 mod second_reader;
+mod strays;
 mod support;
 mod together;

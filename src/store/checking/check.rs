@@ -4,8 +4,8 @@
 //! compare them. Where the code departs from it: a first pass collects products of rows instead of rows
 //! (`product.rs`). Only if products differ does another pass collect rows, of the buckets that differ.
 //!
-//! Every block is read on the way. So what nothing refers to can be looked for here too: it is what the
-//! tables of the engine have besides.
+//! Every block that a directory has is read on the way. What the tables of the engine have besides is found
+//! in `strays.rs`.
 
 use std::collections::BTreeSet;
 
@@ -15,6 +15,7 @@ use super::found::Found;
 use super::hidden::Hidden;
 use super::parts::{CheckProgress, Parts, Ticks};
 use super::product::Secret;
+use super::strays;
 use super::tally::Products;
 use super::walk::Walk;
 use crate::error::{Error, Result};
@@ -48,6 +49,7 @@ pub(crate) fn check(view: &View, progress: CheckProgress<'_>) -> Result<Checked>
         products = walk(&found.hidden).run(|| Products::new(tables, secret))?.0;
     }
     let mut findings = Findings::default();
+    strays::find(view, &mut findings)?;
     check_scopes(view, &mut findings)?;
     check_keys(view, &found, &mut findings)?;
     if let Some(empty) = products.differing(MOST_COLLECTED) {
@@ -63,6 +65,8 @@ pub(crate) fn check(view: &View, progress: CheckProgress<'_>) -> Result<Checked>
 fn check_scopes(view: &View, findings: &mut Findings) -> Result<()> {
     let counters = view.state().counters;
     let mut seen = vec![false; counters.next_scope as usize];
+    // Number 0 is that of documents without a scope.
+    seen[0] = true;
     let mut damaged = Vec::new();
     let file = view.settings().file;
     view.scopes(|name, record| {
@@ -80,6 +84,10 @@ fn check_scopes(view: &View, findings: &mut Findings) -> Result<()> {
         Ok(())
     })
     .or_else(|error| findings.add_error(usize::MAX, "scopes", error))?;
+    let lost = seen.iter().filter(|seen| !**seen).count() as u64;
+    if damaged.is_empty() && lost > 0 {
+        findings.add("scopes", "-", format!("{lost} scopes that were given a number are missing"));
+    }
     damaged.into_iter().try_for_each(|error| findings.add_error(usize::MAX, "scopes", error))
 }
 

@@ -7,6 +7,7 @@ mod found;
 mod hidden;
 mod parts;
 mod product;
+mod strays;
 mod tally;
 mod walk;
 

@@ -7,7 +7,10 @@
 use std::fmt;
 use std::ops::{Bound, RangeInclusive};
 
-use redb::{Key, ReadOnlyTable, ReadTransaction, TableDefinition, Value, WriteTransaction};
+use redb::{
+    Key, ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata, TableDefinition, Value,
+    WriteTransaction,
+};
 
 use super::errors::engine_error;
 use super::spill::BlockBytes;
@@ -190,6 +193,34 @@ impl OpenBlockTable {
         } else {
             txn.open_table(definition::<NarrowKey>(&name)).map(Self::Narrow).map_err(engine_error)
         }
+    }
+
+    /// The number of blocks.
+    pub(super) fn len(&self) -> Result<u64> {
+        match self {
+            Self::Narrow(table) => table.len(),
+            Self::Wide(table) => table.len(),
+        }
+        .map_err(engine_error)
+    }
+
+    /// Calls `each` with the level and the last row of every block.
+    pub(super) fn keys(&self, mut each: impl FnMut(u8, u128)) -> Result<()> {
+        match self {
+            Self::Narrow(table) => {
+                for row in table.iter().map_err(engine_error)? {
+                    let (level, last) = row.map_err(engine_error)?.0.value();
+                    each(level, last.into());
+                }
+            }
+            Self::Wide(table) => {
+                for row in table.iter().map_err(engine_error)? {
+                    let (level, last) = row.map_err(engine_error)?.0.value();
+                    each(level, last);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Calls `read` with the bytes of a block. False if it is not there.

@@ -8,7 +8,7 @@ use redb::{ReadOnlyTable, ReadTransaction, ReadableTable};
 use super::block_tables::{BlockTable, LevelName, OpenBlockTable};
 use super::errors::engine_error;
 use super::guard::{Guarded, guarded};
-use super::redb_tables::{DIRECTORY, LOG, META, SCOPES};
+use super::redb_tables::{ChunkKey, DIRECTORY, LOG, META, SCOPES};
 use crate::error::Result;
 
 /// A source of stored blocks: the file, or memory in tests.
@@ -137,6 +137,38 @@ impl BlockSource for Tables {
 }
 
 impl Tables {
+    /// The number of blocks in a table.
+    pub(crate) fn block_count(&self, table: &BlockTable) -> Result<u64> {
+        guarded(|| self.0.blocks(table)?.len())
+    }
+
+    /// Calls `each` with the level and the last row of every block in a table.
+    pub(crate) fn block_keys(&self, table: &BlockTable, each: impl FnMut(u8, u128)) -> Result<()> {
+        guarded(|| self.0.blocks(table)?.keys(each))
+    }
+
+    /// Calls `each` with the key of every chunk of a directory.
+    pub(crate) fn chunk_keys(&self, mut each: impl FnMut(ChunkKey)) -> Result<()> {
+        guarded(|| {
+            let table = self.0.txn.open_table(DIRECTORY).map_err(engine_error)?;
+            for row in table.iter().map_err(engine_error)? {
+                each(row.map_err(engine_error)?.0.value());
+            }
+            Ok(())
+        })
+    }
+
+    /// Calls `each` with the number of every page of the log.
+    pub(crate) fn log_page_numbers(&self, mut each: impl FnMut(u64)) -> Result<()> {
+        guarded(|| {
+            let table = self.0.txn.open_table(LOG).map_err(engine_error)?;
+            for row in table.iter().map_err(engine_error)? {
+                each(row.map_err(engine_error)?.0.value());
+            }
+            Ok(())
+        })
+    }
+
     /// The record of a scope.
     pub(crate) fn scope(&self, name: &str) -> Result<Option<Vec<u8>>> {
         guarded(|| {

@@ -57,6 +57,11 @@ impl View {
         &self.settings
     }
 
+    /// The tables of the engine.
+    pub(crate) fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
     pub(crate) fn blocks(&self) -> &Blocks {
         &self.blocks
     }

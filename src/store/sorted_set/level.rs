@@ -6,8 +6,9 @@
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
-use super::directory::{Chunk, Filtered, MAX_FILTERED, cut};
-use crate::store::blocks::{Entry, FileSeed, Filter, Line, Row, lines_pass};
+use super::directory::{Chunk, Filtered, cut};
+use super::fence::Fence;
+use crate::store::blocks::{Entry, FileSeed, Filter, Row};
 use crate::store::engine::LevelName;
 use crate::store::lookup::{Prefixes, Samples, partition_point_from, prefetch_at};
 
@@ -51,42 +52,6 @@ struct Top<R> {
 struct Counted<R> {
     chunk: Arc<Chunk<R>>,
     before: (u64, u64),
-}
-
-/// Finds the filters of the blocks of a chunk. Every insertion tests a filter of every level, and waits
-/// for memory meanwhile. So everything that is read to find a line of a filter is together here.
-#[derive(Debug)]
-#[repr(align(128))]
-struct Fence {
-    /// The prefix of the last row of each block. Behind the last block, its prefix is repeated.
-    highs: [u64; MAX_FILTERED],
-    /// The index of the first line of each block, then the number of all lines.
-    first_lines: [u8; MAX_FILTERED + 1],
-    lines: Arc<[Line]>,
-}
-
-impl Fence {
-    fn new<R: Row>(chunk: &Chunk<R>) -> Self {
-        let last = chunk.high().prefix();
-        let (mut highs, mut first_lines) = ([last; MAX_FILTERED], [0; MAX_FILTERED + 1]);
-        if chunk.has_filters() {
-            for (i, (entry, lines)) in chunk.filtered().enumerate() {
-                highs[i] = entry.high.prefix();
-                let end = first_lines[i] + lines.len() as u8;
-                first_lines[i + 1..].fill(end);
-            }
-        }
-        Self { highs, first_lines, lines: chunk.lines() }
-    }
-
-    /// Whether rows with this prefix may begin in the first block that ends at the prefix or after it.
-    fn passes(&self, prefix: u64) -> bool {
-        // All prefixes are compared, since the processor could not predict the branches of a search.
-        let block =
-            self.highs[..MAX_FILTERED - 1].iter().map(|&high| usize::from(high < prefix)).sum::<usize>();
-        let lines = self.first_lines[block].into()..self.first_lines[block + 1].into();
-        lines_pass(&self.lines[lines], prefix)
-    }
 }
 
 impl<R: Row> Top<R> {
@@ -231,6 +196,11 @@ impl<R: Row> Level<R> {
         self.tops.get(position.chunk)?.entries.get(position.entry)
     }
 
+    /// Whether a chunk ends with a row.
+    pub(crate) fn has_chunk(&self, last: R) -> bool {
+        self.tops.get(self.chunk_of(last)).is_some_and(|top| top.high == last)
+    }
+
     /// The entry of the last block.
     pub(crate) fn last(&self) -> Option<&Entry<R>> {
         self.tops.last()?.entries.last()
@@ -252,7 +222,7 @@ impl<R: Row> Level<R> {
     pub(crate) fn passes(&self, prefix: u64) -> bool {
         let around = self.prefixes.around(prefix);
         let mut fences = self.fences[around.start..].iter();
-        fences.find(|fence| fence.highs[MAX_FILTERED - 1] >= prefix).is_some_and(|fence| fence.passes(prefix))
+        fences.find(|fence| fence.last() >= prefix).is_some_and(|fence| fence.passes(prefix))
     }
 
     /// The numbers of rows that are put and marked before a block.
@@ -321,7 +291,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::store::blocks::{BlockId, Hint};
+    use crate::store::blocks::{BlockId, Hint, lines_pass};
     use crate::store::engine::BlockTable;
 
     static TABLE: BlockTable = BlockTable::new(0, "test", false);

@@ -3,6 +3,7 @@
 
 mod backward;
 mod directory;
+mod fence;
 mod inspect;
 mod level;
 mod lists;

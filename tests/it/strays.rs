@@ -1,0 +1,85 @@
+//! Rows of the engine that nothing refers to.
+
+use redb::TableDefinition;
+use simdb::{CheckReport, Database};
+
+use crate::support::{Folder, TestResult, document, insert_all, tiny};
+
+fn check(folder: &Folder) -> simdb::Result<CheckReport> {
+    Database::open(folder.path("d.simdb"), &tiny())?.check()
+}
+
+/// Does something to a file with the engine alone.
+fn with_engine(
+    folder: &Folder,
+    change: impl FnOnce(&redb::WriteTransaction) -> Result<(), redb::Error>,
+) -> TestResult {
+    let engine = redb::Database::open(folder.path("d.simdb"))?;
+    let txn = engine.begin_write()?;
+    change(&txn)?;
+    Ok(txn.commit()?)
+}
+
+/// A check called such a file sound. A chunk that no level had made the file unreadable once the number of its
+/// level was given again.
+#[test]
+fn blocks_chunks_and_pages_that_nothing_refers_to_are_reported_and_left_behind() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.tiny_database("d.simdb")?;
+    insert_all(&database, (0..200).map(|i| document(i.to_string(), i << 50).with_scope("en")))?;
+    database.settle()?;
+    drop(database);
+    assert!(check(&folder)?.is_sound());
+    with_engine(&folder, |txn| {
+        for table in ["permuted-2", "documents", "dead"] {
+            let table = TableDefinition::<(u8, u64), &[u8]>::new(table);
+            txn.open_table(table)?.insert((40, 7), &b"stray"[..])?;
+        }
+        for table in ["keys", "postings"] {
+            let table = TableDefinition::<(u8, u128), &[u8]>::new(table);
+            txn.open_table(table)?.insert((40, 7), &b"stray"[..])?;
+        }
+        let directory = TableDefinition::<(u16, u128), &[u8]>::new("directory");
+        txn.open_table(directory)?.insert((0x0128, 7), &b"stray"[..])?;
+        txn.open_table(TableDefinition::<u64, &[u8]>::new("log"))?.insert(0, &b"stray"[..])?;
+        Ok(())
+    })?;
+    let report = check(&folder)?;
+    let found: Vec<_> = report.problems.iter().map(|it| format!("{} {}", it.table, it.key)).collect();
+    let right = [
+        "documents documents, level 40, block up to 7",
+        "keys keys, level 40, block up to 7",
+        "postings postings, level 40, block up to 7",
+        "dead dead, level 40, block up to 7",
+        "permuted permuted-2, level 40, block up to 7",
+        "directory set 1, level 40, up to 7",
+        "log 0",
+    ];
+    assert_eq!(found, right);
+    Database::open(folder.path("d.simdb"), &tiny())?.compact(|_, _| {})?;
+    assert!(check(&folder)?.is_sound());
+    Ok(())
+}
+
+#[test]
+fn a_lost_scope_is_reported_and_no_answer_goes_without_it() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.tiny_database("d.simdb")?;
+    for scope in ["en", "fr"] {
+        insert_all(&database, (0..20).map(|i| document(format!("{scope}{i}"), i << 50).with_scope(scope)))?;
+    }
+    drop(database);
+    with_engine(&folder, |txn| {
+        txn.open_table(TableDefinition::<&str, &[u8]>::new("scopes"))?.remove("fr")?;
+        Ok(())
+    })?;
+    let report = check(&folder)?;
+    assert!(report.problems.iter().any(|it| it.table == "scopes" && it.problem.contains("1 scopes")));
+    let database = Database::open(folder.path("d.simdb"), &tiny())?;
+    let asked = simdb::Query::new(simdb::Fingerprint::from_bits(0));
+    let found = database.snapshot()?.query(&asked.clone().scopes(["en"]))?;
+    assert_eq!(found.total(), 19);
+    let refused = database.snapshot()?.query(&asked.scopes(["fr"]));
+    assert!(matches!(refused, Err(simdb::Error::Damaged { table: "scopes", .. })), "{refused:?}");
+    Ok(())
+}
