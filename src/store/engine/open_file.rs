@@ -119,21 +119,12 @@ impl Engine {
         Ok(self)
     }
 
-    /// Makes a new file as short as it can be. Pages at its end move into free pages before them. Then it is
-    /// closed, and opened again.
-    pub(crate) fn trimmed(
-        mut self,
-        new: &NewFile,
-        directory: &Path,
-        page_cache_bytes: usize,
-    ) -> Result<Self> {
+    /// Cuts the free pages at the end of a new file, which the engine does when it closes a file. Then opens it
+    /// again.
+    pub(crate) fn trimmed(self, new: &NewFile, directory: &Path, page_cache_bytes: usize) -> Result<Self> {
         let failed = |source: io::Error| Error::Io { path: directory.to_owned(), source };
         let file = new.file.try_clone().map_err(failed)?;
         guarded(|| {
-            let Self::ReadWrite(engine) = &mut self else { return Err(Error::ReadOnly) };
-            engine.compact().map_err(engine_error)?;
-            // Closing cuts the free pages at the end. It also stores the allocator state, which a
-            // compaction of the engine leaves out.
             drop(self);
             let engine = redb::Builder::new().set_cache_size(page_cache_bytes).create_file(file);
             let engine = engine.map_err(|error| open_error(directory, error))?;
