@@ -138,8 +138,14 @@ fn foreign(row: u128) -> String {
 
 /// Whether a row of the postings is of the list of all documents of a fingerprint. Then the fingerprint has
 /// another row, in the list of its scope.
+/// The document was not deleted: the row of a deleted one may be hidden by a mark that is not merged yet.
 fn is_of_any(row: u128) -> bool {
-    row as u64 >> 40 == (1 << 24) - 1
+    row as u64 >> 40 == (1 << 24) - 1 && is_of_kept(row)
+}
+
+/// Whether a row of keys or postings is of a document that was not deleted.
+fn is_of_kept(row: u128) -> bool {
+    (row & ((1 << 40) - 1)) % 10 != 4
 }
 
 #[test]
@@ -150,7 +156,7 @@ fn rows_of_keys_that_are_missing_added_or_altered_are_named() -> Result<()> {
     };
     assert_rows_are_named(
         KEYS,
-        |_| true,
+        is_of_kept,
         |database, row| {
             Ok(format!("table keys, key {}: the row of the document is missing", key(database, row)))
         },

@@ -1,9 +1,7 @@
 //! What a database holds, and how large it is.
 
-use std::fs;
-
 use crate::error::Result;
-use crate::store::{FORMAT_VERSION, Read, Reader, Store};
+use crate::store::{FORMAT_VERSION, Read, Reader, Store, allocated_bytes};
 use crate::text::Scheme;
 
 /// The contents and the size of a database.
@@ -68,18 +66,5 @@ impl Statistics {
             directory_bytes: reader.directory_bytes(),
             levels,
         })
-    }
-}
-
-/// The bytes that the file system has allocated. A sparse file takes less room than its length.
-fn allocated_bytes(metadata: &fs::Metadata) -> u64 {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        metadata.blocks() * 512
-    }
-    #[cfg(not(unix))]
-    {
-        metadata.len()
     }
 }

@@ -41,7 +41,7 @@ pub(crate) use blocks::FileSeed;
 #[cfg(test)]
 pub(crate) use blocks::Lists;
 pub(crate) use checking::{CheckProgress, Checked, Finding, Findings};
-pub(crate) use engine::Access;
+pub(crate) use engine::{Access, allocated_bytes};
 #[cfg(test)]
 pub(crate) use engine::{Event, Image, Recording, fail_directory_syncs};
 #[cfg(test)]

@@ -5,11 +5,12 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::postings::{self, Posted, WantedPostings, listed};
 use super::scan::Scan;
 use crate::document::Document;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::plan::{Candidates, CostModel, Probe};
 use crate::store::file::{
-    Counters, KEYS, POSTINGS, Set, SetRow, Settings, View, Written, key_row, number_of, permuted,
+    Counters, KEYS, POSTINGS, Set, SetRow, Settings, View, Written, key_row, missing_scope, number_of,
+    permuted,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sorted_set::{SetReader, Wanted, read_ranges, shares};
@@ -143,11 +144,7 @@ pub(crate) trait Read: Sync {
 
     /// The number of the scope of a stored document. It is an error if the row of the scope is not there.
     fn scope_number_of(&self, document: &Document) -> Result<ScopeNumber> {
-        self.scope_number(document.scope())?.ok_or_else(|| Error::Damaged {
-            table: "scopes",
-            key: document.scope().to_owned(),
-            problem: "it is missing, but a document has this scope",
-        })
+        self.scope_number(document.scope())?.ok_or_else(|| missing_scope(document.scope()))
     }
 
     /// An estimate of the number of distinct fingerprints. Repetitions and deletions that are not merged

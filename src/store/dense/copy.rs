@@ -1,18 +1,25 @@
-//! A dense copy of what is committed: one level for each set, full blocks, nothing deleted. It has the
-//! same permuted tables, or those of another plan. Compaction replaces the file by it. A backup puts it
+//! A dense copy of what is committed: one level for each set, full blocks, nothing deleted. A small one may
+//! have the log of its documents instead of levels. It has the same permuted tables, or those of another plan. Compaction replaces the file by it. A backup puts it
 //! beside the file.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::bulk::{Bulk, DocumentsWriter, SetWriter};
 use super::sort::Sorter;
 use crate::error::{Error, Result};
 use crate::plan::{Permuted, Plan, Table};
-use crate::store::blocks::{BlockCache, Lists, SetBlocks};
-use crate::store::engine::{Engine, NewFile, OpenFile, available_bytes, directory_of};
-use crate::store::file::{self, FIXED, KEYS, Set, SetRow, Settings, State, View, by_row, permuted};
+use crate::store::blocks::{BlockCache, DocumentRef, Lists, SetBlocks};
+use crate::store::engine::{Engine, NewFile, OpenFile, allocated_bytes, available_bytes, directory_of};
+use crate::store::file::{
+    self, Change, FIXED, KEYS, Operation, Set, SetRow, Settings, State, View, by_row, damaged_document,
+    missing_scope, permuted,
+};
+use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::SortedSet;
 
@@ -47,12 +54,35 @@ pub(super) fn copy(
 ) -> Result<Copied> {
     let directory = directory_of(target)?;
     ensure_room(view, &settings.plan, directory, sizes)?;
-    let engine = file::create(&new, directory, settings, memory.engine)?;
+    let failed = |source: io::Error| Error::Io { path: target.to_owned(), source };
     let copy = Copy { view, settings, directory, sorting: memory.sorting };
-    copy.write(&engine, sizes, progress)?;
-    let engine = engine.trimmed(&new, directory, memory.engine)?;
-    new.file.sync_all().map_err(|source| Error::Io { path: target.to_owned(), source })?;
+    let mut write = |form| {
+        let engine = file::create(&new, directory, settings, memory.engine)?;
+        copy.write(form, &engine, sizes, progress)?;
+        engine.trimmed(&new, directory, memory.engine)
+    };
+    let mut engine = write(Form::Levels)?;
+    // Few documents take less room in the log than in levels. If the copy turns out to be larger than the
+    // file, which has them in the log, the copy has them there too.
+    if view.state().counters.documents <= sizes.recent_rows as u64 {
+        let length = new.file.metadata().map_err(failed)?.len();
+        if length > allocated_bytes(&view.metadata().map_err(failed)?) {
+            drop(engine);
+            new.file.set_len(0).map_err(failed)?;
+            engine = write(Form::Log)?;
+        }
+    }
+    new.file.sync_all().map_err(failed)?;
     Ok(Copied { new, engine })
+}
+
+/// Where a copy has the rows of the sets.
+#[derive(Clone, Copy)]
+enum Form {
+    /// One level for each set.
+    Levels,
+    /// The log, from which the rows in memory are made at opening.
+    Log,
 }
 
 /// The most bytes that a block of one document takes.
@@ -95,43 +125,88 @@ struct Copy<'a> {
 }
 
 impl Copy<'_> {
-    fn write(&self, engine: &Engine, sizes: &Sizes, progress: CopyProgress<'_>) -> Result<()> {
+    fn write(&self, form: Form, engine: &Engine, sizes: &Sizes, progress: CopyProgress<'_>) -> Result<()> {
         let old = self.view.state();
-        let plan = &self.settings.plan;
-        let mut state = State::new(plan);
+        let mut state = State::new(&self.settings.plan);
         state.counters = old.counters;
         // The cache may still hold blocks of the old file. So the copy has other numbers for its blocks.
         state.next_block = old.next_block;
         let mut bulk = Bulk::new(engine, sizes, self.settings.file, state);
+        let mut counter = Counter { done: 0, all: old.documents.rows().0, progress };
+        let scopes = self.view.all_scopes()?;
+        match form {
+            Form::Levels => {
+                self.write_sets(&mut bulk, &mut counter)?;
+                self.write_documents(&mut bulk, &mut counter, |_| Ok(()))?;
+            }
+            Form::Log => {
+                let mut operations = Vec::new();
+                self.write_documents(&mut bulk, &mut counter, |document| {
+                    operations.push(self.put(document, &scopes)?);
+                    Ok(())
+                })?;
+                bulk.edit.log(&operations);
+            }
+        }
+        bulk.edit.add_scopes(scopes);
+        bulk.flush()
+    }
+
+    /// The operation that puts a document.
+    fn put(&self, document: &DocumentRef<'_>, scopes: &BTreeMap<String, ScopeNumber>) -> Result<Operation> {
+        let number = DocumentNumber(document.number);
+        let scope = document.to_document().map_err(|problem| damaged_document(number, problem))?;
+        let scope = match scope.scope() {
+            "" => ScopeNumber::EMPTY,
+            name => *scopes.get(name).ok_or_else(|| missing_scope(name))?,
+        };
+        let (change, fingerprint) = (Change::Put, document.fingerprint);
+        let key_hash = xxh3_64_with_seed(document.key, self.settings.key_seed);
+        Ok(Operation { change, number, key_hash, fingerprint, scope })
+    }
+
+    /// Writes one level for each set.
+    fn write_sets(&self, bulk: &mut Bulk<'_>, counter: &mut Counter<'_>) -> Result<()> {
+        let (old, plan) = (self.view.state(), &self.settings.plan);
         let tables = plan.tables().len();
         let fixed = || FIXED.iter().filter(|set| by_row!(set, set => set.is_copied));
         let rows = fixed().map(|set| by_row!(set, set => old.sets.rows(*set))).sum::<u64>()
-            + old.sets.rows(permuted(0)) * tables as u64
-            + old.documents.rows().0;
-        let mut counter = Counter { done: 0, all: rows, progress };
+            + old.sets.rows(permuted(0)) * tables as u64;
+        counter.all += rows;
         for set in fixed() {
-            by_row!(set, set => copy_set(self.view, *set, *set, &mut bulk, &mut counter)?);
+            by_row!(set, set => copy_set(self.view, *set, *set, bulk, counter)?);
         }
         for (number, table) in plan.tables().iter().enumerate() {
             match table_of(table, &self.view.settings().plan) {
                 Some(old) => {
-                    copy_set(self.view, permuted(old), permuted(number), &mut bulk, &mut counter)?;
+                    copy_set(self.view, permuted(old), permuted(number), bulk, counter)?;
                 }
-                None => self.sort_table(table, permuted(number), &mut bulk, &mut counter)?,
+                None => self.sort_table(table, permuted(number), bulk, counter)?,
             }
         }
+        Ok(())
+    }
+
+    /// Writes the documents that are not dead, and calls `each` with them.
+    fn write_documents(
+        &self,
+        bulk: &mut Bulk<'_>,
+        counter: &mut Counter<'_>,
+        mut each: impl FnMut(&DocumentRef<'_>) -> Result<()>,
+    ) -> Result<()> {
         let mut writer = DocumentsWriter::new();
         let mut next = 0;
         while let Some(stored) = self.view.stored_documents(next)? {
             next = stored.last() + 1;
             let live = stored.read()?;
-            live.iter().for_each(|document| writer.documents.push_copy(&document));
+            for document in live.iter() {
+                each(&document)?;
+                writer.documents.push_copy(&document);
+            }
             counter.add(live.iter().count());
-            writer.settle(&mut bulk)?;
+            writer.settle(bulk)?;
         }
-        writer.finish(&mut bulk)?;
-        bulk.edit.add_scopes(self.view.all_scopes()?);
-        bulk.flush()
+        writer.finish(bulk)
     }
 
     /// Makes a table that the old file does not have, from the fingerprints of the first table that it has.

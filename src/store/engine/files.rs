@@ -69,6 +69,19 @@ pub(crate) fn names_of(file: &fs::Metadata) -> u64 {
     }
 }
 
+/// The bytes that the file system has allocated. A sparse file takes less room than its length.
+pub(crate) fn allocated_bytes(metadata: &fs::Metadata) -> u64 {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        metadata.blocks() * 512
+    }
+    #[cfg(not(unix))]
+    {
+        metadata.len()
+    }
+}
+
 /// Whether both are the same file. Some systems do not tell. There an open file cannot be replaced, so the
 /// answer is yes.
 pub(crate) fn is_same_file(a: &fs::Metadata, b: &fs::Metadata) -> bool {

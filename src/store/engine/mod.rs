@@ -19,7 +19,7 @@ pub(crate) use block_tables::{BlockTable, LevelChange, LevelName, RemovedBlocks}
 #[cfg(test)]
 pub(crate) use files::fail_directory_syncs;
 pub(crate) use files::{
-    available_bytes, directory_of, ensure_nothing_at, is_same_file, names_of, sync_directory,
+    allocated_bytes, available_bytes, directory_of, ensure_nothing_at, is_same_file, names_of, sync_directory,
 };
 pub(crate) use guard::guarded;
 pub(crate) use new_file::{NewFile, Temporary};

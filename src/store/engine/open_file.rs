@@ -119,16 +119,26 @@ impl Engine {
         Ok(self)
     }
 
-    /// Cuts the free pages at the end of a new file, which the engine does when it closes a file. Then opens it
-    /// again.
+    /// Makes a new file about as long as what is allocated in it, and opens it again.
     pub(crate) fn trimmed(self, new: &NewFile, directory: &Path, page_cache_bytes: usize) -> Result<Self> {
         let failed = |source: io::Error| Error::Io { path: directory.to_owned(), source };
-        let file = new.file.try_clone().map_err(failed)?;
-        guarded(|| {
-            drop(self);
+        // The engine cuts the free pages at the end of a file when it closes it.
+        let reopened = |closed: Self| {
+            drop(closed);
+            let file = new.file.try_clone().map_err(failed)?;
             let engine = redb::Builder::new().set_cache_size(page_cache_bytes).create_file(file);
-            let engine = engine.map_err(|error| open_error(directory, error))?;
-            Ok(Self::ReadWrite(Guarded::new(engine)))
+            engine.map_err(|error| open_error(directory, error))
+        };
+        guarded(|| {
+            let mut engine = Guarded::new(reopened(self)?);
+            let metadata = new.file.metadata().map_err(failed)?;
+            // In a small file, a page or two may stand far behind all others. The engine can move them, but
+            // it reads the whole file for that.
+            if metadata.len() > files::allocated_bytes(&metadata) / 64 * 65 {
+                engine.compact().map_err(engine_error)?;
+                engine = Guarded::new(reopened(Self::ReadWrite(engine))?);
+            }
+            Ok(Self::ReadWrite(engine))
         })
     }
 

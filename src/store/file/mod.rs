@@ -28,5 +28,5 @@ pub(crate) use schema::{
 };
 pub(crate) use shared::{Shared, Turn};
 pub(crate) use state::{Sets, State};
-pub(crate) use view::{LiveDocuments, View, damaged_document};
+pub(crate) use view::{LiveDocuments, View, damaged_document, missing_scope};
 pub(crate) use written::{Written, WrittenDocuments};

@@ -125,7 +125,7 @@ impl View {
             Ok(())
         })?;
         if sum != self.state.scopes_sum {
-            let problem = "it is not there, and the scopes that are there are not those of the last commit";
+            let problem = "the scopes that are there are not those of the last commit";
             return Err(Error::Damaged { table: "scopes", key: name.to_owned(), problem });
         }
         self.state.scopes_are_whole.store(true, Ordering::Relaxed);
@@ -134,6 +134,7 @@ impl View {
 
     /// All scopes that have a name, with their numbers.
     pub(crate) fn all_scopes(&self) -> Result<BTreeMap<String, ScopeNumber>> {
+        self.ensure_whole_scopes("-")?;
         let mut scopes = BTreeMap::new();
         self.tables.scopes(|name, record| {
             scopes.insert(name.to_owned(), decode_scope(self.settings.file, name, record)?);
@@ -146,6 +147,12 @@ impl View {
     pub(crate) fn scopes(&self, each: impl FnMut(&str, &[u8]) -> Result<()>) -> Result<()> {
         self.tables.scopes(each)
     }
+}
+
+/// The error for a scope that a document has and that is not there.
+pub(crate) fn missing_scope(name: &str) -> Error {
+    let problem = "it is missing, but a document has this scope";
+    Error::Damaged { table: "scopes", key: name.to_owned(), problem }
 }
 
 /// The error for a damaged document.
