@@ -1,6 +1,6 @@
-//! A dense copy of what is committed: one level for each set, full blocks, nothing deleted. A small one may
-//! have the log of its documents instead of levels. It has the same permuted tables, or those of another plan. Compaction replaces the file by it. A backup puts it
-//! beside the file.
+//! A dense copy of what is committed: one level for each set, full blocks, nothing deleted. A small copy may
+//! have the log of its documents instead of levels. It has the same permuted tables, or those of another
+//! plan. Compaction replaces the file by it. A backup puts it beside the file.
 
 use std::collections::BTreeMap;
 use std::io;
