@@ -6,10 +6,8 @@ use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::plan::{Permuted, plan_named};
 use crate::store::{
-    DEAD, FileSeed, KEYS, Lists, POSTINGS, Recording, Set, SetRow, Settings, Sizes, Store, number_of,
-    permuted,
+    DEAD, KEYS, Lists, POSTINGS, Recording, Set, SetRow, Settings, Sizes, Store, number_of, permuted,
 };
-use crate::text::Scheme;
 
 /// Small blocks, so that each set has many.
 const SIZES: Sizes = Sizes {
@@ -30,9 +28,7 @@ fn document(i: u64) -> Document {
 }
 
 fn sound() -> Result<Database> {
-    let plan = plan_named("4x16").expect("a plan");
-    let (file, scheme) = (FileSeed::random(), Scheme::External);
-    let settings = Settings { file, scheme, plan, max_distance: 3, key_seed: 7, created: 0 };
+    let settings = Settings::for_tests();
     let database =
         Database { store: Store::on_backend(Recording::default(), Some(&settings), SIZES)?.into() };
     for first in (1..=300).step_by(50) {

@@ -7,20 +7,7 @@ use super::{Database, WriteTxn};
 use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
-use crate::plan::plan_named;
-use crate::store::{Event, FileSeed, Image, Recording, Settings, Sizes, Store};
-use crate::text::Scheme;
-
-fn settings() -> Settings {
-    Settings {
-        file: FileSeed::random(),
-        scheme: Scheme::External,
-        plan: plan_named("4x16").expect("a plan"),
-        max_distance: 3,
-        key_seed: 7,
-        created: 0,
-    }
-}
+use crate::store::{Event, Image, Recording, Settings, Sizes, Store};
 
 /// So small that every commit is followed by merges of several steps.
 const SIZES: Sizes = Sizes {
@@ -135,7 +122,8 @@ fn images(synced: &Image, unsynced: &[Event]) -> Vec<(String, Image)> {
 fn cut(commits: u64) -> Result<usize> {
     let models = models(commits)?;
     let recording = Recording::default();
-    let database = Database { store: Store::on_backend(recording.clone(), Some(&settings()), SIZES)?.into() };
+    let database =
+        Database { store: Store::on_backend(recording.clone(), Some(&Settings::for_tests()), SIZES)?.into() };
     // A new file gets its name only when it is whole. So a power cut during its creation loses nothing.
     let created = recording.events().len();
     let mut levels = 0;
@@ -182,7 +170,7 @@ fn every_file_that_a_power_cut_could_leave_opens_to_one_committed_prefix() -> Re
 #[test]
 fn what_is_cached_of_a_commit_that_damage_took_back_is_not_taken_for_what_comes_after() -> Result<()> {
     let recording = Recording::default();
-    let store = Store::on_backend(recording.clone(), Some(&settings()), Sizes::default())?;
+    let store = Store::on_backend(recording.clone(), Some(&Settings::for_tests()), Sizes::default())?;
     let database = Database { store: store.into() };
     let insert = |key: &str, bits: u64| {
         let mut txn = database.begin_write()?;

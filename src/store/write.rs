@@ -234,22 +234,8 @@ impl Read for Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::plan_named;
-    use crate::store::blocks::FileSeed;
     use crate::store::file::Settings;
     use crate::store::{Recording, Sizes, Store};
-    use crate::text::Scheme;
-
-    fn settings() -> Settings {
-        Settings {
-            file: FileSeed::random(),
-            scheme: Scheme::External,
-            plan: plan_named("4x16").expect("a plan"),
-            max_distance: 3,
-            key_seed: 7,
-            created: 0,
-        }
-    }
 
     fn document(number: u64) -> Document {
         Document::new(format!("key {number}"), Fingerprint::from_bits(number)).with_seen(0)
@@ -270,7 +256,7 @@ mod tests {
     fn a_waiting_block_that_has_changed_is_not_committed_and_the_database_goes_on() -> Result<()> {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let sizes = Sizes { spill_bytes: 1_000, document_block_bytes: 300, ..Sizes::default() };
-        let store = Store::create(&folder.path().join("d.simdb"), &settings(), 1 << 20, sizes)?;
+        let store = Store::create(&folder.path().join("d.simdb"), &Settings::for_tests(), 1 << 20, sizes)?;
         put_all(&store, 0..100)?.commit()?;
         let writer = put_all(&store, 100..200)?;
         writer.written.documents.damage_waiting();
@@ -290,7 +276,7 @@ mod tests {
     /// stayed, and lists and counts no longer agreed.
     #[test]
     fn removing_a_document_whose_scope_is_lost_finds_the_damage() -> Result<()> {
-        let store = Store::on_backend(Recording::default(), Some(&settings()), Sizes::default())?;
+        let store = Store::on_backend(Recording::default(), Some(&Settings::for_tests()), Sizes::default())?;
         let mut writer = store.begin_write()?;
         let document = Document::new("k", Fingerprint::from_bits(1)).with_scope("lost");
         writer.put(&document, None)?;

@@ -205,10 +205,7 @@ mod tests {
 
     use super::*;
     use crate::fingerprint::Fingerprint;
-    use crate::plan::plan_named;
-    use crate::store::blocks::FileSeed;
     use crate::store::file::key_row;
-    use crate::text::Scheme;
 
     /// Only neighbours were compared. So of three documents with keys of one hash the first and the last
     /// could have the same key, if the key between them was another.
@@ -234,15 +231,12 @@ mod tests {
     #[test]
     fn a_new_file_is_read_back() -> Result<()> {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        let plan = plan_named("4x16").expect("a plan");
-        let scheme = Scheme::External;
-        let file = FileSeed::random();
-        let settings = Settings { file, scheme, plan, max_distance: 3, key_seed: 7, created: 0 };
+        let settings = Settings::for_tests();
         let new = NewFile::create(folder.path())?;
         // Without a cache, the engine has nothing to read but the file.
         let engine = file::create(&new, folder.path(), &settings, 0)?;
         let sizes = Sizes::default();
-        let bulk = Bulk::new(&engine, &sizes, file, State::new(&settings.plan));
+        let bulk = Bulk::new(&engine, &sizes, settings.file, State::new(&settings.plan));
         let document = |i: u64| Document::new(format!("the key {i}"), Fingerprint::from_bits(i << 40));
         let documents = (0..20_000).map(|i| Ok(document(i).with_payload(*b"some bytes")));
         let same_hash = Builder::new(folder.path(), &settings, 0, bulk).build(documents)?;

@@ -119,10 +119,8 @@ mod tests {
     use super::super::schema::permuted;
     use super::super::{Settings, read_state};
     use super::*;
-    use crate::plan::plan_named;
     use crate::store::blocks::Packer;
     use crate::store::engine::{FirstRows, Recording};
-    use crate::text::Scheme;
 
     fn packed(rows: Range<u64>, file: FileSeed) -> Vec<Packed<u64>> {
         let mut packer = Packer::new(128, false, file);
@@ -134,14 +132,7 @@ mod tests {
     /// a chunk of the first change stayed in the file, and the file could not be opened again.
     #[test]
     fn a_level_can_be_changed_twice_in_one_edit() -> Result<()> {
-        let settings = Settings {
-            file: FileSeed(7),
-            scheme: Scheme::External,
-            plan: plan_named("4x16").expect("a plan"),
-            max_distance: 3,
-            key_seed: 7,
-            created: 0,
-        };
+        let settings = Settings::for_tests();
         let (block_tables, meta) = first_rows(&settings);
         let first = FirstRows { block_tables, meta: &meta };
         let engine = Engine::on_backend(Recording::default(), 1 << 20, Some(&first))?;

@@ -117,6 +117,14 @@ impl Counters {
 }
 
 impl Settings {
+    /// Settings for ready fingerprints, with four tables.
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> Self {
+        let plan = crate::plan::plan_named("4x16").expect("a plan");
+        let (file, scheme) = (FileSeed::random(), Scheme::External);
+        Self { file, scheme, plan, max_distance: 3, key_seed: 7, created: 0 }
+    }
+
     /// The same settings for another file, with a seed of its own.
     pub(crate) fn for_another_file(&self) -> Self {
         Self { file: FileSeed::random(), ..self.clone() }
