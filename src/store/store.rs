@@ -11,7 +11,9 @@ use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::store::dense::{self, CopyProgress};
-use crate::store::engine::{Access, NewFile, OpenFile, directory_of, ensure_nothing_at, page_cache_bytes};
+use crate::store::engine::{
+    Access, Changes, NewFile, OpenFile, directory_of, ensure_nothing_at, page_cache_bytes,
+};
 #[cfg(test)]
 use crate::store::engine::{Engine, FirstRows, Recording};
 use crate::store::file::{self, Settings, Shared, Turn};
@@ -40,6 +42,7 @@ impl Store {
         let directory = directory_of(path)?;
         let new = NewFile::create(directory)?;
         let engine = file::create(&new, directory, settings, page_cache_bytes(cache_bytes))?;
+        engine.apply(&Changes::default(), &[])?;
         // The engine's handle and its lock then belong to the file under its new name.
         new.temporary.keep_as(path)?;
         Self::new(path, OpenFile { engine, file: new.file }, cache_bytes, sizes)

@@ -350,7 +350,7 @@ fn a_database_built_at_once_answers_as_one_of_insertions() -> TestResult {
 fn a_copy_is_never_larger_than_the_database_and_as_long_as_what_is_in_it() -> TestResult {
     use std::os::unix::fs::MetadataExt;
 
-    for documents in [1, 5, 300, 4_000, 30_000] {
+    for documents in [1, 5, 300, 4_000, 50_000] {
         let folder = Folder::new()?;
         let database = folder.database("d.simdb")?;
         let bits = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);

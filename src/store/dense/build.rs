@@ -114,7 +114,7 @@ impl<'a> Builder<'a> {
             by_row!(set, sorter, (set, sorter) => write_set(set, sorter, &mut bulk, &mut same_hash)?);
         }
         bulk.edit.add_scopes(scopes);
-        bulk.flush()?;
+        bulk.finish()?;
         Ok(same_hash)
     }
 

@@ -35,12 +35,17 @@ impl<'a> Bulk<'a> {
         Self { engine, sizes, edit: Edit::new(state, file, sizes), waiting: 0 }
     }
 
-    /// Writes what waits.
-    pub(super) fn flush(&mut self) -> Result<()> {
-        self.edit.write(self.engine)?;
+    /// Writes what waits. It need not be durable yet, since the file has no name.
+    fn flush(&mut self) -> Result<()> {
+        self.edit.stage(self.engine)?;
         self.edit.changes = Changes::default();
         self.waiting = 0;
         Ok(())
+    }
+
+    /// Writes what waits and the state, and makes all of it durable.
+    pub(super) fn finish(self) -> Result<()> {
+        self.edit.write(self.engine)
     }
 
     /// Writes blocks and their directory.

@@ -53,12 +53,13 @@ fn put_in_place(shared: &Shared, new: Temporary, open: &Arc<OpenFile>, copied: V
 /// file.
 fn ensure_in_place(shared: &Shared) -> Result<()> {
     let failed = |source: io::Error| Error::Io { path: shared.target.clone(), source };
-    let open = shared.open().file.metadata().map_err(failed)?;
-    if !is_same_file(&open, &fs::metadata(&shared.target).map_err(failed)?) {
+    let open = shared.open();
+    let metadata = open.file.metadata().map_err(failed)?;
+    if !is_same_file(&metadata, &fs::metadata(&shared.target).map_err(failed)?) {
         let reason = "another file stands there since this one was opened; open that one, or move it away";
         return Err(failed(io::Error::other(reason)));
     }
-    match names_of(&open) {
+    match names_of(&open.file).map_err(failed)? {
         0 | 1 => Ok(()),
         names => Err(Error::SeveralNames { path: shared.path.clone(), names }),
     }

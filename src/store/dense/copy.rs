@@ -149,7 +149,7 @@ impl Copy<'_> {
             }
         }
         bulk.edit.add_scopes(scopes);
-        bulk.flush()
+        bulk.finish()
     }
 
     /// The operation that puts a document.

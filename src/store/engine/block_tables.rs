@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::{Bound, RangeInclusive};
 
 use redb::{
-    Key, ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata, TableDefinition, Value,
+    Key, ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata, Table, TableDefinition, Value,
     WriteTransaction,
 };
 
@@ -154,18 +154,27 @@ fn write_keyed<K: BlockKey>(txn: &WriteTransaction, change: &LevelChange) -> Res
     };
     let name = of.to_string();
     let mut table = txn.open_table(definition::<K>(&name)).map_err(engine_error)?;
-    if let Some(RemovedBlocks { rows, count }) = removed {
+    let remove = |table: &mut Table<'_, K, &'static [u8]>| {
+        let Some(RemovedBlocks { rows, count }) = removed else { return Ok(()) };
         let mut found = 0;
         let gone = |_: K, _: &[u8]| {
             found += 1;
             false
         };
         table.retain_in(key(*rows.start())..=key(*rows.end()), gone).map_err(engine_error)?;
-        if found != *count {
-            return Err(damaged(*rows.end(), "there are not as many blocks before it as its directory says"));
+        if found == *count {
+            Ok(())
+        } else {
+            Err(damaged(*rows.end(), "there are not as many blocks before it as its directory says"))
         }
+    };
+    let Some((first, _)) = added.first() else { return remove(&mut table) };
+    // Where the old blocks stand before all new ones, they are removed last. If they went first, the engine
+    // would put the first new block into the page before, and write that page again.
+    let old_first = removed.as_ref().is_none_or(|_| true);
+    if old_first {
+        remove(&mut table)?;
     }
-    let Some((first, _)) = added.first() else { return Ok(()) };
     let mut cursor = table.lower_bound_mut(Bound::Included(key(*first))).map_err(engine_error)?;
     for (last, bytes) in added {
         let bytes = bytes.load()?;
@@ -176,7 +185,8 @@ fn write_keyed<K: BlockKey>(txn: &WriteTransaction, change: &LevelChange) -> Res
             error => engine_error(error),
         })?;
     }
-    cursor.close().map_err(engine_error)
+    cursor.close().map_err(engine_error)?;
+    if old_first { Ok(()) } else { remove(&mut table) }
 }
 
 /// A table of blocks that is open for reading.

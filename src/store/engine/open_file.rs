@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-use redb::{DatabaseError, ReadableDatabase};
+use redb::{DatabaseError, Durability, ReadableDatabase};
 
 use super::block_tables::BlockTable;
 use super::errors::{engine_error, open_error};
@@ -92,8 +92,8 @@ impl Engine {
         })
     }
 
-    /// Begins a file. Its first commit has every table, and the first rows. `directory` is the directory of
-    /// the file, for error messages.
+    /// Begins a file, with every table and the first rows. They become durable with the first changes that are
+    /// applied. `directory` is the directory of the file, for error messages.
     pub(crate) fn create(
         new: &NewFile,
         directory: &Path,
@@ -107,12 +107,14 @@ impl Engine {
             let mut builder = redb::Builder::new();
             let engine = builder.set_cache_size(page_cache_bytes).create_with_backend(storage);
             let engine = engine.map_err(|error| open_error(directory, error))?;
-            Self::ReadWrite(Guarded::new(engine)).created(first)
+            // A durable commit would cut the short file to some odd length. Its free space would then be in
+            // pieces, small ones at the end, and the engine takes small ones first.
+            Self::ReadWrite(Guarded::new(engine)).with_first_rows(first, Durability::None)
         })
     }
 
-    fn created(self, first: &FirstRows<'_>) -> Result<Self> {
-        self.commit(|txn| {
+    fn with_first_rows(self, first: &FirstRows<'_>, durability: Durability) -> Result<Self> {
+        self.commit(durability, |txn| {
             redb_tables::create_all(txn, first.block_tables)?;
             redb_tables::write(txn, &Changes::default(), first.meta)
         })?;
@@ -122,23 +124,12 @@ impl Engine {
     /// Makes a new file about as long as what is allocated in it, and opens it again.
     pub(crate) fn trimmed(self, new: &NewFile, directory: &Path, page_cache_bytes: usize) -> Result<Self> {
         let failed = |source: io::Error| Error::Io { path: directory.to_owned(), source };
-        // The engine cuts the free pages at the end of a file when it closes it.
-        let reopened = |closed: Self| {
-            drop(closed);
+        guarded(|| {
+            // The engine cuts the free pages at the end of a file when it closes it.
+            drop(self);
             let file = new.file.try_clone().map_err(failed)?;
             let engine = redb::Builder::new().set_cache_size(page_cache_bytes).create_file(file);
-            engine.map_err(|error| open_error(directory, error))
-        };
-        guarded(|| {
-            let mut engine = Guarded::new(reopened(self)?);
-            let metadata = new.file.metadata().map_err(failed)?;
-            // In a small file, a page or two may stand far behind all others. The engine can move them, but
-            // it reads the whole file for that.
-            if metadata.len() > files::allocated_bytes(&metadata) / 64 * 65 {
-                engine.compact().map_err(engine_error)?;
-                engine = Guarded::new(reopened(Self::ReadWrite(engine))?);
-            }
-            Ok(Self::ReadWrite(engine))
+            Ok(Self::ReadWrite(Guarded::new(engine.map_err(|error| open_error(directory, error))?)))
         })
     }
 
@@ -153,7 +144,7 @@ impl Engine {
         let engine = engine.map_err(|error| open_error(Path::new(""), error))?;
         let engine = Self::ReadWrite(Guarded::new(engine));
         match first {
-            Some(first) => engine.created(first),
+            Some(first) => engine.with_first_rows(first, Durability::Immediate),
             None => Ok(engine),
         }
     }
@@ -179,15 +170,25 @@ impl Engine {
 
     /// Makes changes part of the file, all or none of them, and durable.
     pub(crate) fn apply(&self, changes: &Changes, meta: &[MetaRow]) -> Result<()> {
-        self.commit(|txn| redb_tables::write(txn, changes, meta))
+        self.commit(Durability::Immediate, |txn| redb_tables::write(txn, changes, meta))
     }
 
-    fn commit(&self, write: impl FnOnce(&redb::WriteTransaction) -> Result<()>) -> Result<()> {
+    /// Makes changes part of the file. They become durable with the next changes that are applied.
+    pub(crate) fn stage(&self, changes: &Changes) -> Result<()> {
+        self.commit(Durability::None, |txn| redb_tables::write(txn, changes, &[]))
+    }
+
+    fn commit(
+        &self,
+        durability: Durability,
+        write: impl FnOnce(&redb::WriteTransaction) -> Result<()>,
+    ) -> Result<()> {
         let Self::ReadWrite(engine) = self else { return Err(Error::ReadOnly) };
         guarded(|| {
             let mut txn = engine.begin_write().map_err(engine_error)?;
+            txn.set_durability(durability).map_err(engine_error)?;
             // With this the file opens in milliseconds after a crash, whatever its size.
-            txn.set_quick_repair(true);
+            txn.set_quick_repair(matches!(durability, Durability::Immediate));
             write(&txn)?;
             txn.commit().map_err(engine_error)
         })

@@ -5,6 +5,10 @@
 //! twice as long as what is in it, or 4 GiB longer. But the size of the regions stands in the header of the
 //! file. It is fixed when the file is created, and redb then goes by it. So this storage changes it in the
 //! header of a new file, before redb reads the header back.
+//!
+//! It also changes the first length of the file to a power of two, which it then has whenever it doubles. So
+//! the new half is one free piece. With redb's length, there are small pieces at the end. redb takes these
+//! first, and a copy of 48 MB had a length of 67 MB.
 
 use std::fs::File;
 use std::io;
@@ -23,6 +27,18 @@ const REDB_REGION_PAGES: u32 = 1 << 20;
 /// Where the header of a file has the number of pages of a region.
 const REGION_PAGES_BYTES: Range<usize> = 20..24;
 
+/// The pages of a new file, and the number that redb would give it. The page of the header is not counted.
+const FIRST_PAGES: u32 = 256;
+const REDB_FIRST_PAGES: u32 = 257;
+
+/// Where the header of a file has the number of pages in the last region.
+const LAST_PAGES_BYTES: Range<usize> = 28..32;
+
+/// The length of a file with this number of pages.
+const fn length_of(pages: u32) -> u64 {
+    (pages as u64 + 1) * 4096
+}
+
 /// The file of a new database.
 #[derive(Debug)]
 pub(super) struct NewStorage(FileBackend);
@@ -35,12 +51,15 @@ impl NewStorage {
 
 /// The header with small regions. `None` if this is not a header, or not one that redb has just made.
 fn with_small_regions(offset: u64, data: &[u8]) -> Option<Vec<u8>> {
-    let pages = data.get(REGION_PAGES_BYTES)?;
+    let (pages, last_pages) = (data.get(REGION_PAGES_BYTES)?, data.get(LAST_PAGES_BYTES)?);
     if offset != 0 || pages != REDB_REGION_PAGES.to_le_bytes() {
         return None;
     }
     let mut changed = data.to_vec();
     changed[REGION_PAGES_BYTES].copy_from_slice(&REGION_PAGES.to_le_bytes());
+    if last_pages == REDB_FIRST_PAGES.to_le_bytes() {
+        changed[LAST_PAGES_BYTES].copy_from_slice(&FIRST_PAGES.to_le_bytes());
+    }
     Some(changed)
 }
 
@@ -61,7 +80,8 @@ impl StorageBackend for NewStorage {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
+        let is_new = len == length_of(REDB_FIRST_PAGES) && self.0.len()? == 0;
+        self.0.set_len(if is_new { length_of(FIRST_PAGES) } else { len })
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -111,6 +131,12 @@ mod tests {
         let mut file = tempfile::tempfile().expect("a temporary file can be made");
         let storage = NewStorage::new(file.try_clone().expect("it can be cloned")).expect("a new file");
         let engine = redb::Database::builder().create_with_backend(storage).expect("a new database");
+        let length = file.metadata().map(|it| it.len());
+        assert_eq!(
+            length.expect("it has a length"),
+            length_of(FIRST_PAGES),
+            "redb begins with another length"
+        );
         let write = |engine: &redb::Database, key: u64| {
             let txn = engine.begin_write().expect("nobody writes");
             let value = vec![7; 1 << 20];

@@ -42,6 +42,12 @@ impl Edit {
         engine.apply(&self.changes, &[(meta::STATE, self.state.encode(self.file))])
     }
 
+    /// Makes the rows of the change part of the file, but not the state. They are durable when the next edit
+    /// is written.
+    pub(crate) fn stage(&self, engine: &Engine) -> Result<()> {
+        engine.stage(&self.changes)
+    }
+
     /// Adds operations to the log.
     pub(crate) fn log(&mut self, operations: &[Operation]) {
         let pages = encode_log(self.file, self.state.next_page, operations);

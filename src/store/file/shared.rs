@@ -161,10 +161,13 @@ impl Shared {
             return Ok(());
         }
         let failed = |source| Error::Io { path: self.path.clone(), source };
-        let open = self.open().file.metadata().map_err(failed)?;
+        let open = self.open();
+        if names_of(&open.file).map_err(failed)? > 0 {
+            return Ok(());
+        }
         // Some file systems do not count names. There the path tells.
-        let is_there = || fs::metadata(&self.target).is_ok_and(|there| is_same_file(&open, &there));
-        if names_of(&open) > 0 || is_there() {
+        let metadata = open.file.metadata().map_err(failed)?;
+        if fs::metadata(&self.target).is_ok_and(|there| is_same_file(&metadata, &there)) {
             return Ok(());
         }
         Err(Error::Removed { path: self.path.clone() })
