@@ -145,7 +145,7 @@ fn count_candidates(reader: &impl Read, query: NearQuery, explanation: &mut Expl
         })?;
         explanation.candidates = explanation.probes.iter().map(|it| it.candidates).sum();
     } else {
-        let mut scan = reader.scan();
+        let mut scan = reader.scan()?;
         explanation.blocks = scan.blocks();
         while scan.advance()? {
             explanation.candidates += scan.candidates().len() as u64;

@@ -115,7 +115,7 @@ impl<'a, R: Read> NearSearch<'a, R> {
         let scan = match &mut self.scan {
             Some(scan) => scan,
             none => {
-                let mut scan = self.reader.scan();
+                let mut scan = self.reader.scan()?;
                 scan.advance()?;
                 none.insert(scan)
             }

@@ -4,13 +4,13 @@
 use super::store::Store;
 use crate::document::Document;
 use crate::error::Result;
-use crate::store::blocks::{DocumentBlock, Filter, Lists, Packed, Packer, pack_documents};
+use crate::store::blocks::{Blocks, DocumentBlock, Filter, Lists, Packed, Packer, pack_documents};
 use crate::store::file::{Counters, DOCUMENTS, Edit, Set, SetRow};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 
 impl Store {
     /// Commits any change of the state and of the stored rows.
-    fn plant(&self, change: impl FnOnce(&mut Edit)) -> Result<()> {
+    fn plant(&self, change: impl FnOnce(&mut Edit, &Blocks) -> Result<()>) -> Result<()> {
         let _merging = self.shared.merging.lock();
         self.shared.commit(change)
     }
@@ -24,9 +24,10 @@ impl Store {
         let view = self.shared.view()?;
         let level = view.state().sets[set].levels.last().expect("the set has a level").level.clone();
         let mut blocks = Vec::new();
-        for entry in level.entries(level.all()) {
+        let of = view.blocks().of_table(set.table());
+        for entry in level.entries(level.all(), of)? {
             let mut rows = Lists::default();
-            view.blocks().of_table(set.table()).read_rows(entry, &mut rows)?;
+            of.read_rows(entry, &mut rows)?;
             blocks.push(rows);
         }
         let file = view.blocks().file();
@@ -47,9 +48,10 @@ impl Store {
         let view = self.shared.view()?;
         let level = view.state().sets[set].levels.last().expect("the set has a level").level.clone();
         let mut packed = Vec::new();
-        for entry in level.entries(level.all()) {
-            let mut packer = Packer::new(1 << 14, true, view.blocks().file());
-            view.blocks().of_table(set.table()).read_rows(entry, &mut packer.waiting)?;
+        let of = view.blocks().of_table(set.table());
+        for entry in level.entries(level.all(), of)? {
+            let mut packer = Packer::new(1 << 14, true, of.file());
+            of.read_rows(entry, &mut packer.waiting)?;
             packed.extend(packer.finish());
         }
         drop(view);
@@ -58,11 +60,13 @@ impl Store {
     }
 
     fn replace_last_level<R: SetRow>(&self, set: Set<R>, packed: Vec<Packed<R>>) -> Result<()> {
-        self.plant(|edit| {
+        self.plant(|edit, blocks| {
             let mut sets = edit.state.sets[set].clone();
             let last = sets.levels.last_mut().expect("the set has a level");
-            last.level = edit.replace(set.level(last.number), &last.level, last.level.all(), packed);
+            let name = set.level(last.number);
+            last.level = edit.replace(name, &last.level, last.level.all(), packed, blocks)?;
             edit.state.sets[set] = sets;
+            Ok(())
         })
     }
 
@@ -70,12 +74,14 @@ impl Store {
     pub(crate) fn plant_documents(&self, documents: &[(u64, Document)]) -> Result<()> {
         let mut block = DocumentBlock::default();
         documents.iter().for_each(|(number, document)| block.push(*number, document));
-        self.plant(|edit| {
+        self.plant(|edit, blocks| {
             let packed = pack_documents(&block.documents().collect::<Vec<_>>(), 1 << 14, edit.file());
             let last = documents.iter().map(|it| it.0).max().expect("there are documents");
             edit.state.counters.next_document = last + 1;
             let level = edit.state.documents.clone();
-            edit.state.documents = edit.replace(DOCUMENTS, &level, level.end()..level.end(), packed);
+            let end = level.end()..level.end();
+            edit.state.documents = edit.replace(DOCUMENTS, &level, end, packed, blocks)?;
+            Ok(())
         })
     }
 
@@ -87,12 +93,18 @@ impl Store {
     }
 
     pub(crate) fn plant_counters(&self, change: impl FnOnce(&mut Counters)) -> Result<()> {
-        self.plant(|edit| change(&mut edit.state.counters))
+        self.plant(|edit, _| {
+            change(&mut edit.state.counters);
+            Ok(())
+        })
     }
 
     pub(crate) fn plant_scope(&self, name: &str, number: u32) -> Result<()> {
         let scopes = [(name.to_owned(), ScopeNumber(number))];
-        self.plant(|edit| edit.add_scopes(scopes.into()))
+        self.plant(|edit, _| {
+            edit.add_scopes(scopes.into());
+            Ok(())
+        })
     }
 
     /// The key of a document.

@@ -160,6 +160,15 @@ mod tests {
             self.reads.fetch_add(1, Ordering::Relaxed);
             self.memory.read_block(level, last, read)
         }
+
+        fn read_chunk(
+            &self,
+            level: LevelName,
+            last: u128,
+            read: &mut dyn FnMut(&[u8]) -> Result<()>,
+        ) -> Result<bool> {
+            self.memory.read_chunk(level, last, read)
+        }
     }
 
     /// Without a cache, a block was read and decoded for each of its fingerprints. They come in the order

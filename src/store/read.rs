@@ -55,7 +55,7 @@ pub(crate) trait Read: Sync {
     }
 
     /// All fingerprints, in parts.
-    fn scan(&self) -> Scan<'_> {
+    fn scan(&self) -> Result<Scan<'_>> {
         Scan::new(self.set(permuted(0)))
     }
 
@@ -118,7 +118,7 @@ pub(crate) trait Read: Sync {
         let hash = self.hash_of(key);
         let keys = self.set(KEYS);
         // Most keys that are searched are new.
-        if !keys.may_have(hash) {
+        if !keys.may_have(hash)? {
             return Ok(None);
         }
         let range = key_row(hash, DocumentNumber::MIN)..=key_row(hash, DocumentNumber::MAX);

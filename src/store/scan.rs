@@ -15,9 +15,9 @@ pub(crate) struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    pub(super) fn new(table: SetReader<'a, u64>) -> Self {
-        let parts: Vec<_> = table.parts().collect();
-        Self { table, parts: parts.into_iter(), rows: Lists::default() }
+    pub(super) fn new(table: SetReader<'a, u64>) -> Result<Self> {
+        let parts: Vec<_> = table.parts()?.collect();
+        Ok(Self { table, parts: parts.into_iter(), rows: Lists::default() })
     }
 
     /// Goes on to the next part. False if there is none.

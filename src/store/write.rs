@@ -8,7 +8,7 @@ use super::read::Read;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
-use crate::store::blocks::{Entry, Packed, pack_documents};
+use crate::store::blocks::{Blocks, Entry, Packed, pack_documents};
 use crate::store::engine::BlockBytes;
 use crate::store::file::{
     Change, Counters, DOCUMENTS, Edit, Operation, Shared, Turn, View, Written, WrittenDocuments,
@@ -89,12 +89,12 @@ impl Writer {
         let runs = written.overlays.into_runs();
         // The view keeps pages that this commit can then use again.
         drop(view);
-        shared.commit_transaction(|edit| {
+        shared.commit_transaction(|edit, of| {
             edit.state.counters = counters;
             edit.log(&operations);
             edit.state.sets.push(runs);
             edit.add_scopes(written.scopes);
-            appended.apply(edit);
+            appended.apply(edit, of)
         })
     }
 
@@ -187,8 +187,9 @@ impl Appended {
     fn new(view: &View, written: &mut WrittenDocuments, block_bytes: usize) -> Result<Self> {
         let spilled = written.take_spilled();
         let mut tail = None;
-        if let Some(entry) = view.state().documents.last().filter(|_| spilled.is_empty()) {
-            let block = view.document_blocks().documents(entry)?;
+        let of = view.document_blocks();
+        if let Some(entry) = view.state().documents.last(of)?.filter(|_| spilled.is_empty()) {
+            let block = of.documents(entry)?;
             if block.stored_bytes() * 16 < block_bytes * FULL_SIXTEENTHS {
                 tail = Some((entry.clone(), block));
             }
@@ -201,13 +202,15 @@ impl Appended {
         Ok(Self { tail: tail.map(|(entry, _)| entry), blocks })
     }
 
-    fn apply(self, edit: &mut Edit) {
+    fn apply(self, edit: &mut Edit, of: &Blocks) -> Result<()> {
         let Self { tail, blocks } = self;
         let level = edit.state.documents.clone();
         let end = level.end();
         // Only transactions change the last block, and there is one transaction at a time.
-        let from = tail.map_or(end, |entry| level.find(entry.high));
-        edit.state.documents = edit.replace(DOCUMENTS, &level, from..end, blocks);
+        let find = |entry: Entry<u64>| level.find(entry.high, of.of_table(DOCUMENTS.table));
+        let from = tail.map(find).transpose()?.unwrap_or(end);
+        edit.state.documents = edit.replace(DOCUMENTS, &level, from..end, blocks, of)?;
+        Ok(())
     }
 }
 

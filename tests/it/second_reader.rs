@@ -116,7 +116,8 @@ impl Reader {
         let mut state = Bytes(open_envelope(&state, 4, seed, b"state"));
         state.take(8 + 4 + 8 + 8 + 8);
         let pages = [state.u64(), state.u64(), state.u64()];
-        state.take(4 * 8);
+        state.take(3 * 8);
+        skip_directory(&mut state);
         let sets = (0..3 + tables.len()).map(|_| read_set(&mut state)).collect();
         assert!(state.0.is_empty());
         drop(meta);
@@ -302,12 +303,21 @@ fn read_tables(settings: &[u8]) -> Vec<Table> {
     (0..count).map(table).collect()
 }
 
+/// What the state has of a directory is not needed here: the keys of the blocks tell where they are.
+fn skip_directory(state: &mut Bytes<'_>) {
+    state.take(8);
+    if state.number(1) == 1 {
+        state.take(36);
+    }
+}
+
 fn read_set(state: &mut Bytes<'_>) -> Set {
     let (has_frozen, from) = (state.number(1) == 1, state.number(16));
     let levels = state.number(1);
     let level = |_| {
         let number = state.number(1) as u8;
-        state.take(16 + 8);
+        state.take(16);
+        skip_directory(state);
         number
     };
     Set { frozen_from: has_frozen.then_some(from), levels: (0..levels).map(level).collect() }

@@ -1,6 +1,6 @@
 //! Rows of the engine that nothing refers to.
 
-use redb::TableDefinition;
+use redb::{ReadableTable, TableDefinition};
 use simdb::{CheckReport, Database};
 
 use crate::support::{Folder, TestResult, document, insert_all, tiny};
@@ -41,6 +41,8 @@ fn blocks_chunks_and_pages_that_nothing_refers_to_are_reported_and_left_behind()
         }
         let directory = TableDefinition::<(u16, u128), &[u8]>::new("directory");
         txn.open_table(directory)?.insert((0x0128, 7), &b"stray"[..])?;
+        let summaries = TableDefinition::<(u16, u128), &[u8]>::new("summaries");
+        txn.open_table(summaries)?.insert((0x0128, 7), &b"stray"[..])?;
         txn.open_table(TableDefinition::<u64, &[u8]>::new("log"))?.insert(0, &b"stray"[..])?;
         Ok(())
     })?;
@@ -53,6 +55,7 @@ fn blocks_chunks_and_pages_that_nothing_refers_to_are_reported_and_left_behind()
         "dead dead, level 40, block up to 7",
         "permuted permuted-2, level 40, block up to 7",
         "directory set 1, level 40, up to 7",
+        "summaries set 1, level 40, up to 7",
         "log 0",
     ];
     assert_eq!(found, right);
@@ -81,5 +84,44 @@ fn a_lost_scope_is_reported_and_no_answer_goes_without_it() -> TestResult {
     assert_eq!(found.total(), 19);
     let refused = database.snapshot()?.query(&asked.scopes(["fr"]));
     assert!(matches!(refused, Err(simdb::Error::Damaged { table: "scopes", .. })), "{refused:?}");
+    Ok(())
+}
+
+/// All directories were read at every opening, and one lost chunk kept the file shut. Now only what needs the
+/// chunk fails.
+#[test]
+fn a_lost_chunk_is_reported_and_only_what_needs_it_fails() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.tiny_database("d.simdb")?;
+    insert_all(&database, (0..2_000).map(|i: u64| document(i.to_string(), i << 48)))?;
+    database.settle()?;
+    drop(database);
+    let mut lost = 0;
+    with_engine(&folder, |txn| {
+        let mut directory = txn.open_table(TableDefinition::<(u16, u128), &[u8]>::new("directory"))?;
+        // The documents are set 0, and their only level is 0.
+        lost = directory.range((0, 0)..)?.next().expect("there is a chunk")?.0.value().1 as u64;
+        directory.remove((0, u128::from(lost)))?;
+        Ok(())
+    })?;
+    let database = Database::open(folder.path("d.simdb"), &tiny())?;
+    let report = database.check()?;
+    let found: Vec<_> = report.problems.iter().map(|it| format!("{}: {}", it.key, it.problem)).collect();
+    assert_eq!(found[0], format!("documents, level 0, up to {lost:x}: it is missing"));
+    assert!(found[1].contains("cannot be checked"), "{found:?}");
+    let snapshot = database.snapshot()?;
+    // Documents have numbers from 1 on, in the order of their insertion.
+    for key in [0, lost - 1] {
+        let refused = snapshot.get(key.to_string());
+        assert!(matches!(refused, Err(simdb::Error::Damaged { table: "directory", .. })), "{refused:?}");
+    }
+    assert!(snapshot.get(lost.to_string())?.is_some());
+    assert!(snapshot.get("1999")?.is_some());
+    insert_all(&database, [document("new", 7)])?;
+    assert!(database.snapshot()?.get("new")?.is_some());
+    drop(snapshot);
+    let refused = database.compact(|_, _| {});
+    assert!(matches!(refused, Err(simdb::Error::Damaged { table: "directory", .. })), "{refused:?}");
+    assert!(database.snapshot()?.get("1999")?.is_some());
     Ok(())
 }

@@ -76,6 +76,21 @@ impl<'a> SetBlocks<'a> {
         &self.blocks.cache
     }
 
+    /// The table of the set.
+    pub(crate) fn table(self) -> &'static BlockTable {
+        self.table
+    }
+
+    /// Calls `read` with the bytes of the chunk of a level that has this last row. False if there is none.
+    pub(crate) fn read_chunk(
+        self,
+        level: LevelName,
+        last: u128,
+        read: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<bool> {
+        self.blocks.source.read_chunk(level, last, read)
+    }
+
     /// The seed of the file.
     pub(crate) fn file(self) -> FileSeed {
         self.blocks.file

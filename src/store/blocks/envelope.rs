@@ -19,6 +19,7 @@ pub(crate) enum Kind {
     Scope = 5,
     Chunk = 6,
     Log = 7,
+    Summary = 8,
 }
 
 /// The version of every kind of value. It is part of the format.
@@ -72,6 +73,12 @@ pub(crate) fn seal(kind: Kind, file: FileSeed, row: &[u8], write: impl FnOnce(&m
 /// The checksum at the beginning of an envelope.
 pub(crate) fn sealed_checksum(envelope: &[u8]) -> u64 {
     envelope.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+/// The part of some envelopes in a sum that the state record has: the checksum of each, and one.
+pub(crate) fn share_of_sum<'a>(envelopes: impl IntoIterator<Item = &'a [u8]>) -> u64 {
+    let share = |sum: u64, envelope| sum.wrapping_add(sealed_checksum(envelope)).wrapping_add(1);
+    envelopes.into_iter().fold(0, share)
 }
 
 /// The body of an envelope, after a check of its checksum, kind and version.

@@ -1,4 +1,4 @@
-//! Blocks in memory instead of a file (tests only).
+//! Blocks and chunks in memory instead of a file (tests only).
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -10,11 +10,16 @@ use super::block_reader::Blocks;
 use super::cache::BlockCache;
 use super::envelope::FileSeed;
 use crate::error::Result;
-use crate::store::engine::{BlockSource, LevelName};
+use crate::store::engine::{BlockSource, LevelName, Replaced};
 
-/// Blocks by table, level and last row. Clones share them.
+/// Blocks and chunks by table, level and last row. Clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct MemoryBlocks(Arc<Mutex<BTreeMap<Place, Vec<u8>>>>);
+pub(crate) struct MemoryBlocks {
+    blocks: Rows,
+    chunks: Rows,
+}
+
+type Rows = Arc<Mutex<BTreeMap<Place, Vec<u8>>>>;
 
 /// The level id of a block, and its last row.
 pub(crate) type Place = (u16, u128);
@@ -27,31 +32,42 @@ impl MemoryBlocks {
 
     /// Stores a block where no other is.
     pub(crate) fn store(&self, level: LevelName, last: u128, bytes: Vec<u8>) {
-        let before = self.0.lock().insert((level.id(), last), bytes);
+        let before = self.blocks.lock().insert((level.id(), last), bytes);
         assert!(before.is_none(), "a block of {level:?} up to {last:x} is stored twice");
     }
 
     /// Removes blocks that stand side by side. There must be as many as are given.
     pub(crate) fn remove(&self, level: LevelName, rows: RangeInclusive<u128>, count: usize) {
-        let mut blocks = self.0.lock();
+        let mut blocks = self.blocks.lock();
         let before = blocks.len();
         blocks.retain(|(id, last), _| *id != level.id() || !rows.contains(last));
         assert_eq!(before - blocks.len(), count, "other blocks of {level:?} are there than are removed");
     }
 
+    /// Replaces chunks of a level.
+    pub(crate) fn replace_chunks(&self, level: LevelName, Replaced { removed, written }: Replaced) {
+        let mut chunks = self.chunks.lock();
+        for last in removed {
+            assert!(chunks.remove(&(level.id(), last)).is_some(), "a chunk is removed that is not there");
+        }
+        for (last, bytes) in written {
+            assert!(chunks.insert((level.id(), last), bytes).is_none(), "a chunk is written over");
+        }
+    }
+
     /// The places of all blocks.
     pub(crate) fn places(&self) -> Vec<Place> {
-        self.0.lock().keys().copied().collect()
+        self.blocks.lock().keys().copied().collect()
     }
 
     /// Removes a block, which must be there.
     pub(crate) fn lose(&self, place: Place) {
-        assert!(self.0.lock().remove(&place).is_some(), "there is no block at {place:?}");
+        assert!(self.blocks.lock().remove(&place).is_some(), "there is no block at {place:?}");
     }
 
     /// Changes a byte of a block.
     pub(crate) fn damage(&self, place: Place) {
-        self.0.lock().get_mut(&place).expect("the block is there")[0] ^= 1;
+        self.blocks.lock().get_mut(&place).expect("the block is there")[0] ^= 1;
     }
 }
 
@@ -62,9 +78,22 @@ impl BlockSource for MemoryBlocks {
         last: u128,
         read: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<bool> {
-        match self.0.lock().get(&(level.id(), last)) {
-            Some(bytes) => read(bytes).map(|()| true),
-            None => Ok(false),
-        }
+        read_row(&self.blocks, (level.id(), last), read)
+    }
+
+    fn read_chunk(
+        &self,
+        level: LevelName,
+        last: u128,
+        read: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<bool> {
+        read_row(&self.chunks, (level.id(), last), read)
+    }
+}
+
+fn read_row(rows: &Rows, place: Place, read: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<bool> {
+    match rows.lock().get(&place) {
+        Some(bytes) => read(bytes).map(|()| true),
+        None => Ok(false),
     }
 }

@@ -40,7 +40,14 @@ pub(crate) struct Checked {
 /// any other error is returned.
 pub(crate) fn check(view: &View, progress: CheckProgress<'_>) -> Result<Checked> {
     let tables = view.state().sets.tables();
-    let (parts, ticks, secret) = (Parts::of(view), Ticks::new(progress), Secret::new());
+    let mut findings = Findings::default();
+    read_directories(view, &mut findings)?;
+    if findings.total() > 0 {
+        findings.add("directory", "-", "without it, the rows and the documents cannot be checked");
+        let counters = view.state().counters;
+        return Ok(Checked { documents: counters.documents, fingerprints: 0, findings });
+    }
+    let (parts, ticks, secret) = (Parts::of(view)?, Ticks::new(progress), Secret::new());
     let walk = |hidden| Walk { view, parts: &parts, hidden, ticks: &ticks };
     let nothing = Hidden::nothing(tables);
     let (mut products, found) = walk(&nothing).run(|| Products::new(tables, secret))?;
@@ -48,7 +55,6 @@ pub(crate) fn check(view: &View, progress: CheckProgress<'_>) -> Result<Checked>
         // Both sides of the comparison leave out what damaged blocks hide.
         products = walk(&found.hidden).run(|| Products::new(tables, secret))?.0;
     }
-    let mut findings = Findings::default();
     strays::find(view, &mut findings)?;
     check_scopes(view, &mut findings)?;
     check_keys(view, &found, &mut findings)?;
@@ -59,6 +65,23 @@ pub(crate) fn check(view: &View, progress: CheckProgress<'_>) -> Result<Checked>
     check_counts(view, &found, &products, &mut findings);
     findings.merge(found.findings);
     Ok(Checked { documents: found.documents, fingerprints: found.fingerprints, findings })
+}
+
+/// Reads all directories.
+fn read_directories(view: &View, findings: &mut Findings) -> Result<()> {
+    let add = |findings: &mut Findings, read: Result<()>| {
+        read.or_else(|error| findings.add_error(usize::MAX, "directory", error))
+    };
+    let state = view.state();
+    add(findings, state.documents.read_all(view.document_blocks()))?;
+    for set in state.sets.sets() {
+        by_row!(set, set => {
+            for it in &state.sets[set].levels {
+                add(findings, it.level.read_all(view.blocks().of_table(set.table())))?;
+            }
+        });
+    }
+    Ok(())
 }
 
 /// Checks that every scope has a number of its own that was given.

@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use parking_lot::Mutex;
 
+use crate::error::Result;
 use crate::store::file::{ByRow, RowFamily, Set, SetRow, View, all_sets, by_row};
 
 /// Called with the number of parts of the file that were checked, and the number of all parts.
@@ -30,10 +31,10 @@ impl RowFamily for SetPartsFamily {
 }
 
 impl Parts {
-    pub(super) fn of(view: &View) -> Self {
+    pub(super) fn of(view: &View) -> Result<Self> {
         let directory = &view.state().documents;
-        let ends = directory.entries(directory.all()).map(|entry| entry.high);
-        let last = directory.last().map(|entry| entry.high);
+        let ends = directory.entries(directory.all(), view.document_blocks())?.map(|entry| entry.high);
+        let last = directory.high();
         let mut documents = Vec::new();
         let mut first = 0;
         for end in ends.skip(BLOCKS_OF_DOCUMENTS - 1).step_by(BLOCKS_OF_DOCUMENTS).chain(last) {
@@ -42,8 +43,9 @@ impl Parts {
             }
             first = end + 1;
         }
-        let parts = |set| by_row!(set, set => keep parts_of(view, set));
-        Self { documents, sets: all_sets(view.state().sets.tables()).map(parts).collect() }
+        let parts = |set| Ok(by_row!(set, set => keep parts_of(view, set)?));
+        let sets = all_sets(view.state().sets.tables()).map(parts).collect::<Result<_>>()?;
+        Ok(Self { documents, sets })
     }
 
     /// The number of all parts.
@@ -53,8 +55,8 @@ impl Parts {
     }
 }
 
-fn parts_of<R: SetRow>(view: &View, set: Set<R>) -> (Set<R>, Vec<RangeInclusive<R>>) {
-    (set, view.set(set).even_parts(BLOCKS_OF_ROWS))
+fn parts_of<R: SetRow>(view: &View, set: Set<R>) -> Result<(Set<R>, Vec<RangeInclusive<R>>)> {
+    Ok((set, view.set(set).even_parts(BLOCKS_OF_ROWS)?))
 }
 
 /// Tells a caller how many parts are done.

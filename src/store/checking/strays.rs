@@ -5,35 +5,36 @@
 use std::collections::BTreeMap;
 
 use super::findings::Findings;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::store::blocks::Row;
-use crate::store::engine::LevelName;
+use crate::store::engine::{ChunkKey, LevelName};
 use crate::store::file::{DOCUMENTS, View, by_row};
 use crate::store::sorted_set::Level;
 
 const STRAY: &str = "nothing refers to it; a compaction removes it";
 
-/// For the id of each level, whether it has a chunk that ends with a row.
-type Chunks<'a> = BTreeMap<u16, Box<dyn Fn(u128) -> bool + 'a>>;
+/// For the id of each level, whether it has a chunk and a summary that end with a row.
+type Directories<'a> = BTreeMap<u16, Box<dyn Fn(u128) -> (bool, bool) + 'a>>;
 
 /// Finds all rows that nothing refers to.
 pub(super) fn find(view: &View, findings: &mut Findings) -> Result<()> {
     let state = view.state();
-    let mut chunks = Chunks::new();
-    blocks(view, DOCUMENTS, &[(0, &*state.documents)], &mut chunks, findings)?;
+    let mut directories = Directories::new();
+    blocks(view, DOCUMENTS, &[(0, &*state.documents)], &mut directories, findings)?;
     for set in state.sets.sets() {
         by_row!(set, set => {
             let levels: Vec<_> = state.sets[set].levels.iter().map(|it| (it.number, &*it.level)).collect();
-            blocks(view, set.level(0), &levels, &mut chunks, findings)?;
+            blocks(view, set.level(0), &levels, &mut directories, findings)?;
         });
     }
+    let ends = |(id, last): ChunkKey| directories.get(&id).map_or((false, false), |ends| ends(last));
+    let name = |(id, last): ChunkKey| format!("set {}, level {}, up to {last:x}", id >> 8, id & 0xff);
     let mut stray = Vec::new();
-    let read = view.tables().chunk_keys(|(id, last)| {
-        if !chunks.get(&id).is_some_and(|has_chunk| has_chunk(last)) {
-            stray.push(format!("set {}, level {}, up to {last:x}", id >> 8, id & 0xff));
-        }
-    });
+    let read = view.tables().chunk_keys(|key| stray.extend((!ends(key).0).then(|| name(key))));
     add("directory", read, stray, findings)?;
+    let mut stray = Vec::new();
+    let read = view.tables().summary_keys(|key| stray.extend((!ends(key).1).then(|| name(key))));
+    add("summaries", read, stray, findings)?;
     let mut stray = Vec::new();
     let read = view.tables().log_page_numbers(|page| {
         if !(state.first_page..state.next_page).contains(&page) {
@@ -48,14 +49,18 @@ fn blocks<'a, R: Row>(
     view: &View,
     name: LevelName,
     levels: &[(u8, &'a Level<R>)],
-    chunks: &mut Chunks<'a>,
+    directories: &mut Directories<'a>,
     findings: &mut Findings,
 ) -> Result<()> {
     let table = name.table;
     for &(number, level) in levels {
-        let has_chunk = move |last| level.has_chunk(R::from_number(last));
-        chunks.insert(LevelName { table, number }.id(), Box::new(has_chunk));
+        let ends = move |last| {
+            let last = R::from_number(last);
+            (level.has_chunk(last), level.has_summary(last))
+        };
+        directories.insert(LevelName { table, number }.id(), Box::new(ends));
     }
+    let of = view.blocks().of_table(table);
     let wanted: usize = levels.iter().map(|it| it.1.blocks()).sum();
     let mut stray = Vec::new();
     let read = view.tables().block_count(table).and_then(|count| {
@@ -65,8 +70,12 @@ fn blocks<'a, R: Row>(
         }
         view.tables().block_keys(table, |number, last| {
             let row = R::from_number(last);
-            let has = |level: &Level<R>| level.entry(level.find(row)).is_some_and(|entry| entry.high == row);
-            if !levels.iter().any(|it| it.0 == number && has(it.1)) {
+            // All chunks were read before. So this does not fail.
+            let has = |level: &Level<R>| {
+                let position = level.find(row, of)?;
+                Ok::<_, Error>(level.entry(position, of)?.is_some_and(|entry| entry.high == row))
+            };
+            if !levels.iter().any(|it| it.0 == number && has(it.1).unwrap_or(true)) {
                 stray.push(format!("{table}, level {number}, block up to {last:x}"));
             }
         })

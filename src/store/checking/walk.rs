@@ -204,7 +204,7 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
     fn rows<R: SetRow>(&mut self, part: usize, set: Set<R>, range: &RangeInclusive<R>) -> Result<()> {
         let walk = self.walk;
         let mut faults = Vec::new();
-        let mut rows = walk.view.set(set).inspect(range, &mut faults);
+        let mut rows = walk.view.set(set).inspect(range, &mut faults)?;
         let first = faults.iter().map(|fault| fault.first).min();
         if let Some((first, last)) = first.zip(faults.iter().map(|fault| fault.last).max()) {
             self.found.hidden.hide_rows(set, first, last);

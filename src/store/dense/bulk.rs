@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::store::blocks::{
-    DocumentBlock, DocumentRef, Entry, FileSeed, Filter, Packed, Packer, Row, pack_documents,
+    DocumentBlock, DocumentRef, Entry, FileSeed, Filter, Packed, Packer, Row, pack_documents, share_of_sum,
 };
 use crate::store::engine::{Changes, Engine, LevelChange, LevelName};
 use crate::store::file::{DOCUMENTS, Edit, Set, SetRow, State};
 use crate::store::sizes::Sizes;
-use crate::store::sorted_set::{Chunk, Level, SetLevel, cut};
+use crate::store::sorted_set::{Chunk, Level, MOST_OUTLINES, Outline, SetLevel, cut, encode_summary};
 
 /// The bytes of blocks that are written in one transaction of the engine.
 const BYTES_PER_TRANSACTION: usize = 16 << 20;
@@ -73,13 +73,15 @@ struct DirectoryWriter<R> {
     waiting: Vec<(Entry<R>, Filter)>,
     /// The bytes of the chunks that were written.
     written: usize,
-    /// The sum of the directory so far.
+    /// The outlines of chunks that are in no summary yet.
+    outlines: Vec<Outline<R>>,
+    /// The sum of the summaries so far.
     sum: u64,
 }
 
 impl<R: Row> DirectoryWriter<R> {
     fn new(level: LevelName) -> Self {
-        Self { level, waiting: Vec::new(), written: 0, sum: 0 }
+        Self { level, waiting: Vec::new(), written: 0, outlines: Vec::new(), sum: 0 }
     }
 
     /// Makes the waiting entries part of an edit, and returns the bytes that they take.
@@ -90,19 +92,36 @@ impl<R: Row> DirectoryWriter<R> {
         let mut change = LevelChange::none(self.level);
         for part in cut(&filtered, sizes.chunk_entries) {
             let (chunk, last, bytes) = Chunk::new(self.level, edit.file(), part);
-            self.sum = self.sum.wrapping_add(chunk.share_of_sum());
+            self.outlines.push(chunk.outline());
             self.written += bytes.len();
-            change.chunks.push((last, bytes));
+            change.chunks.written.push((last, bytes));
         }
+        // The last chunk of the level is in no summary.
+        let full = self.outlines.len().saturating_sub(1) / MOST_OUTLINES * MOST_OUTLINES;
+        self.summarize(full, &mut change, edit.file());
         edit.changes.levels.push(change);
         self.waiting.clear();
         self.written - before
     }
 
+    /// Makes the first outlines into summaries.
+    fn summarize(&mut self, outlines: usize, change: &mut LevelChange, file: FileSeed) {
+        let summarized: Vec<_> = self.outlines.drain(..outlines).collect();
+        for part in summarized.chunks(MOST_OUTLINES) {
+            let (last, bytes) = encode_summary(self.level, file, part);
+            self.sum = self.sum.wrapping_add(share_of_sum([bytes.as_slice()]));
+            change.summaries.written.push((last, bytes));
+        }
+    }
+
     /// Writes the rest. Returns the level, or `None` if it has no blocks.
     fn finish(mut self, edit: &mut Edit, sizes: &Sizes) -> Option<Arc<Level<R>>> {
         self.settle(edit, sizes);
-        (self.written > 0).then(|| Arc::new(Level::not_kept(self.sum)))
+        let mut change = LevelChange::none(self.level);
+        let last = self.outlines.pop();
+        self.summarize(self.outlines.len(), &mut change, edit.file());
+        edit.changes.levels.push(change);
+        last.map(|last| Arc::new(Level::not_kept(self.sum, last)))
     }
 }
 

@@ -21,7 +21,7 @@ use crate::store::file::{
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;
-use crate::store::sorted_set::SortedSet;
+use crate::store::sorted_set::{SetLevel, SortedSet};
 
 /// Called with the number of rows copied so far, and the number of all rows.
 pub(crate) type CopyProgress<'a> = &'a mut dyn FnMut(u64, u64);
@@ -94,7 +94,8 @@ fn ensure_room(view: &View, plan: &Plan, directory: &Path, sizes: &Sizes) -> Res
     let available = available_bytes(directory).map_err(failed)?;
     // A copied block takes no more than a full block. But a block of one document may take more.
     let documents = &view.state().documents;
-    let alone = documents.entries(documents.all()).filter(|entry| entry.puts == 1).count() as u64;
+    let entries = documents.entries(documents.all(), view.document_blocks())?;
+    let alone = entries.filter(|entry| entry.puts == 1).count() as u64;
     let rows = view.state().sets.blocks(sizes.block_bytes) * (sizes.block_bytes as u64 + 16);
     let most = rows + documents.blocks() as u64 * 4096 + alone * MAX_ALONE_BYTES;
     // The engine's own pages are added. What is copied takes no more than it does now.
@@ -220,7 +221,7 @@ impl Copy<'_> {
         let known = &self.view.settings().plan.tables()[0].permutation;
         let mut sorter = Sorter::new(self.directory, self.sorting / size_of::<u64>());
         let reader = self.view.set(permuted(0));
-        for range in reader.parts() {
+        for range in reader.parts()? {
             for row in reader.rows(&range)? {
                 let fingerprint = known.invert(Permuted::from_bits(row));
                 sorter.push(table.permutation.apply(fingerprint).bits())?;
@@ -258,7 +259,7 @@ fn copy_set<R: SetRow>(
 ) -> Result<()> {
     let reader = view.set(from);
     let mut writer = SetWriter::new(to, bulk);
-    for range in reader.parts() {
+    for range in reader.parts()? {
         let rows = reader.rows(&range)?;
         writer.push(bulk, &rows)?;
         counter.add(rows.len());
@@ -273,8 +274,9 @@ pub(super) fn verify(copied: &View, original: &View) -> Result<()> {
         by_row!(set, set => read_all(&new.sets[set], copied.blocks().of_table(set.table()))?);
     }
     let documents = &new.documents;
-    for entry in documents.entries(documents.all()) {
-        copied.document_blocks().documents_once(entry)?;
+    let blocks = copied.document_blocks();
+    for entry in documents.entries(documents.all(), blocks)? {
+        blocks.documents_once(entry)?;
     }
     let damaged = |table, key: &str, problem| Err(Error::Damaged { table, key: key.to_owned(), problem });
     let counted = (new.documents.rows().0, new.sets.rows(KEYS));
@@ -293,10 +295,12 @@ pub(super) fn verify(copied: &View, original: &View) -> Result<()> {
 
 fn read_all<R: SetRow>(set: &SortedSet<R>, blocks: SetBlocks<'_>) -> Result<()> {
     let mut rows = Lists::default();
-    for entry in set.levels.iter().flat_map(|it| it.level.entries(it.level.all())) {
-        blocks.append_rows(entry, &mut rows)?;
-        rows.puts.clear();
-        rows.marks.clear();
+    for SetLevel { level, .. } in &set.levels {
+        for entry in level.entries(level.all(), blocks)? {
+            blocks.append_rows(entry, &mut rows)?;
+            rows.puts.clear();
+            rows.marks.clear();
+        }
     }
     Ok(())
 }

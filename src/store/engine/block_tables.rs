@@ -76,17 +76,26 @@ pub(crate) struct LevelChange {
     pub(crate) removed: Option<RemovedBlocks>,
     /// New blocks with their last rows, in order. No other block of the level stands between them.
     pub(crate) added: Vec<(u128, BlockBytes)>,
-    /// The last rows of chunks of the directory that are removed.
-    pub(crate) removed_chunks: Vec<u128>,
-    /// New chunks, with their last rows.
-    pub(crate) chunks: Vec<(u128, Vec<u8>)>,
+    /// What changes of its directory.
+    pub(crate) chunks: Replaced,
+    pub(crate) summaries: Replaced,
 }
 
 impl LevelChange {
     /// No change of a level.
     pub(crate) fn none(level: LevelName) -> Self {
-        Self { level, removed: None, added: Vec::new(), removed_chunks: Vec::new(), chunks: Vec::new() }
+        let (chunks, summaries) = (Replaced::default(), Replaced::default());
+        Self { level, removed: None, added: Vec::new(), chunks, summaries }
     }
+}
+
+/// The chunks or summaries of a level that a change replaces.
+#[derive(Debug, Default)]
+pub(crate) struct Replaced {
+    /// The last rows of those that are removed.
+    pub(crate) removed: Vec<u128>,
+    /// New ones, with their last rows.
+    pub(crate) written: Vec<(u128, Vec<u8>)>,
 }
 
 /// Blocks of a level that stand side by side.

@@ -15,7 +15,7 @@ mod redb_tables;
 mod regions;
 mod spill;
 
-pub(crate) use block_tables::{BlockTable, LevelChange, LevelName, RemovedBlocks};
+pub(crate) use block_tables::{BlockTable, LevelChange, LevelName, RemovedBlocks, Replaced};
 #[cfg(test)]
 pub(crate) use files::fail_directory_syncs;
 pub(crate) use files::{

@@ -3,18 +3,26 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use redb::{ReadOnlyTable, ReadTransaction, ReadableTable};
+use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, TableDefinition};
 
 use super::block_tables::{BlockTable, LevelName, OpenBlockTable};
 use super::errors::engine_error;
 use super::guard::{Guarded, guarded};
-use super::redb_tables::{ChunkKey, DIRECTORY, LOG, META, SCOPES};
+use super::redb_tables::{ChunkKey, DIRECTORY, LOG, META, SCOPES, SUMMARIES};
 use crate::error::Result;
 
-/// A source of stored blocks: the file, or memory in tests.
+/// A source of stored blocks and of the chunks that describe them: the file, or memory in tests.
 pub(crate) trait BlockSource: Send + Sync {
     /// Calls `read` with the bytes of the block of a level that has this last row. False if there is none.
     fn read_block(
+        &self,
+        level: LevelName,
+        last: u128,
+        read: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<bool>;
+
+    /// Calls `read` with the bytes of the chunk of a level that has this last row. False if there is none.
+    fn read_chunk(
         &self,
         level: LevelName,
         last: u128,
@@ -44,14 +52,14 @@ impl ReadTxn {
         })
     }
 
-    /// Calls `each` with the last row and the bytes of all chunks of the directory of a level, in order.
-    pub(crate) fn chunks(
+    /// Calls `each` with the last row and the bytes of all summaries of a level, in order.
+    pub(crate) fn summaries(
         &self,
         level: LevelName,
         mut each: impl FnMut(u128, &[u8]) -> Result<()>,
     ) -> Result<()> {
         guarded(|| {
-            let table = self.0.open_table(DIRECTORY).map_err(engine_error)?;
+            let table = self.0.open_table(SUMMARIES).map_err(engine_error)?;
             for row in table.range((level.id(), 0)..=(level.id(), u128::MAX)).map_err(engine_error)? {
                 let (key, bytes) = row.map_err(engine_error)?;
                 each(key.value().1, bytes.value())?;
@@ -89,7 +97,8 @@ impl ReadTxn {
     /// The tables that are read again and again. `block_tables` is the number of tables of blocks.
     pub(crate) fn into_tables(self, block_tables: usize) -> Tables {
         let blocks = (0..block_tables).map(|_| OnceLock::new()).collect();
-        Tables(Guarded::new(OpenTables { blocks, scopes: OnceLock::new(), txn: self.0 }))
+        let (directory, scopes) = (OnceLock::new(), OnceLock::new());
+        Tables(Guarded::new(OpenTables { blocks, directory, scopes, txn: self.0 }))
     }
 }
 
@@ -99,6 +108,7 @@ pub(crate) struct Tables(Guarded<OpenTables>);
 
 struct OpenTables {
     blocks: Box<[OnceLock<OpenBlockTable>]>,
+    directory: OnceLock<ReadOnlyTable<ChunkKey, &'static [u8]>>,
     scopes: OnceLock<ReadOnlyTable<&'static str, &'static [u8]>>,
     /// Dropped after the tables.
     txn: Guarded<ReadTransaction>,
@@ -107,6 +117,10 @@ struct OpenTables {
 impl OpenTables {
     fn blocks(&self, table: &BlockTable) -> Result<&OpenBlockTable> {
         open_once(&self.blocks[table.index()], || OpenBlockTable::open(&self.txn, table))
+    }
+
+    fn directory(&self) -> Result<&ReadOnlyTable<ChunkKey, &'static [u8]>> {
+        open_once(&self.directory, || self.txn.open_table(DIRECTORY).map_err(engine_error))
     }
 
     fn scopes(&self) -> Result<&ReadOnlyTable<&'static str, &'static [u8]>> {
@@ -134,6 +148,18 @@ impl BlockSource for Tables {
     ) -> Result<bool> {
         guarded(|| self.0.blocks(level.table)?.read(level.number, last, read))
     }
+
+    fn read_chunk(
+        &self,
+        level: LevelName,
+        last: u128,
+        read: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<bool> {
+        guarded(|| match self.0.directory()?.get((level.id(), last)).map_err(engine_error)? {
+            Some(bytes) => read(bytes.value()).map(|()| true),
+            None => Ok(false),
+        })
+    }
 }
 
 impl Tables {
@@ -147,10 +173,23 @@ impl Tables {
         guarded(|| self.0.blocks(table)?.keys(each))
     }
 
-    /// Calls `each` with the key of every chunk of a directory.
-    pub(crate) fn chunk_keys(&self, mut each: impl FnMut(ChunkKey)) -> Result<()> {
+    /// Calls `each` with the key of every chunk.
+    pub(crate) fn chunk_keys(&self, each: impl FnMut(ChunkKey)) -> Result<()> {
+        self.keys(DIRECTORY, each)
+    }
+
+    /// Calls `each` with the key of every summary.
+    pub(crate) fn summary_keys(&self, each: impl FnMut(ChunkKey)) -> Result<()> {
+        self.keys(SUMMARIES, each)
+    }
+
+    fn keys(
+        &self,
+        table: TableDefinition<'static, ChunkKey, &'static [u8]>,
+        mut each: impl FnMut(ChunkKey),
+    ) -> Result<()> {
         guarded(|| {
-            let table = self.0.txn.open_table(DIRECTORY).map_err(engine_error)?;
+            let table = self.0.txn.open_table(table).map_err(engine_error)?;
             for row in table.iter().map_err(engine_error)? {
                 each(row.map_err(engine_error)?.0.value());
             }

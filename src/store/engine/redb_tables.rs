@@ -5,16 +5,17 @@ use std::ops::Bound;
 
 use redb::{TableDefinition, WriteTransaction};
 
-use super::block_tables::{self, BlockTable, LevelChange};
+use super::block_tables::{self, BlockTable, LevelChange, Replaced};
 use super::errors::engine_error;
 use crate::error::Result;
 
 pub(super) const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
 pub(super) const DIRECTORY: TableDefinition<'static, ChunkKey, &[u8]> = TableDefinition::new("directory");
+pub(super) const SUMMARIES: TableDefinition<'static, ChunkKey, &[u8]> = TableDefinition::new("summaries");
 pub(super) const LOG: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("log");
 pub(super) const SCOPES: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("scopes");
 
-/// The key of a chunk of a directory: the level id, then the last row of the chunk.
+/// The key of a chunk of a directory, or of a summary: the level id, then the last row.
 pub(crate) type ChunkKey = (u16, u128);
 
 /// A row of the table `meta`: its name and its value.
@@ -36,6 +37,7 @@ pub(crate) struct Changes {
 pub(super) fn create_all(txn: &WriteTransaction, block_tables: &[BlockTable]) -> Result<()> {
     txn.open_table(META).map_err(engine_error)?;
     txn.open_table(DIRECTORY).map_err(engine_error)?;
+    txn.open_table(SUMMARIES).map_err(engine_error)?;
     txn.open_table(LOG).map_err(engine_error)?;
     txn.open_table(SCOPES).map_err(engine_error)?;
     block_tables.iter().try_for_each(|table| block_tables::create(txn, table))
@@ -44,7 +46,8 @@ pub(super) fn create_all(txn: &WriteTransaction, block_tables: &[BlockTable]) ->
 /// Writes and removes the rows of `changes`, then writes the rows of `meta`.
 pub(super) fn write(txn: &WriteTransaction, changes: &Changes, meta: &[MetaRow]) -> Result<()> {
     changes.levels.iter().try_for_each(|change| block_tables::write(txn, change))?;
-    write_directory(txn, changes)?;
+    write_replaced(txn, DIRECTORY, changes, |change| &change.chunks)?;
+    write_replaced(txn, SUMMARIES, changes, |change| &change.summaries)?;
     write_log(txn, changes)?;
     if !changes.scopes.is_empty() {
         let mut table = txn.open_table(SCOPES).map_err(engine_error)?;
@@ -59,18 +62,24 @@ pub(super) fn write(txn: &WriteTransaction, changes: &Changes, meta: &[MetaRow])
     Ok(())
 }
 
-fn write_directory(txn: &WriteTransaction, changes: &Changes) -> Result<()> {
-    let has_chunks = |change: &LevelChange| !change.chunks.is_empty() || !change.removed_chunks.is_empty();
-    if !changes.levels.iter().any(has_chunks) {
+/// Writes the chunks or the summaries that change.
+fn write_replaced(
+    txn: &WriteTransaction,
+    table: TableDefinition<'static, ChunkKey, &'static [u8]>,
+    changes: &Changes,
+    of: impl Fn(&LevelChange) -> &Replaced,
+) -> Result<()> {
+    let changes = || changes.levels.iter().map(|change| (change.level.id(), of(change)));
+    if changes().all(|(_, replaced)| replaced.removed.is_empty() && replaced.written.is_empty()) {
         return Ok(());
     }
-    let mut table = txn.open_table(DIRECTORY).map_err(engine_error)?;
-    for LevelChange { level, removed_chunks, chunks, .. } in &changes.levels {
-        for &last in removed_chunks {
-            table.remove((level.id(), last)).map_err(engine_error)?;
+    let mut table = txn.open_table(table).map_err(engine_error)?;
+    for (level, Replaced { removed, written }) in changes() {
+        for &last in removed {
+            table.remove((level, last)).map_err(engine_error)?;
         }
-        for (last, bytes) in chunks {
-            table.insert((level.id(), *last), bytes.as_slice()).map_err(engine_error)?;
+        for (last, bytes) in written {
+            table.insert((level, *last), bytes.as_slice()).map_err(engine_error)?;
         }
     }
     Ok(())

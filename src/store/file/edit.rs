@@ -6,11 +6,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::log::encode_log;
-use super::meta::{self, encode_scopes, share_of_sum};
+use super::meta::{self, encode_scopes};
 use super::operation::Operation;
 use super::state::{LogSums, State};
 use crate::error::Result;
-use crate::store::blocks::{BlockId, Entry, FileSeed, Filter, Hint, Packed, Row};
+use crate::store::blocks::{BlockId, Blocks, Entry, FileSeed, Filter, Hint, Packed, Row, share_of_sum};
 use crate::store::engine::{BlockBytes, Changes, Engine, LevelChange, LevelName, RemovedBlocks};
 use crate::store::numbers::ScopeNumber;
 use crate::store::sizes::Sizes;
@@ -86,23 +86,26 @@ impl Edit {
         }
     }
 
-    /// Replaces blocks of a level by new ones, and returns the new level.
+    /// Replaces blocks of a level by new ones, and returns the new level. `blocks` are those of the commit.
     pub(crate) fn replace<R: Row, B: Into<BlockBytes>>(
         &mut self,
         name: LevelName,
         level: &Level<R>,
         old: Range<Position>,
         new: Vec<Packed<R, B>>,
-    ) -> Arc<Level<R>> {
-        let rows: Vec<u128> = level.entries(old.clone()).map(|entry| entry.high.number()).collect();
+        blocks: &Blocks,
+    ) -> Result<Arc<Level<R>>> {
+        let blocks = blocks.of_table(name.table);
+        let rows: Vec<u128> = level.entries(old.clone(), blocks)?.map(|entry| entry.high.number()).collect();
         let removed = rows.first().zip(rows.last());
         let removed = removed.map(|(&first, &last)| RemovedBlocks { rows: first..=last, count: rows.len() });
         let mut change = LevelChange { removed, ..LevelChange::none(name) };
         let new: Vec<_> = new.into_iter().map(|block| self.number_block(block, &mut change)).collect();
-        let Splice { level, removed, written } = level.splice(name, self.file, old, &new, self.chunk_entries);
-        (change.removed_chunks, change.chunks) = (removed, written);
+        let Splice { level, chunks, summaries } =
+            level.splice(name, old, &new, self.chunk_entries, blocks)?;
+        (change.chunks, change.summaries) = (chunks, summaries);
         self.changes.levels.push(change);
-        Arc::new(level)
+        Ok(Arc::new(level))
     }
 
     /// Gives a new block its number, and adds it to the change of a level.
@@ -125,7 +128,7 @@ mod tests {
     use super::super::schema::permuted;
     use super::super::{Settings, read_state};
     use super::*;
-    use crate::store::blocks::Packer;
+    use crate::store::blocks::{BlockCache, MemoryBlocks, Packer};
     use crate::store::engine::{FirstRows, Recording};
 
     fn packed(rows: Range<u64>, file: FileSeed) -> Vec<Packed<u64>> {
@@ -144,19 +147,25 @@ mod tests {
         let engine = Engine::on_backend(Recording::default(), 1 << 20, Some(&first))?;
         let sizes = Sizes { chunk_entries: 3, ..Sizes::default() };
         let mut edit = Edit::new(State::new(&settings.plan), settings.file, &sizes);
+        let cache = || Arc::new(BlockCache::new(0));
+        let blocks = Blocks::new(Arc::new(MemoryBlocks::default()), cache(), settings.file);
         let table = permuted(1);
         let mut level = edit.state.sets[table].new_level();
         let name = table.level(level.number);
         for rows in [0..200, 50..150, 0..170] {
             let (first, last) = (rows.start << 40, (rows.end - 1) << 40);
-            let old = level.level.find(first)..level.level.after(level.level.find(last), 1);
-            level.level = edit.replace(name, &level.level, old, packed(rows, settings.file));
+            let old = level.level.overlapping(&(first..=last), blocks.of_table(name.table))?;
+            level.level = edit.replace(name, &level.level, old, packed(rows, settings.file), &blocks)?;
         }
         edit.state.sets[table].levels.push(level.clone());
         edit.write(&engine)?;
         let read = read_state(&engine.begin_read()?, &settings)?;
-        let entries = |level: &Level<u64>| level.entries(level.all()).cloned().collect::<Vec<_>>();
-        assert_eq!(entries(&read.sets[table].levels[0].level), entries(&level.level));
+        let stored = engine.begin_read()?.into_tables(block_tables.len());
+        let stored = Blocks::new(Arc::new(stored), cache(), settings.file);
+        let entries = |level: &Level<u64>, blocks: &Blocks| -> Result<Vec<_>> {
+            Ok(level.entries(level.all(), blocks.of_table(name.table))?.cloned().collect())
+        };
+        assert_eq!(entries(&read.sets[table].levels[0].level, &stored)?, entries(&level.level, &blocks)?);
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::plan::{Permutation, Plan, Table};
-use crate::store::blocks::{Fields, FileSeed, Kind, Problem, decode, encode, seal, sealed_checksum, unseal};
+use crate::store::blocks::{Fields, FileSeed, Kind, Problem, decode, encode, seal, unseal};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::text::Scheme;
 
@@ -239,12 +239,6 @@ pub(crate) fn encode_scopes(file: FileSeed, scopes: BTreeMap<String, ScopeNumber
         (name, record)
     };
     scopes.into_iter().map(encode).collect()
-}
-
-/// The part of some envelopes in a sum that the state record has: the checksum of each, and one.
-pub(crate) fn share_of_sum<'a>(envelopes: impl IntoIterator<Item = &'a [u8]>) -> u64 {
-    let share = |sum: u64, envelope| sum.wrapping_add(sealed_checksum(envelope)).wrapping_add(1);
-    envelopes.into_iter().fold(0, share)
 }
 
 /// The number in the record of a scope.

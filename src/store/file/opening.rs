@@ -6,14 +6,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::log;
-use super::meta::{self, Settings, share_of_sum};
+use super::meta::{self, Settings};
 use super::overlays::Overlays;
 use super::schema::{DOCUMENTS, Set, SetRow, block_tables, by_row};
-use super::state::{State, StoredLevel, StoredSet, StoredState};
+use super::state::{State, StoredDirectory, StoredLevel, StoredSet, StoredState};
 use crate::error::{Error, Result};
-use crate::store::blocks::Row;
+use crate::store::blocks::{Row, share_of_sum};
 use crate::store::engine::{BlockTable, Engine, FirstRows, LevelName, MetaRow, NewFile, ReadTxn};
-use crate::store::sorted_set::{Chunk, Level, SetLevel, SortedSet};
+use crate::store::sorted_set::{Level, Outline, SetLevel, SortedSet, decode_summary};
 
 /// The tables of blocks of a file, and the rows of the table meta in its first commit.
 pub(crate) fn first_rows(settings: &Settings) -> (&'static [BlockTable], [MetaRow; 3]) {
@@ -51,10 +51,10 @@ pub(crate) fn read_state(txn: &ReadTxn, settings: &Settings) -> Result<State> {
     let damaged = |problem| meta::damaged(meta::STATE, problem);
     let bytes = txn.meta(meta::STATE)?.ok_or_else(|| damaged("it is missing"))?;
     let stored = State::decode(settings.file, &settings.plan, &bytes).map_err(damaged)?;
-    let StoredState { mut state, documents_sum, sets } = stored;
-    let opening = Opening { txn, settings, next_block: state.next_block };
-    state.documents = Arc::new(opening.read_level(DOCUMENTS, documents_sum)?);
-    if state.documents.last().is_some_and(|last| last.high >= state.counters.next_document) {
+    let StoredState { mut state, documents, sets } = stored;
+    let opening = Opening { txn, settings };
+    state.documents = Arc::new(opening.read_level(DOCUMENTS, &documents)?);
+    if state.documents.high().is_some_and(|last| last >= state.counters.next_document) {
         return Err(damaged("its next document is there already"));
     }
     for (set, stored) in state.sets.sets().zip(&sets) {
@@ -80,7 +80,6 @@ pub(crate) fn read_state(txn: &ReadTxn, settings: &Settings) -> Result<State> {
 struct Opening<'a> {
     txn: &'a ReadTxn,
     settings: &'a Settings,
-    next_block: u64,
 }
 
 /// Pages of the log.
@@ -92,37 +91,33 @@ struct Replayed {
 
 impl Opening<'_> {
     fn read_levels<R: SetRow>(&self, set: Set<R>, stored: &StoredSet) -> Result<Vec<SetLevel<R>>> {
-        let read = |&StoredLevel { number, next, sum }: &StoredLevel| {
-            let level = Arc::new(self.read_level(set.level(number), sum)?);
-            Ok(SetLevel { number, next: R::from_number(next), level })
+        let read = |StoredLevel { number, next, directory }: &StoredLevel| {
+            let level = Arc::new(self.read_level(set.level(*number), directory)?);
+            Ok(SetLevel { number: *number, next: R::from_number(*next), level })
         };
         stored.levels.iter().map(read).collect()
     }
 
-    /// Reads the directory of a level.
-    fn read_level<R: Row>(&self, name: LevelName, sum: u64) -> Result<Level<R>> {
+    /// Reads the summaries of a level.
+    fn read_level<R: Row>(&self, name: LevelName, stored: &StoredDirectory) -> Result<Level<R>> {
         let damaged = |last: u128, problem| {
             let key = format!("{}, level {}, up to {last:x}", name.table, name.number);
-            Error::Damaged { table: "directory", key, problem }
+            Error::Damaged { table: "summaries", key, problem }
         };
-        let mut chunks = Vec::new();
-        let mut before = None;
-        self.txn.chunks(name, |last, bytes| {
-            let chunk = Chunk::<R>::decode(name, last, self.settings.file, self.next_block, bytes);
-            let chunk = chunk.map_err(|problem| damaged(last, problem))?;
-            if before.is_some_and(|before| before >= chunk.first_high()) {
-                return Err(damaged(last, "it overlaps the one before"));
-            }
-            before = Some(chunk.high());
-            chunks.push(Arc::new(chunk));
+        let mut summaries = Vec::new();
+        self.txn.summaries(name, |last, bytes| {
+            let outlines = decode_summary::<R>(name, last, self.settings.file, bytes);
+            summaries.push((outlines.map_err(|problem| damaged(last, problem))?, share_of_sum([bytes])));
             Ok(())
         })?;
-        let level = Level::new(chunks);
-        if level.sum() == sum {
-            Ok(level)
-        } else {
-            Err(damaged(0, "the directory of this level is not the one of the last commit"))
+        let level = Level::stored(name.number, summaries, stored.last.map(Outline::with_rows));
+        if level.sum() != stored.sum {
+            return Err(damaged(0, "the summaries of this level are not those of the last commit"));
         }
+        if !level.is_in_order() {
+            return Err(damaged(0, "the chunks of this level are out of order"));
+        }
+        Ok(level)
     }
 
     /// Reads some pages of the log. Their sum must be the one that the state record has.

@@ -15,7 +15,7 @@ use super::progress::Progress;
 use super::state::State;
 use super::view::View;
 use crate::error::{Error, Result};
-use crate::store::blocks::BlockCache;
+use crate::store::blocks::{BlockCache, Blocks};
 use crate::store::engine::{OpenFile, is_same_file, names_of, page_cache_bytes};
 use crate::store::sizes::Sizes;
 
@@ -112,14 +112,15 @@ impl Shared {
         Ok(View::new(open, txn, state, settings, self.cache.clone()))
     }
 
-    /// Commits the edit that `change` makes of the last state, and publishes it.
-    pub(crate) fn commit(&self, change: impl FnOnce(&mut Edit)) -> Result<()> {
+    /// Commits the edit that `change` makes of the last state, and publishes it. `change` also gets the blocks
+    /// of that state.
+    pub(crate) fn commit(&self, change: impl FnOnce(&mut Edit, &Blocks) -> Result<()>) -> Result<()> {
         let gate = self.gate.lock();
         self.ensure_certain()?;
         let view = self.view()?;
         let mut edit = Edit::new(view.state().clone(), view.settings().file, &self.sizes);
+        change(&mut edit, view.blocks())?;
         drop(view);
-        change(&mut edit);
         match self.publish(edit) {
             Ok(view) => {
                 self.share_cache(view.state());
@@ -147,7 +148,10 @@ impl Shared {
     }
 
     /// Does what [`commit`](Self::commit) does, for a transaction. Merges let it go first.
-    pub(crate) fn commit_transaction(&self, change: impl FnOnce(&mut Edit)) -> Result<()> {
+    pub(crate) fn commit_transaction(
+        &self,
+        change: impl FnOnce(&mut Edit, &Blocks) -> Result<()>,
+    ) -> Result<()> {
         self.ensure_named()?;
         self.committing.fetch_add(1, Ordering::AcqRel);
         let committed = self.commit(change);

@@ -8,7 +8,7 @@ use super::overlays::Runs;
 use super::schema::{ByRow, PerSet, RowFamily, Set, SetRow, all_sets, by_row};
 use crate::plan::Plan;
 use crate::store::blocks::{BlockId, Fields, FileSeed, Kind, Problem, Row, seal, unseal};
-use crate::store::sorted_set::{Level, SetLevel, SortedSet};
+use crate::store::sorted_set::{Level, Outline, SetLevel, SortedSet};
 
 /// The part of a commit that is kept in memory.
 #[derive(Clone)]
@@ -114,7 +114,16 @@ impl Sets {
 pub(super) struct StoredLevel {
     pub(super) number: u8,
     pub(super) next: u128,
+    pub(super) directory: StoredDirectory,
+}
+
+/// What the state record says of the directory of a level.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct StoredDirectory {
+    /// The sum of its summaries.
     pub(super) sum: u64,
+    /// The last chunk. Rows are given as numbers.
+    pub(super) last: Option<Outline<u128>>,
 }
 
 /// What the state record says of a set.
@@ -127,7 +136,7 @@ pub(super) struct StoredSet {
 /// What the state record says.
 pub(super) struct StoredState {
     pub(super) state: State,
-    pub(super) documents_sum: u64,
+    pub(super) documents: StoredDirectory,
     /// In the order of the sets.
     pub(super) sets: Vec<StoredSet>,
 }
@@ -171,7 +180,7 @@ impl State {
             for sum in [frozen, recent, self.scopes_sum] {
                 bytes.extend(sum.to_le_bytes());
             }
-            bytes.extend(self.documents.sum().to_le_bytes());
+            encode_directory(&self.documents, bytes);
             self.sets.iter().for_each(|set| by_row!(set, set => encode_set(set, bytes)));
         })
     }
@@ -195,10 +204,10 @@ impl State {
         if !(state.first_page <= state.frozen_pages && state.frozen_pages <= state.next_page) {
             return Err("its pages are out of order");
         }
-        let documents_sum = u64::from_le_bytes(fields.take()?);
+        let documents = decode_directory(&mut fields)?;
         let sets = state.sets.iter().map(|_| decode_set(&mut fields)).collect::<Result<_, _>>()?;
         fields.finish()?;
-        Ok(StoredState { state, documents_sum, sets })
+        Ok(StoredState { state, documents, sets })
     }
 }
 
@@ -214,8 +223,24 @@ fn encode_set<R: Row>(set: &SortedSet<R>, bytes: &mut Vec<u8>) {
     for SetLevel { number, next, level } in &set.levels {
         bytes.push(*number);
         bytes.extend(next.number().to_le_bytes());
-        bytes.extend(level.sum().to_le_bytes());
+        encode_directory(level, bytes);
     }
+}
+
+fn encode_directory<R: Row>(level: &Level<R>, bytes: &mut Vec<u8>) {
+    bytes.extend(level.sum().to_le_bytes());
+    let last = level.last_chunk();
+    bytes.push(u8::from(last.is_some()));
+    if let Some(last) = last {
+        last.encode(size_of::<u128>(), bytes);
+    }
+}
+
+fn decode_directory(fields: &mut Fields<'_>) -> Result<StoredDirectory, Problem> {
+    let sum = u64::from_le_bytes(fields.take()?);
+    let [has_chunks] = fields.take()?;
+    let last = (has_chunks != 0).then(|| Outline::decode(size_of::<u128>(), fields)).transpose()?;
+    Ok(StoredDirectory { sum, last })
 }
 
 fn decode_set(fields: &mut Fields<'_>) -> Result<StoredSet, Problem> {
@@ -229,7 +254,7 @@ fn decode_set(fields: &mut Fields<'_>) -> Result<StoredSet, Problem> {
                 return Err("a level has an impossible number");
             }
             let next = u128::from_le_bytes(fields.take()?);
-            Ok(StoredLevel { number, next, sum: u64::from_le_bytes(fields.take()?) })
+            Ok(StoredLevel { number, next, directory: decode_directory(fields)? })
         })
         .collect::<Result<_, Problem>>()?;
     Ok(StoredSet { frozen_from: (has_frozen != 0).then_some(frozen_from), levels })
@@ -257,15 +282,16 @@ mod tests {
         (state.log_sums, state.scopes_sum) = (LogSums { frozen: 11, recent: 12 }, 13);
         let file = FileSeed(7);
         let bytes = state.encode(file);
-        let StoredState { state: read, documents_sum, sets } = State::decode(file, &plan, &bytes)?;
+        let StoredState { state: read, documents, sets } = State::decode(file, &plan, &bytes)?;
         assert_eq!((read.counters, read.next_block), (state.counters, 99));
         assert_eq!((read.first_page, read.frozen_pages, read.next_page), (2, 5, 8));
         assert_eq!((read.log_sums, read.scopes_sum), (state.log_sums, 13));
-        assert_eq!((documents_sum, sets.len()), (0, state.sets.sets().count()));
+        assert_eq!(documents, StoredDirectory { sum: 0, last: None });
+        assert_eq!(sets.len(), state.sets.sets().count());
         assert_eq!(sets.iter().map(|set| set.frozen_from).collect::<Vec<_>>()[..2], [Some(3), None]);
         let last = sets.last().ok_or("there are no sets")?;
-        let levels: Vec<_> = last.levels.iter().map(|it| (it.number, it.next, it.sum)).collect();
-        assert_eq!(levels, [(0, 77, 0), (4, 77, 0)]);
+        let levels: Vec<_> = last.levels.iter().map(|it| (it.number, it.next, &it.directory)).collect();
+        assert_eq!(levels, [(0, 77, &documents), (4, 77, &documents)]);
         assert!(State::decode(file, &plan_named("2x32").expect("a plan"), &bytes).is_err());
         assert!(State::decode(FileSeed(8), &plan, &bytes).is_err());
         assert!(State::decode(file, &plan, &bytes[..bytes.len() - 1]).is_err());

@@ -6,12 +6,12 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::meta::{Settings, decode_scope, share_of_sum};
+use super::meta::{Settings, decode_scope};
 use super::schema::{DEAD, DOCUMENTS, Set, SetRow, block_tables, permuted};
 use super::state::State;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::store::blocks::{BlockCache, Blocks, DocumentBlock, DocumentRef, Entry, SetBlocks};
+use crate::store::blocks::{BlockCache, Blocks, DocumentBlock, DocumentRef, Entry, SetBlocks, share_of_sum};
 use crate::store::engine::{OpenFile, ReadTxn, Tables};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sorted_set::SetReader;
@@ -91,8 +91,9 @@ impl View {
         let damaged = |problem| damaged_document(number, problem);
         let missing = || damaged("it is missing, but another row refers to it");
         let documents = &self.state.documents;
-        let entry = documents.entry(documents.find(number.0)).ok_or_else(missing)?;
-        let block = self.document_blocks().documents(entry)?;
+        let blocks = self.document_blocks();
+        let entry = documents.entry(documents.find(number.0, blocks)?, blocks)?.ok_or_else(missing)?;
+        let block = blocks.documents(entry)?;
         let index = block.find(number.0).ok_or_else(missing)?;
         block.get(index).to_document().map_err(damaged)
     }
@@ -100,9 +101,10 @@ impl View {
     /// The block with the first document whose number is `from` or greater. `None` after the last block.
     pub(crate) fn stored_documents(&self, from: u64) -> Result<Option<StoredDocuments<'_>>> {
         let documents = &self.state.documents;
-        let Some(entry) = documents.entry(documents.find(from)) else { return Ok(None) };
+        let blocks = self.document_blocks();
+        let Some(entry) = documents.entry(documents.find(from, blocks)?, blocks)? else { return Ok(None) };
         let dead = self.set(DEAD).rows(&(from..=entry.high))?;
-        Ok(Some(StoredDocuments { blocks: self.document_blocks(), entry, from, dead }))
+        Ok(Some(StoredDocuments { blocks, entry, from, dead }))
     }
 
     /// The number of a scope. `None` if no document ever had it.

@@ -99,7 +99,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::store::blocks::{BlockId, Entry, FileSeed, Filter, Hint};
+    use crate::store::blocks::{BlockId, Entry, Filter, Hint, MemoryBlocks};
     use crate::store::engine::{BlockTable, LevelName};
     use crate::store::sorted_set::{Level, Rules, Run, SetLevel};
 
@@ -128,7 +128,9 @@ mod tests {
             let empty = Level::empty();
             static TABLE: BlockTable = BlockTable::new(0, "test", false);
             let name = LevelName { table: &TABLE, number: 0 };
-            let level = Arc::new(empty.splice(name, FileSeed::NONE, empty.all(), &entries, 100).level);
+            let blocks = MemoryBlocks::default().blocks();
+            let splice = empty.splice(name, empty.all(), &entries, 100, blocks.of_table(&TABLE));
+            let level = Arc::new(splice.expect("nothing is read").level);
             let new = SetLevel { level, ..set.new_level() };
             set.levels.push(new);
         }

@@ -65,15 +65,15 @@ fn look(
     from: u64,
     sizes: &Sizes,
 ) -> Result<(Option<Reclaimed>, Option<u64>)> {
-    let documents = &state.documents;
+    let (documents, of) = (&state.documents, blocks.of_table(DOCUMENTS.table));
     // The last block still grows, so it stays.
     let Some(tail) = documents.before(documents.end()) else { return Ok((None, None)) };
-    let mut position = documents.find(from);
-    let before = documents.before(position).and_then(|position| documents.entry(position));
-    let mut low = before.map_or(0, |entry| entry.high + 1);
+    let mut position = documents.find(from, of)?;
+    let before = documents.before(position).map(|position| documents.entry(position, of)).transpose()?;
+    let mut low = before.flatten().map_or(0, |entry| entry.high + 1);
     let mut found: Option<(Range<Position>, u64, u64)> = None;
     for _ in 0..sizes.step_blocks {
-        let Some(entry) = documents.entry(position).filter(|_| position < tail) else {
+        let Some(entry) = documents.entry(position, of)?.filter(|_| position < tail) else {
             return Ok((rewrite(state, blocks, found, sizes)?, None));
         };
         let dead = dead_in(state, blocks, low, entry.high)?.len();
@@ -99,8 +99,9 @@ fn dead_in(state: &State, blocks: &Blocks, low: u64, high: u64) -> Result<Vec<u6
     let set = &state.sets[DEAD];
     let Some(last) = set.levels.last() else { return Ok(Vec::new()) };
     let mut rows = Lists::default();
-    for entry in last.level.entries(last.level.overlapping(&(low..=high))) {
-        blocks.of_table(DEAD.table()).append_rows(entry, &mut rows)?;
+    let of = blocks.of_table(DEAD.table());
+    for entry in last.level.entries(last.level.overlapping(&(low..=high), of)?, of)? {
+        of.append_rows(entry, &mut rows)?;
     }
     Ok(part(&rows.puts, &(low..=high)).to_vec())
 }
@@ -114,8 +115,9 @@ fn rewrite(
     let Some((positions, low, high)) = found else { return Ok(None) };
     let dead = dead_in(state, blocks, low, high)?;
     let mut live = DocumentBlock::default();
-    for entry in state.documents.entries(positions) {
-        let block = blocks.of_table(DOCUMENTS.table).documents_once(entry)?;
+    let of = blocks.of_table(DOCUMENTS.table);
+    for entry in state.documents.entries(positions, of)? {
+        let block = of.documents_once(entry)?;
         for document in block.documents().filter(|it| dead.binary_search(&it.number).is_err()) {
             live.push_copy(&document);
         }
@@ -137,10 +139,11 @@ fn forget(
 ) -> Result<(Range<Position>, Vec<Packed<u64>>)> {
     let set = &state.sets[DEAD];
     let level = &set.levels[set.levels.len() - 1].level;
-    let positions = level.overlapping(&(low..=high));
+    let of = blocks.of_table(DEAD.table());
+    let positions = level.overlapping(&(low..=high), of)?;
     let mut rows = Lists::default();
-    for entry in level.entries(positions.clone()) {
-        blocks.of_table(DEAD.table()).append_rows(entry, &mut rows)?;
+    for entry in level.entries(positions.clone(), of)? {
+        of.append_rows(entry, &mut rows)?;
     }
     let mut packer = Packer::new(sizes.block_bytes, set.rules.filtered, blocks.file());
     packer.waiting.puts.extend(rows.puts.into_iter().filter(|&row| row < low || row > high));
@@ -149,15 +152,17 @@ fn forget(
 
 /// Makes the prepared change part of an edit. The edit is of the state that was read for it, or of a later
 /// one with the same levels and the same blocks, except for the last block of documents.
-pub(super) fn apply(reclaimed: Reclaimed, edit: &mut Edit) {
+pub(super) fn apply(reclaimed: Reclaimed, edit: &mut Edit, blocks: &Blocks) -> Result<()> {
     let Reclaimed { documents, new_documents, dead, new_dead } = reclaimed;
     let level = edit.state.documents.clone();
-    let positions = level.find(documents.0)..level.after(level.find(documents.1), 1);
-    edit.state.documents = edit.replace(DOCUMENTS, &level, positions, new_documents);
+    let of = blocks.of_table(DOCUMENTS.table);
+    let positions = level.overlapping(&(documents.0..=documents.1), of)?;
+    edit.state.documents = edit.replace(DOCUMENTS, &level, positions, new_documents, blocks)?;
     let mut set = edit.state.sets[DEAD].clone();
     if let Some(last) = set.levels.last_mut() {
-        last.level = edit.replace(DEAD.level(last.number), &last.level, dead, new_dead);
+        last.level = edit.replace(DEAD.level(last.number), &last.level, dead, new_dead, blocks)?;
     }
     set.levels.retain(|it| it.level.blocks() > 0);
     edit.state.sets[DEAD] = set;
+    Ok(())
 }

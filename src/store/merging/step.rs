@@ -15,7 +15,7 @@ use std::sync::Arc;
 use super::policy::Source;
 use super::stream::{Input, Stream};
 use crate::error::Result;
-use crate::store::blocks::{CachedRow, Packed, Packer, Row, SetBlocks};
+use crate::store::blocks::{Blocks, CachedRow, Packed, Packer, Row, SetBlocks};
 use crate::store::file::{Edit, Set, SetRow};
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::{Level, Life, Position, Run, SetLevel, SortedSet, merge_onto};
@@ -61,7 +61,8 @@ pub(super) fn prepare<R: CachedRow>(
             (stream(Input::Run(puts, marks)), R::MIN, end)
         }
         Some(SetLevel { level, next, .. }) => {
-            (stream(Input::Level(level, level.from(*next))), *next, level_end(level, *next, most))
+            let rest = level.from(*next, blocks)?;
+            (stream(Input::Level(level, rest)), *next, level_end(level, *next, most, blocks)?)
         }
     };
     // Rows that stay in the source: in its first block the rows before the range, and in its last block
@@ -75,19 +76,20 @@ pub(super) fn prepare<R: CachedRow>(
         let lower = Replacement { old: nothing, new: Vec::new() };
         return Ok(Step { source, next: None, upper: None, lower });
     };
-    let high = end.min(level_end(lower, low, most));
-    newer.input.end_at(high);
+    let high = end.min(level_end(lower, low, most, blocks)?);
+    newer.input.end_at(high, blocks)?;
     let source_end = newer.input.end();
-    let replaced = lower.overlapping(&(low..=high));
+    let replaced = lower.overlapping(&(low..=high), blocks)?;
     let older = stream(Input::Level(lower, replaced.clone()));
     // There are no rows below the last level that marks could remove.
     let keeps_marks = set.levels.last().is_some_and(|last| !Arc::ptr_eq(&last.level, lower));
     let new = merge_streams(&mut newer, older, high, set.rules.life, keeps_marks, packer())?;
     staying.waiting.extend(newer.take_through(R::MAX));
     let staying = staying.finish();
-    let upper = upper
-        .zip(source_end)
-        .map(|(upper, end)| Replacement { old: upper.level.find(from)..end, new: staying });
+    let upper = match upper.zip(source_end) {
+        Some((upper, end)) => Some(Replacement { old: upper.level.find(from, blocks)?..end, new: staying }),
+        None => None,
+    };
     Ok(Step { source, next: high.next(), upper, lower: Replacement { old: replaced, new } })
 }
 
@@ -118,8 +120,9 @@ fn merge_streams<R: CachedRow>(
 }
 
 /// The last row that a step from `low` on may take, if it reads at most `most` blocks of the level.
-fn level_end<R: Row>(level: &Level<R>, low: R, most: usize) -> R {
-    level.entry(level.after(level.find(low), most - 1)).map_or(R::MAX, |entry| entry.high)
+fn level_end<R: Row>(level: &Level<R>, low: R, most: usize, blocks: SetBlocks<'_>) -> Result<R> {
+    let last = level.after(level.find(low, blocks)?, most - 1);
+    Ok(level.entry(last, blocks)?.map_or(R::MAX, |entry| entry.high))
 }
 
 /// The last row that a step may take of a run, if it takes about `rows` rows.
@@ -130,7 +133,7 @@ fn run_end<R: Row>(run: &Run<R>, rows: usize) -> R {
 
 /// Makes a step part of an edit. The edit is of the state that was read for the step, or of a later one
 /// with the same levels.
-pub(super) fn apply<R: SetRow>(step: Step<R>, id: Set<R>, edit: &mut Edit) {
+pub(super) fn apply<R: SetRow>(step: Step<R>, id: Set<R>, edit: &mut Edit, blocks: &Blocks) -> Result<()> {
     let Step { source, next, upper, lower } = step;
     let mut set = edit.state.sets[id].clone();
     let index = match source {
@@ -146,19 +149,27 @@ pub(super) fn apply<R: SetRow>(step: Step<R>, id: Set<R>, edit: &mut Edit) {
             let level = &mut set.levels[index];
             level.next = next.unwrap_or(R::MIN);
             if let Some(upper) = upper {
-                replace(level, upper, id, edit);
+                replace(level, upper, id, edit, blocks)?;
             }
             index + 1
         }
     };
-    replace(&mut set.levels[index], lower, id, edit);
+    replace(&mut set.levels[index], lower, id, edit, blocks)?;
     // An empty level would only cost readers time.
     set.levels.retain(|it| it.level.blocks() > 0);
     edit.state.sets[id] = set;
     edit.drop_log();
+    Ok(())
 }
 
-fn replace<R: SetRow>(in_level: &mut SetLevel<R>, by: Replacement<R>, id: Set<R>, edit: &mut Edit) {
+fn replace<R: SetRow>(
+    in_level: &mut SetLevel<R>,
+    by: Replacement<R>,
+    id: Set<R>,
+    edit: &mut Edit,
+    blocks: &Blocks,
+) -> Result<()> {
     let name = id.level(in_level.number);
-    in_level.level = edit.replace(name, &in_level.level, by.old, by.new);
+    in_level.level = edit.replace(name, &in_level.level, by.old, by.new, blocks)?;
+    Ok(())
 }

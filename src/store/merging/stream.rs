@@ -39,16 +39,18 @@ impl<R: Row> Input<'_, R> {
     }
 
     /// Leaves out the rows after `high`, except for those in the same block of a level.
-    pub(super) fn end_at(&mut self, high: R) {
+    pub(super) fn end_at(&mut self, high: R, blocks: SetBlocks<'_>) -> Result<()> {
         match self {
             Self::Run(puts, marks) => {
                 *puts = part(puts, &(R::MIN..=high));
                 *marks = part(marks, &(R::MIN..=high));
             }
             Self::Level(level, positions) => {
-                positions.end = positions.end.min(level.after(level.find(high), 1)).max(positions.start);
+                let end = level.after(level.find(high, blocks)?, 1);
+                positions.end = positions.end.min(end).max(positions.start);
             }
         }
+        Ok(())
     }
 }
 
@@ -79,7 +81,7 @@ impl<'a, R: CachedRow> Stream<'a, R> {
             Input::Level(level, positions) => {
                 let more = positions.start..positions.end.min(level.after(positions.start, self.held_blocks));
                 positions.start = more.end;
-                for entry in level.entries(more) {
+                for entry in level.entries(more, self.blocks)? {
                     self.blocks.append_rows(entry, &mut self.rows)?;
                 }
             }

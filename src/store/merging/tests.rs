@@ -12,7 +12,7 @@ use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::plan::{Plan, plan_named};
-use crate::store::blocks::{DocumentBlock, MemoryBlocks, pack_documents};
+use crate::store::blocks::{Blocks, DocumentBlock, MemoryBlocks, pack_documents};
 use crate::store::engine::{LevelChange, LevelName, RemovedBlocks};
 use crate::store::file::{Change, Operation};
 use crate::store::file::{
@@ -37,41 +37,35 @@ struct MemoryFile {
     plan: Plan,
     state: State,
     memory: MemoryBlocks,
-    /// The stored chunks. They must be the chunks of the directories.
-    chunks: BTreeMap<(u16, u128), Vec<u8>>,
 }
 
 impl MemoryFile {
     fn new() -> Self {
         let plan = plan_named("2x32").expect("a plan");
         let state = State::new(&plan);
-        Self { plan, state, memory: MemoryBlocks::default(), chunks: BTreeMap::new() }
+        Self { plan, state, memory: MemoryBlocks::default() }
     }
 
     /// Commits an edit as the engine would.
-    fn commit(&mut self, change: impl FnOnce(&mut Edit)) {
-        let mut edit = Edit::new(self.state.clone(), self.memory.blocks().file(), &SIZES);
-        change(&mut edit);
-        for LevelChange { level, removed, added, removed_chunks, chunks } in edit.changes.levels {
+    fn commit(&mut self, change: impl FnOnce(&mut Edit, &Blocks) -> Result<()>) -> Result<()> {
+        let blocks = self.memory.blocks();
+        let mut edit = Edit::new(self.state.clone(), blocks.file(), &SIZES);
+        change(&mut edit, &blocks)?;
+        for LevelChange { level, removed, added, chunks, .. } in edit.changes.levels {
             if let Some(RemovedBlocks { rows, count }) = removed {
                 self.memory.remove(level, rows, count);
             }
             for (last, bytes) in added {
                 self.memory.store(level, last, bytes.load().expect("it is in memory").into_owned());
             }
-            for last in removed_chunks {
-                let chunk = self.chunks.remove(&(level.id(), last));
-                assert!(chunk.is_some(), "a chunk is removed that is not there");
-            }
-            for (last, bytes) in chunks {
-                assert!(self.chunks.insert((level.id(), last), bytes).is_none(), "a chunk is written over");
-            }
+            self.memory.replace_chunks(level, chunks);
         }
         self.state = edit.state;
+        Ok(())
     }
 
     /// Commits operations, and the documents that they put.
-    fn transact(&mut self, operations: &[Operation]) {
+    fn transact(&mut self, operations: &[Operation]) -> Result<()> {
         let mut overlays = Overlays::new(&self.plan);
         operations.iter().for_each(|it| overlays.apply(it, &self.plan));
         let runs = overlays.into_runs();
@@ -79,14 +73,15 @@ impl MemoryFile {
         for it in operations.iter().filter(|it| it.change == Change::Put) {
             documents.push(it.number.0, &document(it.number.0));
         }
-        self.commit(|edit| {
+        self.commit(|edit, blocks| {
             edit.state.sets.push(runs);
             let refs: Vec<_> = documents.documents().collect();
             let level = edit.state.documents.clone();
             let packed = pack_documents(&refs, SIZES.document_block_bytes, edit.file());
             let end = level.end()..level.end();
-            edit.state.documents = edit.replace(DOCUMENTS, &level, end, packed);
-        });
+            edit.state.documents = edit.replace(DOCUMENTS, &level, end, packed, blocks)?;
+            Ok(())
+        })
     }
 
     /// The rows of a set.
@@ -102,7 +97,7 @@ impl MemoryFile {
     /// Does one step of the most urgent work, as the merging thread does. False if nothing is due.
     fn merge(&mut self, sweep: &mut Sweep) -> Result<bool> {
         if policy::is_freezing_due(&self.state, SIZES.recent_rows) {
-            self.commit(Edit::freeze);
+            self.freeze()?;
             return Ok(true);
         }
         let blocks = self.memory.blocks();
@@ -111,27 +106,34 @@ impl MemoryFile {
             return Ok(true);
         }
         match reclaim::prepare(&self.state, &blocks, sweep, &SIZES)? {
-            Look::Found(reclaimed) => self.commit(|edit| reclaim::apply(reclaimed, edit)),
+            Look::Found(reclaimed) => self.commit(|edit, blocks| reclaim::apply(reclaimed, edit, blocks))?,
             Look::NothingYet => {}
             Look::Done => return Ok(false),
         }
         Ok(true)
     }
 
+    fn freeze(&mut self) -> Result<()> {
+        self.commit(|edit, _| {
+            edit.freeze();
+            Ok(())
+        })
+    }
+
     fn step<R: SetRow>(&mut self, set: Set<R>, source: Source) -> Result<()> {
         let blocks = self.memory.blocks();
         let most = policy::step_blocks(&self.state.sets, &SIZES);
         let step = step::prepare(&self.state.sets[set], blocks.of_table(set.table()), source, most, &SIZES)?;
-        self.commit(|edit| step::apply(step, set, edit));
-        Ok(())
+        self.commit(|edit, blocks| step::apply(step, set, edit, blocks))
     }
 
     /// The numbers of all documents in blocks, dead or not.
     fn stored(&self) -> Result<Vec<u64>> {
         let (blocks, documents) = (self.memory.blocks(), &self.state.documents);
         let mut numbers = Vec::new();
-        for entry in documents.entries(documents.all()) {
-            let block = blocks.of_table(DOCUMENTS.table).documents_once(entry)?;
+        let blocks = blocks.of_table(DOCUMENTS.table);
+        for entry in documents.entries(documents.all(), blocks)? {
+            let block = blocks.documents_once(entry)?;
             numbers.extend(block.documents().map(|it| it.number));
         }
         Ok(numbers)
@@ -219,18 +221,20 @@ impl Model {
 
 /// The levels of all sets have exactly the blocks that there are.
 fn assert_whole(file: &MemoryFile) {
-    fn places_of<R: SetRow>(name: LevelName, level: &Level<R>) -> impl Iterator<Item = (u16, u128)> {
-        level.entries(level.all()).map(move |entry| (name.id(), entry.high.number()))
+    fn places_of<R: SetRow>(name: LevelName, level: &Level<R>, blocks: &Blocks) -> Vec<(u16, u128)> {
+        let entries = level.entries(level.all(), blocks.of_table(name.table)).expect("all is in memory");
+        entries.map(move |entry| (name.id(), entry.high.number())).collect()
     }
+    let blocks = file.memory.blocks();
     let mut places: Vec<(u16, u128)> = Vec::new();
     for set in file.state.sets.sets() {
         by_row!(set, set => {
             for it in &file.state.sets[set].levels {
-                places.extend(places_of(set.level(it.number), &it.level));
+                places.extend(places_of(set.level(it.number), &it.level, &blocks));
             }
         });
     }
-    places.extend(places_of(DOCUMENTS, &file.state.documents));
+    places.extend(places_of(DOCUMENTS, &file.state.documents, &blocks));
     places.sort_unstable();
     assert_eq!(places, file.memory.places());
 }
@@ -247,7 +251,7 @@ proptest! {
         let (mut model, mut sweep) = (Model::default(), Sweep::default());
         let fails = |error: crate::Error| TestCaseError::fail(error.to_string());
         for (puts, removes, steps) in transactions {
-            file.transact(&model.transact(puts, &removes));
+            file.transact(&model.transact(puts, &removes)).map_err(fails)?;
             // The merges may be behind when the next transaction comes, or done.
             for _ in 0..steps {
                 if !file.merge(&mut sweep).map_err(fails)? {
@@ -273,7 +277,7 @@ fn sets_grow_into_levels_and_the_space_of_the_dead_is_reclaimed() -> Result<()> 
     let mut file = MemoryFile::new();
     let (mut model, mut sweep) = (Model::default(), Sweep::default());
     for _ in 0..60 {
-        file.transact(&model.transact(40, &[]));
+        file.transact(&model.transact(40, &[]))?;
         while file.merge(&mut sweep)? {}
     }
     model.agree(&file)?;
@@ -288,7 +292,7 @@ fn sets_grow_into_levels_and_the_space_of_the_dead_is_reclaimed() -> Result<()> 
             let fingerprint_gone = model.live.keys().all(|&it| bits(it) != bits(number));
             operations.push(operation(Change::Remove { fingerprint_gone, never_stored: false }, number));
         }
-        file.transact(&operations);
+        file.transact(&operations)?;
         while file.merge(&mut sweep)? {}
     }
     // A quarter of the recent rows' limit may wait in memory, and the last block of documents still grows.
@@ -304,7 +308,7 @@ fn sets_grow_into_levels_and_the_space_of_the_dead_is_reclaimed() -> Result<()> 
 fn a_walk_that_finds_nothing_is_not_repeated() -> Result<()> {
     let mut file = MemoryFile::new();
     let (mut model, mut sweep) = (Model::default(), Sweep::default());
-    file.transact(&model.transact(12, &[]));
+    file.transact(&model.transact(12, &[]))?;
     while file.merge(&mut sweep)? {}
     // No block is more than a third dead, except the last, which still grows.
     let mut removes = Vec::new();
@@ -312,8 +316,8 @@ fn a_walk_that_finds_nothing_is_not_repeated() -> Result<()> {
         model.live.remove(&number);
         removes.push(operation(Change::Remove { fingerprint_gone: true, never_stored: false }, number));
     }
-    file.transact(&removes);
-    file.commit(Edit::freeze);
+    file.transact(&removes)?;
+    file.freeze()?;
     let mut steps = 0;
     while file.merge(&mut sweep)? {
         steps += 1;

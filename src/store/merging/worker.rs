@@ -9,6 +9,7 @@ use super::policy::{self, Task};
 use super::reclaim::{self, Look, Sweep};
 use super::step;
 use crate::error::{Error, Result};
+use crate::store::blocks::Blocks;
 use crate::store::engine::{available_bytes, guarded};
 use crate::store::file::{Edit, MergeFailure, Progress, Set, SetRow, Shared, View, by_row};
 
@@ -119,7 +120,10 @@ impl Merger {
         let view = shared.view()?;
         let part = if idle { LEAST_FREEZING_PART } else { 1 };
         if policy::is_freezing_due(view.state(), shared.sizes.recent_rows.div_ceil(part)) {
-            self.commit(view, Edit::freeze)?;
+            self.commit(view, |edit, _| {
+                edit.freeze();
+                Ok(())
+            })?;
             return Ok(true);
         }
         if let Some(Task { set, source, .. }) = policy::most_urgent(view.state(), &shared.sizes) {
@@ -128,7 +132,7 @@ impl Merger {
         }
         match reclaim::prepare(view.state(), view.blocks(), &mut self.sweep, &shared.sizes)? {
             Look::Found(reclaimed) => {
-                self.commit(view, |edit| reclaim::apply(reclaimed, edit))?;
+                self.commit(view, |edit, blocks| reclaim::apply(reclaimed, edit, blocks))?;
                 Ok(true)
             }
             Look::NothingYet => Ok(true),
@@ -141,11 +145,11 @@ impl Merger {
         let most = policy::step_blocks(sets, &self.shared.sizes);
         let blocks = view.blocks().of_table(set.table());
         let step = step::prepare(&sets[set], blocks, source, most, &self.shared.sizes)?;
-        self.commit(view, |edit| step::apply(step, set, edit))
+        self.commit(view, |edit, blocks| step::apply(step, set, edit, blocks))
     }
 
     /// Commits a change that only moves rows. `view` is the view that it was prepared from.
-    fn commit(&self, view: Arc<View>, change: impl FnOnce(&mut Edit)) -> Result<()> {
+    fn commit(&self, view: Arc<View>, change: impl FnOnce(&mut Edit, &Blocks) -> Result<()>) -> Result<()> {
         // The engine keeps the pages of a view while it lives.
         drop(view);
         self.yield_to_transactions();

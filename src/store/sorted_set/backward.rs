@@ -45,9 +45,10 @@ impl<'a, R: CachedRow> Backward<'a, R> {
         range: &RangeInclusive<R>,
     ) -> Result<Self> {
         let mut source = Self::lists(blocks, &[], &[]);
-        source.rest = Some((level, level.find(*range.end()), *range.start()));
+        let end = level.find(*range.end(), blocks)?;
+        source.rest = Some((level, end, *range.start()));
         // Some rows of the block in which the range ends may lie behind the range, and perhaps all of them.
-        if let Some(entry) = level.entry(level.find(*range.end())) {
+        if let Some(entry) = level.entry(end, blocks)? {
             let block = blocks.rows(entry)?;
             source.puts_left = block.puts().partition_point(|row| row <= range.end());
             source.marks_left = block.marks().partition_point(|row| row <= range.end());
@@ -86,7 +87,7 @@ impl<'a, R: CachedRow> Backward<'a, R> {
         let Some((level, position, low)) = self.rest else { return Ok(()) };
         self.rest = None;
         if let Some(position) = level.before(position)
-            && let Some(entry) = level.entry(position).filter(|entry| entry.high >= low)
+            && let Some(entry) = level.entry(position, self.blocks)?.filter(|entry| entry.high >= low)
         {
             let block = self.blocks.rows(entry)?;
             (self.puts_left, self.marks_left) = (block.puts().len(), block.marks().len());

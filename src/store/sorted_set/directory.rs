@@ -3,11 +3,12 @@
 //! numbers of rows that it puts and marks. So a block is found without a descent through the engine's
 //! tree, and counted without being read. An old or foreign block is recognized by its checksum.
 //!
-//! A chunk is stored in one row of the table `directory`. It adds its checksum and one to the *sum* of its
-//! level. The state record has the sum. So a missing or old chunk is found when the file is opened.
+//! A chunk is stored in one row of the table `directory`. Its outline, in a [summary](super::summary), has its
+//! checksum. So an old chunk is recognized when it is read.
 
 use std::sync::Arc;
 
+use super::summary::Outline;
 use crate::store::blocks::{
     BlockId, Entry, Fields, FileSeed, HEADER_BYTES, Hint, Kind, LINE_BYTES, Line, MAX_BLOCK_LINES, Problem,
     Row, decode_lines, encode_lines, seal, sealed_checksum, unseal,
@@ -59,14 +60,14 @@ impl<R: Row> Chunk<R> {
         (Self::with_sums(entries, counts, lines, sealed_checksum(&bytes)), last, bytes)
     }
 
-    /// Reads a chunk of a level back. All its blocks must have numbers below `next_block`.
-    pub(crate) fn decode(
+    /// Reads a chunk of a level back. It must be the one that was outlined.
+    pub(super) fn decode(
         level: LevelName,
-        last: u128,
+        outline: &Outline<R>,
         file: FileSeed,
-        next_block: u64,
         bytes: &[u8],
     ) -> Result<Self, Problem> {
+        let last = outline.high.number();
         let mut fields = Fields(unseal(Kind::Chunk, file, &key_bytes((level.id(), last)), bytes)?);
         let count = u16::from_le_bytes(fields.take()?);
         let mut entries: Vec<Entry<R>> = Vec::with_capacity(count.into());
@@ -76,8 +77,8 @@ impl<R: Row> Chunk<R> {
             let mut high = [0; 16];
             high[..R::BYTES].copy_from_slice(fields.take_slice(R::BYTES)?);
             let number = u64::from_le_bytes(fields.take()?);
-            if number >= next_block {
-                return Err("a block has a number that was never given");
+            if number > BlockId::MAX_NUMBER {
+                return Err("a block has an impossible number");
             }
             let entry = Entry {
                 high: R::from_number(u128::from_le_bytes(high)),
@@ -102,12 +103,8 @@ impl<R: Row> Chunk<R> {
         if entries.len() > MAX_FILTERED && !lines.is_empty() {
             return Err("it has too many blocks with filters");
         }
-        match entries.last() {
-            Some(end) if end.high.number() == last => {
-                Ok(Self::with_sums(entries, counts.into_iter(), lines.into(), sealed_checksum(bytes)))
-            }
-            _ => Err("it does not end where its key says"),
-        }
+        let chunk = Self::with_sums(entries, counts.into_iter(), lines.into(), sealed_checksum(bytes));
+        if chunk.outline() == *outline { Ok(chunk) } else { Err("it is not the chunk its summary speaks of") }
     }
 
     fn with_sums(
@@ -134,10 +131,6 @@ impl<R: Row> Chunk<R> {
         Self { entries: entries.into(), samples, first_lines, lines, before, checksum }
     }
 
-    pub(crate) fn entries(&self) -> &[Entry<R>] {
-        &self.entries
-    }
-
     /// The entries, for a reader that does not go through the chunk.
     pub(crate) fn shared_entries(&self) -> Arc<[Entry<R>]> {
         self.entries.clone()
@@ -151,11 +144,6 @@ impl<R: Row> Chunk<R> {
     /// The entries with their filters.
     pub(crate) fn filtered(&self) -> impl Iterator<Item = Filtered<'_, R>> {
         self.entries.iter().enumerate().map(|(i, entry)| (entry.clone(), self.filter_of(i)))
-    }
-
-    /// Whether its blocks have filters.
-    pub(crate) fn has_filters(&self) -> bool {
-        !self.lines.is_empty()
     }
 
     /// The filters of all blocks, one after the other.
@@ -183,25 +171,20 @@ impl<R: Row> Chunk<R> {
         self.before[entry]
     }
 
-    /// The numbers of rows that it puts and marks.
-    pub(crate) fn rows(&self) -> (u32, u32) {
-        self.before.last().copied().unwrap_or_default()
-    }
-
-    /// The part of the chunk in the sum of its level: its checksum and one.
-    pub(crate) fn share_of_sum(&self) -> u64 {
-        self.checksum.wrapping_add(1)
-    }
-
-    /// The memory that it takes, in bytes.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        let entry = size_of::<Entry<R>>() + size_of::<(u32, u32)>() + size_of::<u16>();
-        self.entries.len() * entry + self.lines.len() * LINE_BYTES + 256
+    /// What a summary says of the chunk.
+    pub(crate) fn outline(&self) -> Outline<R> {
+        Outline {
+            high: self.high(),
+            checksum: self.checksum,
+            blocks: self.entries.len() as u16,
+            lines: self.lines.len() as u16,
+            rows: self.before.last().copied().unwrap_or_default(),
+        }
     }
 }
 
-/// The key of a chunk as bytes, for its envelope.
-fn key_bytes((level_id, last): ChunkKey) -> [u8; 18] {
+/// The key of a chunk or a summary as bytes, for its envelope.
+pub(super) fn key_bytes((level_id, last): ChunkKey) -> [u8; 18] {
     let mut bytes = [0; 18];
     bytes[..2].copy_from_slice(&level_id.to_le_bytes());
     bytes[2..].copy_from_slice(&last.to_le_bytes());
@@ -280,25 +263,31 @@ mod tests {
         let entries: Vec<_> =
             filters.iter().enumerate().map(|(i, it)| (entry(i as u64), it.lines())).collect();
         let (chunk, last, bytes) = Chunk::new(level(1), FILE, &entries);
-        let read = Chunk::<u64>::decode(level(1), last, FILE, 2_000, &bytes)?;
+        let outline = chunk.outline();
+        let read = Chunk::<u64>::decode(level(1), &outline, FILE, &bytes)?;
         assert_eq!(read.filtered().collect::<Vec<_>>(), entries);
-        assert_eq!((read.share_of_sum(), read.rows()), (chunk.share_of_sum(), chunk.rows()));
-        let is_refused = |number, last, file, bytes: &[u8]| {
-            Chunk::<u64>::decode(level(number), last, file, 2_000, bytes).is_err()
+        assert_eq!(read.outline(), outline);
+        assert_eq!(outline.high, last as u64);
+        let is_refused = |number, outline: &Outline<u64>, file, bytes: &[u8]| {
+            Chunk::decode(level(number), outline, file, bytes).is_err()
         };
-        assert!(is_refused(2, last, FILE, &bytes));
-        assert!(is_refused(1, last + 1, FILE, &bytes));
-        assert!(is_refused(1, last, FileSeed(1), &bytes));
-        assert!(is_refused(1, last, FILE, &bytes[..100]));
-        assert!(Chunk::<u128>::decode(level(1), last, FILE, 2_000, &bytes).is_err());
-        // The block with the greatest number has number 1,006.
-        assert!(Chunk::<u64>::decode(level(1), last, FILE, 1_007, &bytes).is_ok());
-        assert!(Chunk::<u64>::decode(level(1), last, FILE, 1_006, &bytes).is_err());
+        assert!(is_refused(2, &outline, FILE, &bytes));
+        assert!(is_refused(1, &outline, FileSeed(1), &bytes));
+        assert!(is_refused(1, &outline, FILE, &bytes[..100]));
+        for wrong in [
+            Outline { high: outline.high + 1, ..outline },
+            Outline { checksum: outline.checksum + 1, ..outline },
+            Outline { blocks: outline.blocks + 1, ..outline },
+            Outline { lines: outline.lines + 1, ..outline },
+            Outline { rows: (outline.rows.0 + 1, outline.rows.1), ..outline },
+        ] {
+            assert!(is_refused(1, &wrong, FILE, &bytes), "{wrong:?}");
+        }
         // More lines than a level can tell blocks by, in a chunk whose checksum is right.
         for (lines, is_right) in [(MAX_BLOCK_LINES, true), (MAX_BLOCK_LINES + 1, false)] {
             let filter = Filter::new(0..9_000, 9_000, lines);
-            let (_, last, bytes) = Chunk::new(level(1), FILE, &[(entry(1), filter.lines())]);
-            assert_ne!(is_refused(1, last, FILE, &bytes), is_right, "{lines} lines");
+            let (chunk, _, bytes) = Chunk::new(level(1), FILE, &[(entry(1), filter.lines())]);
+            assert_ne!(is_refused(1, &chunk.outline(), FILE, &bytes), is_right, "{lines} lines");
         }
         Ok(())
     }

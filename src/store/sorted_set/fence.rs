@@ -1,6 +1,6 @@
 //! Fences: they find the filter of a block within a chunk.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::directory::{Chunk, MAX_FILTERED};
 use crate::store::blocks::{Line, Row, lines_pass};
@@ -10,6 +10,13 @@ use crate::store::blocks::{Line, Row, lines_pass};
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Fence {
+    /// The prefix of the last row of the chunk.
+    pub(super) last: u64,
+    filters: OnceLock<Filters>,
+}
+
+#[derive(Debug)]
+struct Filters {
     /// The prefix of the last row of each block. Behind the last block, its prefix is repeated.
     highs: [u64; MAX_FILTERED],
     /// The index of the first line of each block, then the number of all lines.
@@ -18,32 +25,31 @@ pub(super) struct Fence {
 }
 
 impl Fence {
-    pub(super) fn new<R: Row>(chunk: &Chunk<R>) -> Self {
-        let last = chunk.high().prefix();
-        let (mut highs, mut first_lines) = ([last; MAX_FILTERED], [0; MAX_FILTERED + 1]);
-        if chunk.has_filters() {
-            for (i, (entry, lines)) in chunk.filtered().enumerate() {
-                highs[i] = entry.high.prefix();
-                let end = first_lines[i] + lines.len() as u8;
-                first_lines[i + 1..].fill(end);
-            }
+    /// The fence of a chunk that is not read yet. `last` is the prefix of its last row.
+    pub(super) fn new(last: u64) -> Self {
+        Self { last, filters: OnceLock::new() }
+    }
+
+    /// Takes the filters of the chunk.
+    pub(super) fn fill<R: Row>(&self, chunk: &Chunk<R>) {
+        let (mut highs, mut first_lines) = ([self.last; MAX_FILTERED], [0; MAX_FILTERED + 1]);
+        for (i, (entry, lines)) in chunk.filtered().enumerate().take(MAX_FILTERED) {
+            highs[i] = entry.high.prefix();
+            let end = first_lines[i] + lines.len() as u8;
+            first_lines[i + 1..].fill(end);
         }
-        Self { highs, first_lines, lines: chunk.lines() }
+        // Another thread may have done the same.
+        _ = self.filters.set(Filters { highs, first_lines, lines: chunk.lines() });
     }
 
-    /// The prefix of the last row of the chunk.
+    /// Whether rows with this prefix may begin in the first block that ends at the prefix or after it. `None`
+    /// if the chunk is not read yet.
     #[inline]
-    pub(super) fn last(&self) -> u64 {
-        self.highs[MAX_FILTERED - 1]
-    }
-
-    /// Whether rows with this prefix may begin in the first block that ends at the prefix or after it.
-    #[inline]
-    pub(super) fn passes(&self, prefix: u64) -> bool {
+    pub(super) fn passes(&self, prefix: u64) -> Option<bool> {
+        let Filters { highs, first_lines, lines } = self.filters.get()?;
         // All prefixes are compared, since the processor could not predict the branches of a search.
-        let block =
-            self.highs[..MAX_FILTERED - 1].iter().map(|&high| usize::from(high < prefix)).sum::<usize>();
-        let lines = self.first_lines[block].into()..self.first_lines[block + 1].into();
-        lines_pass(&self.lines[lines], prefix)
+        let block = highs[..MAX_FILTERED - 1].iter().map(|&high| usize::from(high < prefix)).sum::<usize>();
+        let of_block = first_lines[block].into()..first_lines[block + 1].into();
+        Some(lines_pass(&lines[of_block], prefix))
     }
 }

@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use super::level::Level;
 use super::lists::{merge, part};
+use super::set::SetLevel;
 use super::set_reader::SetReader;
 use crate::error::{Error, Result};
 use crate::store::blocks::{CachedRow, Entry, Lists, Problem, Row};
@@ -20,10 +21,11 @@ pub(crate) struct Fault<R> {
 impl<R: CachedRow> SetReader<'_, R> {
     /// Ranges that together cover all rows, in order. At most `blocks` blocks end in each, those of all
     /// levels counted. So the rows of a range take a bounded memory, whatever the levels are like.
-    pub(crate) fn even_parts(&self, blocks: usize) -> Vec<RangeInclusive<R>> {
-        let levels = self.set.levels.iter().map(|it| &it.level);
-        let mut ends: Vec<R> =
-            levels.flat_map(|level| level.entries(level.all())).map(|entry| entry.high).collect();
+    pub(crate) fn even_parts(&self, blocks: usize) -> Result<Vec<RangeInclusive<R>>> {
+        let mut ends: Vec<R> = Vec::new();
+        for SetLevel { level, .. } in &self.set.levels {
+            ends.extend(level.entries(level.all(), self.blocks)?.map(|entry| entry.high));
+        }
         ends.sort_unstable();
         let mut parts = Vec::new();
         let mut next = Some(R::MIN);
@@ -33,27 +35,27 @@ impl<R: CachedRow> SetReader<'_, R> {
                 next = end.next();
             }
         }
-        parts
+        Ok(parts)
     }
 
     /// The rows of a range that are in the set, in order. Each block is read from the file, also if the
     /// cache has it. Faults of blocks that end in the range are added to `faults`. The rows of faulty
     /// blocks are left out.
-    pub(crate) fn inspect(&self, range: &RangeInclusive<R>, faults: &mut Vec<Fault<R>>) -> Vec<R> {
+    pub(crate) fn inspect(&self, range: &RangeInclusive<R>, faults: &mut Vec<Fault<R>>) -> Result<Vec<R>> {
         let life = self.set.rules.life;
         let mut newer = Lists::default();
         for run in self.runs() {
             newer = merge((&newer.puts, &newer.marks), run.within(range), life);
         }
         for it in &self.set.levels {
-            let older = self.inspect_level(&it.level, range, faults);
+            let older = self.inspect_level(&it.level, range, faults)?;
             newer = if newer.len() == 0 {
                 older
             } else {
                 merge((&newer.puts, &newer.marks), (&older.puts, &older.marks), life)
             };
         }
-        newer.puts
+        Ok(newer.puts)
     }
 
     /// The rows of a range that a level puts and marks.
@@ -62,11 +64,12 @@ impl<R: CachedRow> SetReader<'_, R> {
         level: &Level<R>,
         range: &RangeInclusive<R>,
         faults: &mut Vec<Fault<R>>,
-    ) -> Lists<R> {
-        let positions = level.overlapping(range);
-        let mut before = level.before(positions.start).and_then(|it| level.entry(it)).map(|it| it.high);
+    ) -> Result<Lists<R>> {
+        let positions = level.overlapping(range, self.blocks)?;
+        let before = level.before(positions.start).map(|it| level.entry(it, self.blocks)).transpose()?;
+        let mut before = before.flatten().map(|it| it.high);
         let mut rows = Lists::default();
-        for entry in level.entries(positions) {
+        for entry in level.entries(positions, self.blocks)? {
             let held = (rows.puts.len(), rows.marks.len());
             if let Err(error) = self.inspect_block(level, entry, before, &mut rows) {
                 rows.puts.truncate(held.0);
@@ -81,7 +84,7 @@ impl<R: CachedRow> SetReader<'_, R> {
         }
         cut(&mut rows.puts, range);
         cut(&mut rows.marks, range);
-        rows
+        Ok(rows)
     }
 
     /// Adds the rows of a block. `before` is the last row of the block before it.
@@ -96,9 +99,10 @@ impl<R: CachedRow> SetReader<'_, R> {
         self.blocks.read_rows(entry, rows)?;
         let (puts, marks) = (&rows.puts[held.0..], &rows.marks[held.1..]);
         ensure_order(puts, marks, before).map_err(|problem| self.blocks.damaged(entry, problem))?;
-        let mut all = puts.iter().chain(marks);
-        if self.set.rules.filtered && !all.all(|row| level.passes(row.prefix())) {
-            return Err(self.blocks.damaged(entry, "the filter does not know all its rows"));
+        for row in puts.iter().chain(marks).filter(|_| self.set.rules.filtered) {
+            if !level.passes(row.prefix(), self.blocks)? {
+                return Err(self.blocks.damaged(entry, "the filter does not know all its rows"));
+            }
         }
         Ok(())
     }

@@ -1,98 +1,164 @@
-//! Levels: each is one sorted run of blocks, with its directory in memory and an index that finds a block
-//! by a row. The chunks of the directory have everything that depends on the number of blocks, and commits
-//! share them. A change makes anew only what depends on the number of chunks. So a commit of one document
-//! stays cheap beside a hundred million.
+//! Levels: each is one sorted run of blocks, with an index that finds a block by a row. Commits share the
+//! chunks of the directory, which have everything that depends on the number of blocks. A change makes anew
+//! only what depends on the number of chunks. So a commit of one document stays cheap beside a hundred
+//! million.
+//!
+//! A level that was opened knows the outlines of its chunks. A chunk is read when it is first needed, and then
+//! stays in memory. So opening a file does not wait for all its directories. What may have to read a chunk
+//! takes the blocks of the set, which know where chunks come from, and can fail.
 
 use std::ops::{Range, RangeInclusive};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use super::directory::{Chunk, Filtered, cut};
+use super::directory::Chunk;
 use super::fence::Fence;
-use crate::store::blocks::{Entry, FileSeed, Filter, Row};
+use super::summary::{Outline, Stored};
+use crate::error::{Error, Result};
+use crate::store::blocks::{Entry, LINE_BYTES, Problem, Row, SetBlocks};
 use crate::store::engine::LevelName;
 use crate::store::lookup::{Prefixes, Samples, partition_point_from, prefetch_at};
 
 /// The position of a block in its level. Positions are ordered as the blocks are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
-    chunk: usize,
-    entry: usize,
+    pub(super) chunk: usize,
+    pub(super) entry: usize,
 }
 
 /// One sorted run of blocks.
 #[derive(Debug)]
 pub(crate) struct Level<R> {
-    tops: Vec<Top<R>>,
-    chunks: Vec<Counted<R>>,
+    /// The number under which its chunks are stored.
+    pub(super) number: u8,
+    pub(super) tops: Vec<Top<R>>,
+    pub(super) slots: Vec<Slot<R>>,
     /// An index over the last rows of the chunks.
     prefixes: Prefixes,
     /// One for each chunk, in sets with filters.
     fences: Vec<Fence>,
+    /// How the chunks, except for the last, are divided among summaries.
+    pub(super) summaries: Vec<Stored>,
     /// The number of blocks.
     blocks: usize,
     /// The numbers of rows that are put and marked.
     rows: (u64, u64),
-    /// The checksums of all chunks and the number of chunks, added up.
-    sum: u64,
     memory_bytes: usize,
 }
 
 /// The part of a chunk that finds a block in it. It fills a line of memory.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
-struct Top<R> {
+pub(super) struct Top<R> {
     /// Its last row.
-    high: R,
+    pub(super) high: R,
+    /// Nothing until the chunk is read.
+    found: OnceLock<Found<R>>,
+}
+
+/// What finds a block in a chunk.
+#[derive(Clone, Debug)]
+struct Found<R> {
     entries: Arc<[Entry<R>]>,
     samples: Samples,
 }
 
-/// A chunk, and the numbers of rows that the chunks before it put and mark.
-#[derive(Debug)]
-struct Counted<R> {
-    chunk: Arc<Chunk<R>>,
+/// A chunk of a level.
+#[derive(Clone, Debug)]
+pub(super) struct Slot<R> {
+    pub(super) outline: Outline<R>,
+    /// The numbers of rows that the chunks before it put and mark.
     before: (u64, u64),
+    /// Nothing until the chunk is read.
+    pub(super) chunk: OnceLock<Arc<Chunk<R>>>,
 }
 
-impl<R: Row> Top<R> {
-    fn new(chunk: &Chunk<R>) -> Self {
-        Self { high: chunk.high(), entries: chunk.shared_entries(), samples: chunk.samples() }
+impl<R: Row> Slot<R> {
+    /// A chunk in memory.
+    pub(super) fn of(chunk: Chunk<R>) -> Self {
+        Self { outline: chunk.outline(), before: (0, 0), chunk: OnceLock::from(Arc::new(chunk)) }
+    }
+
+    /// The memory that it takes once it is read, in bytes.
+    fn memory_bytes(&self) -> usize {
+        let entry = size_of::<Entry<R>>() + size_of::<(u32, u32)>() + size_of::<u16>();
+        let fence = if self.outline.lines > 0 { size_of::<Fence>() } else { 0 };
+        let chunk = usize::from(self.outline.blocks) * entry + usize::from(self.outline.lines) * LINE_BYTES;
+        chunk + 256 + size_of::<Top<R>>() + size_of::<Self>() + fence
+    }
+}
+
+impl<R: Row> Found<R> {
+    fn of(chunk: &Chunk<R>) -> Self {
+        Self { entries: chunk.shared_entries(), samples: chunk.samples() }
     }
 }
 
 impl<R: Row> Level<R> {
-    pub(crate) fn new(chunks: impl IntoIterator<Item = Arc<Chunk<R>>>) -> Self {
-        let (mut before, mut blocks, mut sum, mut memory_bytes) = ((0, 0), 0, 0u64, 0);
-        let with_before = |chunk: Arc<Chunk<R>>| {
-            let (rows, rows_before) = (chunk.rows(), before);
-            before = (before.0 + u64::from(rows.0), before.1 + u64::from(rows.1));
-            blocks += chunk.entries().len();
-            sum = sum.wrapping_add(chunk.share_of_sum());
-            memory_bytes += chunk.memory_bytes() + size_of::<Top<R>>() + 6 * size_of::<u64>();
-            Counted { chunk, before: rows_before }
+    pub(super) fn new(number: u8, mut slots: Vec<Slot<R>>, summaries: Vec<Stored>) -> Self {
+        let (mut before, mut blocks, mut memory_bytes) = ((0, 0), 0, 0);
+        for slot in &mut slots {
+            slot.before = before;
+            let (puts, marks) = slot.outline.rows;
+            before = (before.0 + u64::from(puts), before.1 + u64::from(marks));
+            blocks += usize::from(slot.outline.blocks);
+            memory_bytes += slot.memory_bytes();
+        }
+        let top = |slot: &Slot<R>| {
+            let found = slot.chunk.get().map(|chunk| OnceLock::from(Found::of(chunk)));
+            Top { high: slot.outline.high, found: found.unwrap_or_default() }
         };
-        let chunks: Vec<_> = chunks.into_iter().map(with_before).collect();
-        let filtered = chunks.iter().any(|it| it.chunk.has_filters());
-        let fenced = if filtered { &chunks[..] } else { &[] };
-        let fences: Vec<Fence> = fenced.iter().map(|it| Fence::new(&it.chunk)).collect();
-        memory_bytes += fences.capacity() * size_of::<Fence>();
-        let tops: Vec<Top<R>> = chunks.iter().map(|it| Top::new(&it.chunk)).collect();
+        let tops: Vec<Top<R>> = slots.iter().map(top).collect();
+        let fence = |slot: &Slot<R>| {
+            let fence = Fence::new(slot.outline.high.prefix());
+            slot.chunk.get().inspect(|chunk| fence.fill(chunk));
+            fence
+        };
+        let filtered = slots.iter().any(|slot| slot.outline.lines > 0);
+        let fences = if filtered { slots.iter().map(fence).collect() } else { Vec::new() };
         let prefixes = Prefixes::new(tops.iter().map(|top| top.high.prefix()), 1);
-        Self { prefixes, tops, chunks, fences, blocks, rows: before, sum, memory_bytes }
+        Self { number, tops, slots, prefixes, fences, summaries, blocks, rows: before, memory_bytes }
     }
 
     pub(crate) fn empty() -> Self {
-        Self::new([])
+        Self::new(0, Vec::new(), Vec::new())
     }
 
-    /// Stands for a level whose directory is stored and not kept in memory. Only its sum is known.
-    pub(crate) fn not_kept(sum: u64) -> Self {
-        Self { sum, ..Self::empty() }
+    /// A level of a file, from the outlines of all its summaries, their shares in its sum, and the outline of
+    /// its last chunk.
+    pub(crate) fn stored(
+        number: u8,
+        stored: impl IntoIterator<Item = (Vec<Outline<R>>, u64)>,
+        last: Option<Outline<R>>,
+    ) -> Self {
+        let (mut slots, mut summaries) = (Vec::new(), Vec::new());
+        let slot = |outline| Slot { outline, before: (0, 0), chunk: OnceLock::new() };
+        for (outlines, share) in stored {
+            slots.extend(outlines.into_iter().map(slot));
+            summaries.push(Stored { end: slots.len(), share });
+        }
+        slots.extend(last.map(slot));
+        Self::new(number, slots, summaries)
     }
 
-    /// The checksums of all chunks and the number of chunks, added up.
+    /// Stands for a level whose directory is stored and not kept in memory. Only what the state record has of
+    /// it is known.
+    pub(crate) fn not_kept(sum: u64, last: Outline<R>) -> Self {
+        Self::stored(0, [(Vec::new(), sum)], Some(last))
+    }
+
+    /// The outline of the last chunk.
+    pub(crate) fn last_chunk(&self) -> Option<Outline<R>> {
+        self.slots.last().map(|slot| slot.outline)
+    }
+
+    /// Whether each chunk ends behind the one before.
+    pub(crate) fn is_in_order(&self) -> bool {
+        self.tops.is_sorted_by(|a, b| a.high < b.high)
+    }
+
+    /// The checksums of all summaries and the number of summaries, added up.
     pub(crate) fn sum(&self) -> u64 {
-        self.sum
+        self.summaries.iter().fold(0, |sum, summary| sum.wrapping_add(summary.share))
     }
 
     /// The number of blocks.
@@ -100,7 +166,7 @@ impl<R: Row> Level<R> {
         self.blocks
     }
 
-    /// The memory that the directory takes, in bytes.
+    /// The memory that the directory takes once it is read, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.memory_bytes
     }
@@ -117,22 +183,92 @@ impl<R: Row> Level<R> {
 
     /// The position behind the last block.
     pub(crate) fn end(&self) -> Position {
-        Position { chunk: self.chunks.len(), entry: 0 }
+        Position { chunk: self.slots.len(), entry: 0 }
+    }
+
+    /// The last row.
+    pub(crate) fn high(&self) -> Option<R> {
+        self.tops.last().map(|top| top.high)
+    }
+
+    /// A chunk, which is read if it was not.
+    pub(super) fn chunk(&self, index: usize, blocks: SetBlocks<'_>) -> Result<&Arc<Chunk<R>>> {
+        let Slot { outline, chunk, .. } = &self.slots[index];
+        if let Some(chunk) = chunk.get() {
+            return Ok(chunk);
+        }
+        let level = LevelName { table: blocks.table(), number: self.number };
+        let last = outline.high.number();
+        let damaged = |problem: Problem| {
+            let key = format!("{}, level {}, up to {last:x}", level.table, level.number);
+            Error::Damaged { table: "directory", key, problem }
+        };
+        let mut read = None;
+        let is_there = blocks.read_chunk(level, last, &mut |bytes| {
+            read = Some(Chunk::decode(level, outline, blocks.file(), bytes).map_err(damaged)?);
+            Ok(())
+        })?;
+        let read = read.filter(|_| is_there).ok_or_else(|| damaged("it is missing"))?;
+        let before = index.checked_sub(1).map(|before| self.tops[before].high);
+        if before.is_some_and(|before| before >= read.first_high()) {
+            return Err(damaged("it overlaps the one before"));
+        }
+        // Another thread may have read the same.
+        Ok(chunk.get_or_init(|| Arc::new(read)))
+    }
+
+    /// What finds a block in a chunk, which is read if it was not.
+    #[inline]
+    fn found(&self, index: usize, blocks: SetBlocks<'_>) -> Result<&Found<R>> {
+        match self.tops[index].found.get() {
+            Some(found) => Ok(found),
+            None => self.read(index, blocks),
+        }
+    }
+
+    #[cold]
+    fn read(&self, index: usize, blocks: SetBlocks<'_>) -> Result<&Found<R>> {
+        let chunk = self.chunk(index, blocks)?;
+        if let Some(fence) = self.fences.get(index) {
+            fence.fill(chunk);
+        }
+        Ok(self.tops[index].found.get_or_init(|| Found::of(chunk)))
+    }
+
+    /// The entries of a chunk. There are none if the chunk is not read yet, or there is no such chunk.
+    #[inline]
+    fn entries_at_hand(&self, chunk: usize) -> &[Entry<R>] {
+        self.tops.get(chunk).and_then(|top| top.found.get()).map_or(&[], |found| &found.entries)
+    }
+
+    /// The number of entries of a chunk.
+    #[inline]
+    fn entries_of(&self, chunk: usize) -> usize {
+        match self.tops[chunk].found.get() {
+            Some(found) => found.entries.len(),
+            None => self.slots[chunk].outline.blocks.into(),
+        }
+    }
+
+    /// Reads every chunk that is not read yet.
+    pub(crate) fn read_all(&self, blocks: SetBlocks<'_>) -> Result<()> {
+        (0..self.slots.len()).try_for_each(|chunk| self.found(chunk, blocks).map(drop))
     }
 
     /// The position of the first block that ends at `row` or after it, or the end.
-    pub(crate) fn find(&self, row: R) -> Position {
-        self.position_from(self.guess(row), row)
+    pub(crate) fn find(&self, row: R, blocks: SetBlocks<'_>) -> Result<Position> {
+        Ok(self.position_from(self.guess(row, blocks)?, row))
     }
 
     /// A guess at the position that [`find`](Self::find) returns. It is in the same chunk, or the end. No
     /// entry is read for it.
     #[inline]
-    pub(crate) fn guess(&self, row: R) -> Position {
+    pub(crate) fn guess(&self, row: R, blocks: SetBlocks<'_>) -> Result<Position> {
         let chunk = self.chunk_of(row);
-        let Some(Top { high, entries, samples }) = self.tops.get(chunk) else { return self.end() };
+        let Some(Top { high, .. }) = self.tops.get(chunk) else { return Ok(self.end()) };
+        let Found { entries, samples } = self.found(chunk, blocks)?;
         let entry = samples.guess(entries.len(), high.prefix(), row.prefix());
-        Position { chunk, entry }
+        Ok(Position { chunk, entry })
     }
 
     /// The index of the first chunk that ends at `row` or after it, or the number of chunks.
@@ -145,34 +281,36 @@ impl<R: Row> Level<R> {
     /// Fetches the entry at a position.
     #[inline]
     pub(crate) fn prefetch(&self, position: Position) {
-        if let Some(top) = self.tops.get(position.chunk) {
-            prefetch_at(&top.entries, position.entry);
-        }
+        prefetch_at(self.entries_at_hand(position.chunk), position.entry);
     }
 
     /// The position that [`find`](Self::find) returns, from a [`guess`](Self::guess) at it.
     #[inline]
     pub(crate) fn position_from(&self, guess: Position, row: R) -> Position {
-        let Some(top) = self.tops.get(guess.chunk) else { return self.end() };
-        let entry = partition_point_from(&top.entries, guess.entry, |entry| entry.high < row);
+        let entries = self.entries_at_hand(guess.chunk);
+        let entry = partition_point_from(entries, guess.entry, |entry| entry.high < row);
         Position { entry, ..guess }
     }
 
     /// The positions of the blocks that may have `row` or rows after it.
-    pub(crate) fn from(&self, row: R) -> Range<Position> {
-        self.find(row)..self.end()
+    pub(crate) fn from(&self, row: R, blocks: SetBlocks<'_>) -> Result<Range<Position>> {
+        Ok(self.find(row, blocks)?..self.end())
     }
 
     /// The positions of the blocks that may have rows in a range.
-    pub(crate) fn overlapping(&self, range: &RangeInclusive<R>) -> Range<Position> {
-        self.find(*range.start())..self.after(self.find(*range.end()), 1)
+    pub(crate) fn overlapping(
+        &self,
+        range: &RangeInclusive<R>,
+        blocks: SetBlocks<'_>,
+    ) -> Result<Range<Position>> {
+        Ok(self.find(*range.start(), blocks)?..self.after(self.find(*range.end(), blocks)?, 1))
     }
 
     /// The position `blocks` blocks after another, or the end.
     pub(crate) fn after(&self, position: Position, mut blocks: usize) -> Position {
         let Position { mut chunk, mut entry } = position;
-        while let Some(top) = self.tops.get(chunk) {
-            let left = top.entries.len() - entry;
+        while chunk < self.tops.len() {
+            let left = self.entries_of(chunk) - entry;
             if blocks < left {
                 return Position { chunk, entry: entry + blocks };
             }
@@ -188,12 +326,16 @@ impl<R: Row> Level<R> {
             return Some(Position { entry: position.entry - 1, ..position });
         }
         let chunk = position.chunk.checked_sub(1)?;
-        Some(Position { chunk, entry: self.tops[chunk].entries.len() - 1 })
+        Some(Position { chunk, entry: self.entries_of(chunk) - 1 })
     }
 
     /// The entry of a block, or `None` at the end.
-    pub(crate) fn entry(&self, position: Position) -> Option<&Entry<R>> {
-        self.tops.get(position.chunk)?.entries.get(position.entry)
+    #[inline]
+    pub(crate) fn entry(&self, position: Position, blocks: SetBlocks<'_>) -> Result<Option<&Entry<R>>> {
+        if position.chunk >= self.tops.len() {
+            return Ok(None);
+        }
+        Ok(self.found(position.chunk, blocks)?.entries.get(position.entry))
     }
 
     /// Whether a chunk ends with a row.
@@ -201,175 +343,58 @@ impl<R: Row> Level<R> {
         self.tops.get(self.chunk_of(last)).is_some_and(|top| top.high == last)
     }
 
+    /// Whether a summary ends with a row.
+    pub(crate) fn has_summary(&self, last: R) -> bool {
+        let is_last = |chunk| self.summaries.binary_search_by_key(&(chunk + 1), |it| it.end).is_ok();
+        self.has_chunk(last) && is_last(self.chunk_of(last))
+    }
+
     /// The entry of the last block.
-    pub(crate) fn last(&self) -> Option<&Entry<R>> {
-        self.tops.last()?.entries.last()
+    pub(crate) fn last(&self, blocks: SetBlocks<'_>) -> Result<Option<&Entry<R>>> {
+        self.before(self.end()).map_or(Ok(None), |position| self.entry(position, blocks))
     }
 
     /// The entries of the blocks at these positions.
-    pub(crate) fn entries(&self, positions: Range<Position>) -> impl Iterator<Item = &Entry<R>> {
-        let last = (positions.end.chunk + usize::from(positions.end.entry > 0)).min(self.chunks.len());
-        (positions.start.chunk..last).flat_map(move |chunk| {
-            let entries = &self.tops[chunk].entries;
-            let first = if chunk == positions.start.chunk { positions.start.entry } else { 0 };
-            let end = if chunk == positions.end.chunk { positions.end.entry } else { entries.len() };
+    pub(crate) fn entries(
+        &self,
+        positions: Range<Position>,
+        blocks: SetBlocks<'_>,
+    ) -> Result<impl Iterator<Item = &Entry<R>>> {
+        let Range { start, end } = positions;
+        let chunks = start.chunk..(end.chunk + usize::from(end.entry > 0)).min(self.slots.len());
+        for chunk in chunks.clone() {
+            self.found(chunk, blocks)?;
+        }
+        Ok(chunks.flat_map(move |chunk| {
+            let entries = self.entries_at_hand(chunk);
+            let first = if chunk == start.chunk { start.entry } else { 0 };
+            let end = if chunk == end.chunk { end.entry } else { entries.len() };
             &entries[first..end.max(first)]
-        })
+        }))
     }
 
     /// Whether there may be rows with this prefix, in a set with filters. The first of them can only be in
     /// the first block that ends at the prefix or after it. So only the filter of this block is tested.
-    pub(crate) fn passes(&self, prefix: u64) -> bool {
+    pub(crate) fn passes(&self, prefix: u64, blocks: SetBlocks<'_>) -> Result<bool> {
         let around = self.prefixes.around(prefix);
-        let mut fences = self.fences[around.start..].iter();
-        fences.find(|fence| fence.last() >= prefix).is_some_and(|fence| fence.passes(prefix))
+        let after = self.fences[around.start..].iter().position(|fence| fence.last >= prefix);
+        let Some(index) = after.map(|after| around.start + after) else { return Ok(false) };
+        if let Some(passes) = self.fences[index].passes(prefix) {
+            return Ok(passes);
+        }
+        self.read(index, blocks)?;
+        Ok(self.fences[index].passes(prefix).unwrap_or(true))
     }
 
     /// The numbers of rows that are put and marked before a block.
-    pub(crate) fn rows_before(&self, position: Position) -> (u64, u64) {
-        let Some(Counted { chunk, before }) = self.chunks.get(position.chunk) else { return self.rows };
-        let (puts, marks) = chunk.rows_before(position.entry);
-        (before.0 + u64::from(puts), before.1 + u64::from(marks))
-    }
-
-    /// Replaces the blocks at `positions` by new blocks. Only chunks that change are made anew. A new
-    /// chunk has at most `most` entries.
-    pub(crate) fn splice(
-        &self,
-        name: LevelName,
-        file: FileSeed,
-        positions: Range<Position>,
-        blocks: &[(Entry<R>, Filter)],
-        most: usize,
-    ) -> Splice<R> {
-        // All chunks that lose a block are made anew. If blocks are added between two chunks, the chunk
-        // before is made anew too. Otherwise each addition would make a small chunk of its own.
-        let Range { start, end } = positions;
-        let first = if start.entry == 0 { start.chunk.saturating_sub(1) } else { start.chunk };
-        let last = (end.chunk + usize::from(end.entry > 0)).max(first);
-        let kept_before = (first..=start.chunk).flat_map(|chunk| {
-            let count = if chunk == start.chunk { start.entry } else { usize::MAX };
-            self.filtered(chunk).take(count)
-        });
-        let kept_after = (end.chunk..last).flat_map(|chunk| {
-            let count = if chunk == end.chunk { end.entry } else { 0 };
-            self.filtered(chunk).skip(count)
-        });
-        let blocks = blocks.iter().map(|(entry, filter)| (entry.clone(), filter.lines()));
-        let all: Vec<Filtered<'_, R>> = kept_before.chain(blocks).chain(kept_after).collect();
-        let mut written = Vec::new();
-        let new = cut(&all, most).into_iter().map(|part| {
-            let (chunk, last, bytes) = Chunk::new(name, file, part);
-            written.push((last, bytes));
-            Arc::new(chunk)
-        });
-        let shared = |chunks: Range<usize>| self.chunks[chunks].iter().map(|it| it.chunk.clone());
-        let (before, after) = (shared(0..first), shared(last..self.chunks.len()));
-        let level = Self::new(before.chain(new).chain(after));
-        let removed = self.tops[first..last].iter().map(|top| top.high.number()).collect();
-        Splice { level, removed, written }
-    }
-
-    /// The entries of a chunk with their filters. Nothing if there is no such chunk.
-    fn filtered(&self, chunk: usize) -> impl Iterator<Item = Filtered<'_, R>> {
-        self.chunks.get(chunk).into_iter().flat_map(|it| it.chunk.filtered())
-    }
-}
-
-/// A level after a change, and the stored chunks that change, by their last rows.
-#[derive(Debug)]
-pub(crate) struct Splice<R> {
-    pub(crate) level: Level<R>,
-    pub(crate) removed: Vec<u128>,
-    pub(crate) written: Vec<(u128, Vec<u8>)>,
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::store::blocks::{BlockId, Hint, lines_pass};
-    use crate::store::engine::BlockTable;
-
-    static TABLE: BlockTable = BlockTable::new(0, "test", false);
-    const NAME: LevelName = LevelName { table: &TABLE, number: 3 };
-
-    fn block(high: u64, spread: u32) -> (Entry<u64>, Filter) {
-        let filter = Filter::new(0..high % 300, high as usize % 300, 9);
-        let (puts, marks) = ((high % 7) as u16, (high % 3) as u16);
-        (
-            Entry {
-                high: high << spread,
-                id: BlockId::new(3, high + 1000),
-                checksum: !high,
-                puts,
-                marks,
-                hint: Hint::default(),
-            },
-            filter,
-        )
-    }
-
-    proptest! {
-        /// A level after any sequence of replacements has the same blocks as a list after them, in memory
-        /// and stored.
-        #[test]
-        fn a_level_is_the_list_that_its_replacements_leave(
-            replacements in prop::collection::vec((0..300u64, 0..100u64, 0..40usize), 0..40),
-            most in 2..9usize, spread in 0..55u32,
-        ) {
-            let mut level = Level::<u64>::empty();
-            let mut list: Vec<u64> = Vec::new();
-            let mut stored = BTreeMap::new();
-            for (low, length, count) in replacements {
-                let high = low + length;
-                let positions = level.find(low << spread)..level.find(high << spread);
-                let new: Vec<u64> = (low..high).take(count).collect();
-                let blocks: Vec<_> = new.iter().map(|&it| block(it, spread)).collect();
-                let splice = level.splice(NAME, FileSeed::NONE, positions, &blocks, most);
-                list.retain(|it| !(low..high).contains(it));
-                list.extend(new);
-                list.sort_unstable();
-                for key in &splice.removed {
-                    prop_assert!(stored.remove(key).is_some());
-                }
-                for (key, bytes) in splice.written {
-                    prop_assert!(stored.insert(key, bytes).is_none());
-                }
-                level = splice.level;
-            }
-            let decode = |last, bytes: &[u8]| Chunk::decode(NAME, last, FileSeed::NONE, u64::MAX, bytes);
-            let chunks = stored.iter().map(|(&last, bytes)| decode(last, bytes).map(Arc::new));
-            let read = Level::new(chunks.collect::<Result<Vec<_>, _>>().map_err(TestCaseError::fail)?);
-            prop_assert_eq!(read.sum(), level.sum());
-            let right: Vec<_> = list.iter().map(|&it| block(it, spread)).collect();
-            for level in [&level, &read] {
-                let found: Vec<_> = level.entries(level.all()).cloned().collect();
-                prop_assert_eq!(found, right.iter().map(|it| it.0.clone()).collect::<Vec<_>>());
-                prop_assert_eq!(level.blocks(), right.len());
-                prop_assert_eq!(level.last(), right.last().map(|it| &it.0));
-                for row in (0..420).map(|row| row << spread) {
-                    let position = level.find(row);
-                    let before = right.iter().filter(|it| it.0.high < row);
-                    let last_before = level.before(position).and_then(|it| level.entry(it));
-                    prop_assert_eq!(last_before, before.clone().next_back().map(|it| &it.0));
-                    prop_assert_eq!(level.entries(level.all().start..position).count(), before.clone().count());
-                    let rank = before.clone().count();
-                    prop_assert_eq!(level.after(level.all().start, rank), position);
-                    prop_assert_eq!(level.entry(level.after(position, 3)), right.get(rank + 3).map(|it| &it.0));
-                    let add = |sum: (u64, u64), it: &Entry<u64>| {
-                        (sum.0 + u64::from(it.puts), sum.1 + u64::from(it.marks))
-                    };
-                    let sums = before.fold((0, 0), |sum, it| add(sum, &it.0));
-                    prop_assert_eq!(level.rows_before(position), sums);
-                    prop_assert_eq!(level.entry(position), right.get(rank).map(|it| &it.0));
-                    let passes = right.get(rank).is_some_and(|it| lines_pass(it.1.lines(), row));
-                    prop_assert_eq!(level.passes(row), passes);
-                }
-            }
+    pub(crate) fn rows_before(&self, position: Position, blocks: SetBlocks<'_>) -> Result<(u64, u64)> {
+        let Some(Slot { before, .. }) = self.slots.get(position.chunk) else { return Ok(self.rows) };
+        if position.entry == 0 {
+            return Ok(*before);
         }
+        let (puts, marks) = self.chunk(position.chunk, blocks)?.rows_before(position.entry);
+        Ok((before.0 + u64::from(puts), before.1 + u64::from(marks)))
     }
 }
+
+const _: () = assert!(size_of::<Top<u128>>() == 64);

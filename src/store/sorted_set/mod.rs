@@ -13,12 +13,14 @@ mod run;
 mod set;
 mod set_reader;
 mod skew;
+mod splice;
+mod summary;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use directory::{Chunk, cut};
 pub(crate) use inspect::Fault;
-pub(crate) use level::{Level, Position, Splice};
+pub(crate) use level::{Level, Position};
 pub(crate) use lists::{Life, merge_onto, part};
 pub(crate) use overlay::Overlay;
 pub(crate) use ranges::{Wanted, read_ranges};
@@ -26,5 +28,7 @@ pub(crate) use run::{Rules, Run};
 pub(crate) use set::{SetLevel, SortedSet};
 pub(crate) use set_reader::SetReader;
 pub(crate) use skew::shares;
+pub(crate) use splice::Splice;
+pub(crate) use summary::{MOST_OUTLINES, Outline, decode as decode_summary, encode as encode_summary};
 #[cfg(test)]
 pub(crate) use tests::{TABLE, stack};

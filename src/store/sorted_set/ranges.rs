@@ -238,7 +238,7 @@ impl<'a, R: CachedRow> Together<'a, R> {
             range.source.prefetch_occupied(range.first);
         }
         for range in &mut self.levels {
-            range.guess = range.source.guess(range.first);
+            range.guess = range.source.guess(range.first, range.blocks)?;
         }
         for range in &self.levels {
             range.source.prefetch(range.guess);
@@ -266,12 +266,12 @@ impl<'a, R: CachedRow> Together<'a, R> {
         let mut position = level.position_from(guess, first);
         if self.most_blocks < usize::MAX {
             let end = level.after(position, self.most_blocks - 1);
-            if level.entry(end).is_some_and(|entry| entry.high < last) {
+            if level.entry(end, blocks)?.is_some_and(|entry| entry.high < last) {
                 self.reading.too_long.push(index);
                 return Ok(());
             }
         }
-        while let Some(entry) = level.entry(position) {
+        while let Some(entry) = level.entry(position, blocks)? {
             let (rows, around) = (Rows::Unread, 0..0);
             self.parts.push(Part { index, first, last, entry, blocks, slot: None, rows, around });
             if self.parts.len() == TOGETHER {

@@ -60,7 +60,7 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
         rows.puts.clear();
         for SetLevel { level, .. } in &self.set.levels {
             let first = rows.puts.len();
-            for entry in level.entries(level.overlapping(range)) {
+            for entry in level.entries(level.overlapping(range, self.blocks)?, self.blocks)? {
                 rows.marks.clear();
                 self.blocks.append_rows(entry, rows)?;
             }
@@ -77,23 +77,23 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
     }
 
     /// Ranges that together cover all rows, in order. Each has up to eight blocks of the last level.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = RangeInclusive<R>> {
+    pub(crate) fn parts(&self) -> Result<impl Iterator<Item = RangeInclusive<R>>> {
         const BLOCKS: usize = 8;
-        let last = self.set.levels.last();
-        let entries = last.into_iter().flat_map(|last| last.level.entries(last.level.all()));
-        let ends = entries.skip(BLOCKS - 1).step_by(BLOCKS).map(|entry| entry.high);
+        let last = self.set.levels.last().map(|last| &last.level);
+        let entries = last.map(|last| last.entries(last.all(), self.blocks)).transpose()?;
+        let ends = entries.into_iter().flatten().skip(BLOCKS - 1).step_by(BLOCKS).map(|entry| entry.high);
         let mut next = Some(R::MIN);
-        ends.chain(std::iter::once(R::MAX)).filter_map(move |end| {
+        Ok(ends.chain(std::iter::once(R::MAX)).filter_map(move |end| {
             let low = next.filter(|&low| low <= end)?;
             next = end.next();
             Some(low..=end)
-        })
+        }))
     }
 
     /// Calls `each` with every row that is in the set, in order.
     #[cfg(test)]
     pub(crate) fn each(&self, mut each: impl FnMut(R)) -> Result<()> {
-        for range in self.parts() {
+        for range in self.parts()? {
             self.rows(&range)?.into_iter().for_each(&mut each);
         }
         Ok(())
@@ -109,7 +109,7 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
         }
         for SetLevel { level, .. } in &self.set.levels {
             let mut older = Lists::default();
-            for entry in level.entries(level.overlapping(range)) {
+            for entry in level.entries(level.overlapping(range, self.blocks)?, self.blocks)? {
                 self.blocks.append_rows(entry, &mut older)?;
             }
             let older = (part(&older.puts, range), part(&older.marks, range));
@@ -135,8 +135,8 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
     }
 
     fn count_level(&self, level: &Level<R>, range: &RangeInclusive<R>) -> Result<i64> {
-        let first = level.find(*range.start());
-        let Some(entry) = level.entry(first) else { return Ok(0) };
+        let first = level.find(*range.start(), self.blocks)?;
+        let Some(entry) = level.entry(first, self.blocks)? else { return Ok(0) };
         let block = self.blocks.rows(entry)?;
         let count = |block: &Block<R>, range: &RangeInclusive<R>| {
             part(block.puts(), range).len() as i64 - part(block.marks(), range).len() as i64
@@ -146,20 +146,29 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
             return Ok(sum);
         }
         // The directory counts the blocks between.
-        let last = level.find(*range.end());
-        let (from, to) = (level.rows_before(level.after(first, 1)), level.rows_before(last));
+        let last = level.find(*range.end(), self.blocks)?;
+        let from = level.rows_before(level.after(first, 1), self.blocks)?;
+        let to = level.rows_before(last, self.blocks)?;
         sum += (to.0 - from.0) as i64 - (to.1 - from.1) as i64;
-        if let Some(entry) = level.entry(last) {
+        if let Some(entry) = level.entry(last, self.blocks)? {
             sum += count(&self.blocks.rows(entry)?, range);
         }
         Ok(sum)
     }
 
     /// Whether there may be rows with this prefix, in a set with filters.
-    pub(crate) fn may_have(&self, prefix: u64) -> bool {
-        self.overlay.is_some_and(|overlay| overlay.may_have(prefix))
+    pub(crate) fn may_have(&self, prefix: u64) -> Result<bool> {
+        if self.overlay.is_some_and(|overlay| overlay.may_have(prefix))
             || self.memory_runs().any(|run| run.passes(prefix))
-            || self.set.levels.iter().any(|it| it.level.passes(prefix))
+        {
+            return Ok(true);
+        }
+        for it in &self.set.levels {
+            if it.level.passes(prefix, self.blocks)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The last rows of a range that are in the set, at most `limit`, the last one first.
@@ -174,7 +183,8 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
         }
         for SetLevel { level, .. } in &self.set.levels {
             // If the level has rows of one prefix, the first of them is in the first block that can have one.
-            if !self.set.rules.filtered || prefix.is_none() || level.passes(range.start().prefix()) {
+            let filter = prefix.filter(|_| self.set.rules.filtered);
+            if filter.map_or(Ok(true), |prefix| level.passes(prefix, self.blocks))? {
                 sources.push(Backward::level(self.blocks, level, range)?);
             }
         }

@@ -24,7 +24,7 @@ pub(crate) fn shares(reader: &SetReader<'_, u64>, read: bool) -> Result<Vec<f64>
     let level = &largest.level;
     let rows = level.rows().0 as f64;
     let measured = (level.blocks() as f64 / BLOCKS_PER_PREFIX).max(1.0).log2() as usize;
-    let blocks = level.entries(level.all()).map(|entry| (entry.high, f64::from(entry.puts)));
+    let blocks = level.entries(level.all(), reader.blocks)?.map(|entry| (entry.high, f64::from(entry.puts)));
     let mut shares: Vec<f64> =
         sums_of_squares(blocks)[..=measured].iter().map(|sum| sum / (rows * rows)).collect();
     let last = shares[measured];
@@ -37,7 +37,7 @@ pub(crate) fn shares(reader: &SetReader<'_, u64>, read: bool) -> Result<Vec<f64>
     for first in (0..level.blocks()).step_by(step) {
         let mut rows = Lists::default();
         let from = level.after(level.all().start, first);
-        for entry in level.entries(from..level.after(from, SAMPLE_BLOCKS)) {
+        for entry in level.entries(from..level.after(from, SAMPLE_BLOCKS), reader.blocks)? {
             reader.blocks.append_rows(entry, &mut rows)?;
         }
         sampled += rows.puts.len() as f64;

@@ -1,0 +1,257 @@
+//! Splicing: a level with some blocks replaced by others, and what changes of its stored directory.
+
+use std::ops::Range;
+
+use super::directory::{Chunk, Filtered, cut};
+use super::level::{Level, Position, Slot};
+use super::summary::{self, MOST_OUTLINES, Outline, Stored};
+use crate::error::Result;
+use crate::store::blocks::{Entry, FileSeed, Filter, Row, SetBlocks, share_of_sum};
+use crate::store::engine::{LevelName, Replaced};
+
+impl<R: Row> Level<R> {
+    /// Replaces the blocks at `positions` by new blocks. Only chunks and summaries that change are made anew.
+    /// A new chunk has at most `most` entries, and a new summary at most `most` outlines.
+    pub(crate) fn splice(
+        &self,
+        name: LevelName,
+        positions: Range<Position>,
+        new: &[(Entry<R>, Filter)],
+        most: usize,
+        blocks: SetBlocks<'_>,
+    ) -> Result<Splice<R>> {
+        let file = blocks.file();
+        // All chunks that lose a block are made anew. If blocks are added between two chunks, the chunk
+        // before is made anew too. Otherwise each addition would make a small chunk of its own.
+        let Range { start, end } = positions;
+        let first = if start.entry == 0 { start.chunk.saturating_sub(1) } else { start.chunk };
+        let last = (end.chunk + usize::from(end.entry > 0)).max(first);
+        for chunk in first..(last.max(start.chunk + 1)).min(self.slots.len()) {
+            self.chunk(chunk, blocks)?;
+        }
+        let kept_before = (first..=start.chunk).flat_map(|chunk| {
+            let count = if chunk == start.chunk { start.entry } else { usize::MAX };
+            self.filtered(chunk).take(count)
+        });
+        let kept_after = (end.chunk..last).flat_map(|chunk| {
+            let count = if chunk == end.chunk { end.entry } else { 0 };
+            self.filtered(chunk).skip(count)
+        });
+        let new = new.iter().map(|(entry, filter)| (entry.clone(), filter.lines()));
+        let all: Vec<Filtered<'_, R>> = kept_before.chain(new).chain(kept_after).collect();
+        let mut chunks = Replaced::default();
+        let new: Vec<Slot<R>> = cut(&all, most)
+            .into_iter()
+            .map(|part| {
+                let (chunk, last, bytes) = Chunk::new(name, file, part);
+                chunks.written.push((last, bytes));
+                Slot::of(chunk)
+            })
+            .collect();
+        chunks.removed = self.tops[first..last].iter().map(|top| top.high.number()).collect();
+        Ok(self.with_slots(name, file, first..last, new, chunks, most.min(MOST_OUTLINES)))
+    }
+
+    /// Replaces chunks by new ones, and makes the summaries that change anew. A new summary has at most `most`
+    /// outlines.
+    fn with_slots(
+        &self,
+        name: LevelName,
+        file: FileSeed,
+        old: Range<usize>,
+        new: Vec<Slot<R>>,
+        chunks: Replaced,
+        most: usize,
+    ) -> Splice<R> {
+        let before = self.slots.len();
+        let (head, tail) = (self.slots[..old.start].iter(), self.slots[old.end..].iter());
+        let slots: Vec<Slot<R>> = head.cloned().chain(new).chain(tail.cloned()).collect();
+        // The last chunk is in no summary, neither before nor now.
+        let (listed_before, listed) = (before.saturating_sub(1), slots.len().saturating_sub(1));
+        let first = old.start.min(listed_before).min(listed);
+        let end_before = old.end.min(listed_before).max(first);
+        let end = listed - (listed_before - end_before);
+        let mut summaries = Replaced::default();
+        if first == end_before && first == end {
+            let stored = self.summaries.clone();
+            return Splice { level: Self::new(name.number, slots, stored), chunks, summaries };
+        }
+        let touched = summary::touched(&self.summaries, &(first..end_before));
+        let end_of = |summary: usize| summary.checked_sub(1).map_or(0, |before| self.summaries[before].end);
+        let (first, end) = (end_of(touched.start), end_of(touched.end) - end_before + end);
+        let outlines: Vec<Outline<R>> = slots[first..end].iter().map(|slot| slot.outline).collect();
+        let mut stored = self.summaries[..touched.start].to_vec();
+        let mut next = first;
+        for part in summary::cut(&outlines, end == listed, most) {
+            let (last, bytes) = summary::encode(name, file, part);
+            next += part.len();
+            stored.push(Stored { end: next, share: share_of_sum([bytes.as_slice()]) });
+            summaries.written.push((last, bytes));
+        }
+        let last_of = |summary: &Stored| self.tops[summary.end - 1].high.number();
+        summaries.removed = self.summaries[touched.clone()].iter().map(last_of).collect();
+        let behind = self.summaries[touched.end..].iter();
+        stored.extend(behind.map(|it| Stored { end: it.end + listed - listed_before, ..*it }));
+        Splice { level: Self::new(name.number, slots, stored), chunks, summaries }
+    }
+
+    /// The entries of a chunk with their filters. Nothing if there is no such chunk, or it was not read.
+    fn filtered(&self, chunk: usize) -> impl Iterator<Item = Filtered<'_, R>> {
+        self.slots.get(chunk).and_then(|slot| slot.chunk.get()).into_iter().flat_map(|chunk| chunk.filtered())
+    }
+}
+
+/// A level after a change, and what changes of its stored directory.
+#[derive(Debug)]
+pub(crate) struct Splice<R> {
+    pub(crate) level: Level<R>,
+    pub(crate) chunks: Replaced,
+    pub(crate) summaries: Replaced,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::error::Error;
+    use crate::store::blocks::{BlockId, Hint, MemoryBlocks, lines_pass};
+    use crate::store::engine::BlockTable;
+
+    static TABLE: BlockTable = BlockTable::new(0, "test", false);
+    const NAME: LevelName = LevelName { table: &TABLE, number: 3 };
+
+    fn block(high: u64, spread: u32) -> (Entry<u64>, Filter) {
+        let filter = Filter::new(0..high % 300, high as usize % 300, 9);
+        let (puts, marks) = ((high % 7) as u16, (high % 3) as u16);
+        (
+            Entry {
+                high: high << spread,
+                id: BlockId::new(3, high + 1000),
+                checksum: !high,
+                puts,
+                marks,
+                hint: Hint::default(),
+            },
+            filter,
+        )
+    }
+
+    /// A level as it is after opening a file: no chunk is read yet.
+    fn reopened(summaries: &BTreeMap<u128, Vec<u8>>, last: Option<Outline<u64>>) -> Level<u64> {
+        let read = |(&last, bytes): (&u128, &Vec<u8>)| {
+            let outlines = summary::decode(NAME, last, FileSeed(7), bytes).expect("it was just written");
+            (outlines, share_of_sum([bytes.as_slice()]))
+        };
+        Level::stored(NAME.number, summaries.iter().map(read), last)
+    }
+
+    proptest! {
+        /// A level after any sequence of replacements has the same blocks as a list after them, in memory
+        /// and stored. Some replacements find the level as it is after opening a file.
+        #[test]
+        fn a_level_is_the_list_that_its_replacements_leave(
+            replacements in prop::collection::vec((0..300u64, 0..100u64, 0..40usize, any::<bool>()), 0..40),
+            most in 2..9usize, spread in 0..55u32,
+        ) {
+            let memory = MemoryBlocks::default();
+            let blocks = memory.blocks();
+            let of = blocks.of_table(&TABLE);
+            let mut level = Level::<u64>::empty();
+            let mut list: Vec<u64> = Vec::new();
+            let mut summaries = BTreeMap::new();
+            for (low, length, count, reopens) in replacements {
+                let high = low + length;
+                let positions = level.find(low << spread, of)?..level.find(high << spread, of)?;
+                let new: Vec<u64> = (low..high).take(count).collect();
+                let added: Vec<_> = new.iter().map(|&it| block(it, spread)).collect();
+                let splice = level.splice(NAME, positions, &added, most, of)?;
+                list.retain(|it| !(low..high).contains(it));
+                list.extend(new);
+                list.sort_unstable();
+                memory.replace_chunks(NAME, splice.chunks);
+                for key in &splice.summaries.removed {
+                    prop_assert!(summaries.remove(key).is_some());
+                }
+                for (key, bytes) in splice.summaries.written {
+                    prop_assert!(summaries.insert(key, bytes).is_none());
+                }
+                level = splice.level;
+                prop_assert!(summaries.keys().all(|&last| level.has_summary(last as u64)));
+                if reopens {
+                    level = reopened(&summaries, level.last_chunk());
+                }
+            }
+            let read = reopened(&summaries, level.last_chunk());
+            prop_assert_eq!(read.sum(), level.sum());
+            let right: Vec<_> = list.iter().map(|&it| block(it, spread)).collect();
+            for row in (0..420).map(|row| row << spread) {
+                let level = reopened(&summaries, level.last_chunk());
+                let passes = right.iter().find(|it| it.0.high >= row);
+                let passes = passes.is_some_and(|it| lines_pass(it.1.lines(), row));
+                prop_assert_eq!(level.passes(row, of)?, passes);
+            }
+            for level in [&level, &read] {
+                prop_assert_eq!(level.blocks(), right.len());
+                prop_assert_eq!(level.high(), right.last().map(|it| it.0.high));
+                for row in (0..420).map(|row| row << spread) {
+                    let position = level.find(row, of)?;
+                    let before = right.iter().filter(|it| it.0.high < row);
+                    let last_before = level.before(position).map(|it| level.entry(it, of)).transpose()?;
+                    prop_assert_eq!(last_before.flatten(), before.clone().next_back().map(|it| &it.0));
+                    let entries = level.entries(level.all().start..position, of)?;
+                    prop_assert_eq!(entries.count(), before.clone().count());
+                    let rank = before.clone().count();
+                    prop_assert_eq!(level.after(level.all().start, rank), position);
+                    let third = level.entry(level.after(position, 3), of)?;
+                    prop_assert_eq!(third, right.get(rank + 3).map(|it| &it.0));
+                    let add = |sum: (u64, u64), it: &Entry<u64>| {
+                        (sum.0 + u64::from(it.puts), sum.1 + u64::from(it.marks))
+                    };
+                    let sums = before.fold((0, 0), |sum, it| add(sum, &it.0));
+                    prop_assert_eq!(level.rows_before(position, of)?, sums);
+                    prop_assert_eq!(level.entry(position, of)?, right.get(rank).map(|it| &it.0));
+                }
+                prop_assert_eq!(level.last(of)?, right.last().map(|it| &it.0));
+                let found: Vec<_> = level.entries(level.all(), of)?.cloned().collect();
+                prop_assert_eq!(found, right.iter().map(|it| it.0.clone()).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    /// A chunk that was lost, or that is older than its summary, was found only when the whole directory was
+    /// read. Now it is found where a row is looked for in it, and nowhere else.
+    #[test]
+    fn a_lost_or_old_chunk_is_an_error_where_it_is_needed() -> Result<()> {
+        for lose in [true, false] {
+            let memory = MemoryBlocks::default();
+            let blocks = memory.blocks();
+            let of = blocks.of_table(&TABLE);
+            let added: Vec<_> = (0..40).map(|it| block(it, 4)).collect();
+            let empty = Level::<u64>::empty();
+            let splice = empty.splice(NAME, empty.all(), &added, 8, of)?;
+            let old = splice.chunks.written[1].clone();
+            memory.replace_chunks(NAME, splice.chunks);
+            // The blocks of the second chunk get other checksums.
+            let (first, last) = (splice.level.find(8 << 4, of)?, splice.level.find(16 << 4, of)?);
+            let mut other: Vec<_> = (8..16).map(|it| block(it, 4)).collect();
+            other.iter_mut().for_each(|it| it.0.checksum ^= 1);
+            let splice = splice.level.splice(NAME, first..last, &other, 8, of)?;
+            memory.replace_chunks(NAME, splice.chunks);
+            let level = reopened(&splice.summaries.written.into_iter().collect(), splice.level.last_chunk());
+            memory.replace_chunks(NAME, Replaced { removed: vec![old.0], written: Vec::new() });
+            if !lose {
+                memory.replace_chunks(NAME, Replaced { removed: Vec::new(), written: vec![old] });
+            }
+            assert!(level.find(3 << 4, of).is_ok() && level.find(30 << 4, of).is_ok());
+            for _ in 0..2 {
+                let found = level.find(9 << 4, of);
+                assert!(matches!(found, Err(Error::Damaged { table: "directory", .. })), "{found:?}");
+                assert!(level.entries(level.all(), of).is_err() && level.read_all(of).is_err());
+            }
+        }
+        Ok(())
+    }
+}

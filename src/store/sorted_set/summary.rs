@@ -1,0 +1,182 @@
+//! Outlines of chunks, and summaries. The outline of a chunk has its last row, its checksum, and what its
+//! blocks hold together. A summary has the outlines of some neighbouring chunks of a level. Opening a file
+//! reads the summaries alone. A chunk is read when a row is first looked for in it, and must be as its outline
+//! says.
+//!
+//! A summary is stored in one row of the table `summaries`. It adds its checksum and one to the *sum* of its
+//! level. The state record has the sum. So a missing or old summary is found when the file is opened, and a
+//! missing or old chunk when it is read. The state record also has the outline of the last chunk of a level,
+//! which is in no summary. For a commit of a few documents changes the last chunk of the documents, and the
+//! state record is written anyway.
+
+use std::ops::Range;
+
+use super::directory::key_bytes;
+use crate::store::blocks::{Fields, FileSeed, Kind, Problem, Row, seal, unseal};
+use crate::store::engine::LevelName;
+
+/// What a summary says of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Outline<R> {
+    /// The last row of its last block.
+    pub(super) high: R,
+    /// The checksum of the chunk as stored.
+    pub(super) checksum: u64,
+    /// The number of its blocks.
+    pub(super) blocks: u16,
+    /// The number of lines of all its filters.
+    pub(super) lines: u16,
+    /// The numbers of rows that its blocks put and mark.
+    pub(super) rows: (u32, u32),
+}
+
+/// The most outlines of a summary. A full summary takes less than a page.
+pub(crate) const MOST_OUTLINES: usize = 100;
+
+impl<R: Row> Outline<R> {
+    /// Adds the outline to a stored value. The last row takes `row_bytes` bytes.
+    pub(crate) fn encode(&self, row_bytes: usize, bytes: &mut Vec<u8>) {
+        bytes.extend(&self.high.number().to_le_bytes()[..row_bytes]);
+        bytes.extend(self.checksum.to_le_bytes());
+        bytes.extend(self.blocks.to_le_bytes());
+        bytes.extend(self.lines.to_le_bytes());
+        bytes.extend(self.rows.0.to_le_bytes());
+        bytes.extend(self.rows.1.to_le_bytes());
+    }
+
+    /// Reads an outline back.
+    pub(crate) fn decode(row_bytes: usize, fields: &mut Fields<'_>) -> Result<Self, Problem> {
+        let mut high = [0; 16];
+        high[..row_bytes].copy_from_slice(fields.take_slice(row_bytes)?);
+        let outline = Self {
+            high: R::from_number(u128::from_le_bytes(high)),
+            checksum: u64::from_le_bytes(fields.take()?),
+            blocks: u16::from_le_bytes(fields.take()?),
+            lines: u16::from_le_bytes(fields.take()?),
+            rows: (u32::from_le_bytes(fields.take()?), u32::from_le_bytes(fields.take()?)),
+        };
+        if outline.blocks == 0 { Err("a chunk has no blocks") } else { Ok(outline) }
+    }
+
+    /// The same outline of a chunk whose rows are of another width.
+    pub(crate) fn with_rows<S: Row>(self) -> Outline<S> {
+        let Self { high, checksum, blocks, lines, rows } = self;
+        Outline { high: S::from_number(high.number()), checksum, blocks, lines, rows }
+    }
+}
+
+/// A summary of these outlines: its last row and its stored bytes.
+pub(crate) fn encode<R: Row>(level: LevelName, file: FileSeed, outlines: &[Outline<R>]) -> (u128, Vec<u8>) {
+    let last = outlines.last().map_or(0, |outline| outline.high.number());
+    let bytes = seal(Kind::Summary, file, &key_bytes((level.id(), last)), |bytes| {
+        bytes.extend((outlines.len() as u16).to_le_bytes());
+        outlines.iter().for_each(|outline| outline.encode(R::BYTES, bytes));
+    });
+    (last, bytes)
+}
+
+/// Reads a summary of a level back.
+pub(crate) fn decode<R: Row>(
+    level: LevelName,
+    last: u128,
+    file: FileSeed,
+    bytes: &[u8],
+) -> Result<Vec<Outline<R>>, Problem> {
+    let mut fields = Fields(unseal(Kind::Summary, file, &key_bytes((level.id(), last)), bytes)?);
+    let count = u16::from_le_bytes(fields.take()?);
+    let mut outlines: Vec<Outline<R>> = Vec::with_capacity(count.into());
+    for _ in 0..count {
+        let outline = Outline::decode(R::BYTES, &mut fields)?;
+        if outlines.last().is_some_and(|before| before.high >= outline.high) {
+            return Err("its chunks are out of order");
+        }
+        outlines.push(outline);
+    }
+    fields.finish()?;
+    match outlines.last() {
+        Some(end) if end.high.number() == last => Ok(outlines),
+        _ => Err("it does not end where its key says"),
+    }
+}
+
+/// Cuts the outlines of some summaries of a level anew. At the end of a level, where most are added, each
+/// summary but the last is full. Elsewhere all are of about equal length. None has more than `most` outlines.
+pub(super) fn cut<R>(
+    outlines: &[Outline<R>],
+    at_end: bool,
+    most: usize,
+) -> impl Iterator<Item = &[Outline<R>]> {
+    let parts = outlines.len().div_ceil(most).max(1);
+    let share = if at_end { most } else { outlines.len().div_ceil(parts).max(1) };
+    outlines.chunks(share)
+}
+
+/// A stored summary of a level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stored {
+    /// The number of chunks up to its last one, those of the summaries before it too.
+    pub(super) end: usize,
+    /// Its part in the sum of its level: its checksum and one.
+    pub(super) share: u64,
+}
+
+/// The indexes of the stored summaries that have one of these chunks. If there is no chunk in the range, that
+/// of the chunk before.
+pub(super) fn touched(stored: &[Stored], chunks: &Range<usize>) -> Range<usize> {
+    let of = |chunk: usize| stored.partition_point(|it| it.end <= chunk);
+    let last = chunks.end.saturating_sub(1).max(chunks.start.saturating_sub(usize::from(chunks.is_empty())));
+    let first = if chunks.is_empty() { last } else { chunks.start };
+    let end = (of(last) + 1).min(stored.len());
+    of(first).min(end)..end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::engine::BlockTable;
+
+    #[test]
+    fn a_summary_reads_back_and_a_damaged_one_is_refused() -> Result<(), Problem> {
+        static TABLE: BlockTable = BlockTable::new(1, "test", true);
+        let level = |number| LevelName { table: &TABLE, number };
+        let file = FileSeed(7);
+        let outline = |i: u16| Outline {
+            high: u128::from(i) << 90,
+            checksum: !u64::from(i),
+            blocks: i + 1,
+            lines: 3 * i,
+            rows: (70_000 * u32::from(i), u32::from(i)),
+        };
+        let outlines: Vec<Outline<u128>> = (0..MOST_OUTLINES as u16).map(outline).collect();
+        let (last, bytes) = encode(level(2), file, &outlines);
+        assert_eq!(last, 99 << 90);
+        assert!(bytes.len() < 4_000);
+        assert_eq!(decode(level(2), last, file, &bytes)?, outlines);
+        assert!(decode::<u128>(level(3), last, file, &bytes).is_err());
+        assert!(decode::<u128>(level(2), last + 1, file, &bytes).is_err());
+        assert!(decode::<u128>(level(2), last, FileSeed(8), &bytes).is_err());
+        assert!(decode::<u64>(level(2), last, file, &bytes).is_err());
+        assert!(decode::<u128>(level(2), last, file, &bytes[..bytes.len() - 1]).is_err());
+        let wrong = |change: &dyn Fn(&mut Vec<Outline<u128>>)| {
+            let mut outlines = outlines.clone();
+            change(&mut outlines);
+            let (last, bytes) = encode(level(2), file, &outlines);
+            decode::<u128>(level(2), last, file, &bytes).is_err()
+        };
+        assert!(wrong(&|outlines| outlines[5].blocks = 0));
+        assert!(wrong(&|outlines| outlines.swap(5, 6)));
+        assert!(wrong(&Vec::clear));
+        Ok(())
+    }
+
+    #[test]
+    fn changed_chunks_are_in_the_summaries_that_are_told() {
+        let stored: Vec<Stored> = [3, 5, 9].map(|end| Stored { end, share: 0 }).into();
+        for (chunks, right) in
+            [(0..1, 0..1), (2..3, 0..1), (2..4, 0..2), (3..9, 1..3), (3..3, 0..1), (0..0, 0..1), (9..9, 2..3)]
+        {
+            assert_eq!(touched(&stored, &chunks), right, "{chunks:?}");
+        }
+        assert_eq!(touched(&[], &(0..0)), 0..0);
+    }
+}
