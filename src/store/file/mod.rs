@@ -7,6 +7,7 @@ mod opening;
 mod operation;
 mod overlays;
 mod progress;
+mod replay;
 mod schema;
 mod shared;
 mod state;

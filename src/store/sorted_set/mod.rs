@@ -2,6 +2,7 @@
 //! here knows what the rows mean.
 
 mod backward;
+mod collected;
 mod directory;
 mod fence;
 mod inspect;
@@ -16,6 +17,7 @@ mod skew;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use collected::Collected;
 pub(crate) use directory::{Chunk, cut};
 pub(crate) use inspect::Fault;
 pub(crate) use level::{Level, Position, Splice};
