@@ -3,6 +3,7 @@
 mod edit;
 mod log;
 mod meta;
+mod new_levels;
 mod opening;
 mod operation;
 mod overlays;
@@ -16,6 +17,7 @@ mod written;
 
 pub(crate) use edit::Edit;
 pub(crate) use meta::{Counters, FORMAT_VERSION, Settings, decode_scope};
+pub(crate) use new_levels::NewLevels;
 #[cfg(test)]
 pub(crate) use opening::first_rows;
 pub(crate) use opening::{create, read_state};

@@ -76,11 +76,11 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
         Ok(())
     }
 
-    /// Ranges that together cover all rows, in order. Each has up to eight blocks of the last level.
+    /// Ranges that together cover all rows, in order. Each has up to eight blocks of the largest level.
     pub(crate) fn parts(&self) -> impl Iterator<Item = RangeInclusive<R>> {
         const BLOCKS: usize = 8;
-        let last = self.set.levels.last();
-        let entries = last.into_iter().flat_map(|last| last.level.entries(last.level.all()));
+        let largest = self.set.levels.iter().max_by_key(|it| it.level.blocks());
+        let entries = largest.into_iter().flat_map(|it| it.level.entries(it.level.all()));
         let ends = entries.skip(BLOCKS - 1).step_by(BLOCKS).map(|entry| entry.high);
         let mut next = Some(R::MIN);
         ends.chain(std::iter::once(R::MAX)).filter_map(move |end| {
