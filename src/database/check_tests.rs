@@ -31,9 +31,11 @@ fn sound() -> Result<Database> {
     let settings = Settings::for_tests();
     let database =
         Database { store: Store::on_backend(Recording::default(), Some(&settings), SIZES)?.into() };
-    for first in (1..=300).step_by(50) {
+    // More documents in one commit would become a level of their own. Documents that share a fingerprint are
+    // in one commit. So its rows stand in one level only.
+    for first in (0..300).step_by(30) {
         let mut txn = database.begin_write()?;
-        for i in first..first + 50 {
+        for i in first.max(1)..first + 30 {
             txn.insert(&document(i))?;
         }
         txn.commit()?;
@@ -44,9 +46,11 @@ fn sound() -> Result<Database> {
     }
     txn.commit()?;
     // More commits bring the marks into levels.
-    for i in 301..=330 {
+    for first in (300..=330).step_by(3) {
         let mut txn = database.begin_write()?;
-        txn.insert(&document(i))?;
+        for i in first..=330.min(first + 2) {
+            txn.insert(&document(i))?;
+        }
         txn.commit()?;
     }
     database.settle()?;

@@ -28,7 +28,9 @@ fn transact(
     mut delete: impl FnMut(Vec<u8>) -> Result<()>,
 ) -> Result<()> {
     let key = |i: u64| format!("key {}", i % 40).into_bytes();
-    for i in number * 5..number * 5 + 5 {
+    // Every third transaction is too long for the log. It replaces and deletes documents of others.
+    let documents = if is_large(number) { 8 } else { 2 };
+    for i in number * 5..number * 5 + documents {
         // Some fingerprints return, and some are shared.
         let bits = (i % 23).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let fingerprint = (i % 11 != 0).then(|| Fingerprint::from_bits(bits));
@@ -37,6 +39,10 @@ fn transact(
     }
     delete(key(number * 13))?;
     delete(key(number * 29 + 1))
+}
+
+fn is_large(number: u64) -> bool {
+    number % 3 == 2
 }
 
 fn commit(database: &Database, number: u64) -> Result<()> {
@@ -126,16 +132,18 @@ fn cut(commits: u64) -> Result<usize> {
         Database { store: Store::on_backend(recording.clone(), Some(&Settings::for_tests()), SIZES)?.into() };
     // A new file gets its name only when it is whole. So a power cut during its creation loses nothing.
     let created = recording.events().len();
-    let mut levels = 0;
+    let (mut levels, mut large) = (0, 0);
     for number in 0..commits {
         commit(&database, number)?;
         recording.note(Event::Acknowledged(number as usize + 1));
+        large += usize::from(is_large(number) && database.store.is_log_empty()?);
         if number % 4 == 3 {
             database.settle()?;
         }
         levels = levels.max(database.snapshot()?.stats()?.levels);
     }
     assert!(levels > 1, "the history is too short for levels");
+    assert_eq!(large, commits as usize / 3, "large transactions went through the log");
     drop(database);
     let events = recording.events();
     let mut synced = Image::default();

@@ -239,6 +239,9 @@ impl OpenOptions {
     /// two if it has a scope. It takes about 100 bytes of memory. If merging cannot follow, up to four
     /// times the number of rows may wait, and up to four times the number may be in a merge.
     ///
+    /// A transaction with more changes than twice this number is written into the sorted parts of the file at
+    /// once. Its commit first waits for all merges of recent rows.
+    ///
     /// With a larger number writing is faster. So are queries beside it, since there are fewer levels.
     /// But opening is slower.
     #[must_use]

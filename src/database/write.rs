@@ -335,7 +335,7 @@ impl WriteTxn {
     ///   be written.
     /// * [`Error::Storage`](crate::Error::Storage), or [`Error::Corrupted`](crate::Error::Corrupted) if
     ///   the file is damaged, with a message that levels could not be merged. Transactions get it once
-    ///   too many recent documents wait for the merge.
+    ///   too many recent documents wait for the merge, and large ones if any document does.
     ///
     /// After any other error, such as [`Error::Storage`](crate::Error::Storage) if the file cannot be
     /// written, it is not known whether the changes are stored. The handle may then refuse all further
@@ -345,7 +345,9 @@ impl WriteTxn {
     ///
     /// Two syncs of the disk and about half a millisecond, in a file of several gigabytes about a
     /// millisecond. On top, the written rows are sorted. If merging cannot follow, a commit waits for
-    /// it.
+    /// it. A transaction with more changes than twice
+    /// [`recent_documents`](crate::OpenOptions::recent_documents) waits until all recent documents are
+    /// merged, and packs its own rows.
     pub fn commit(self) -> Result<()> {
         self.writer.commit()
     }

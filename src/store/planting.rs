@@ -1,5 +1,5 @@
 //! Planting: differences that no transaction makes, in blocks with the right checksums. For tests of the
-//! check.
+//! check. Also a question that only tests ask.
 
 use super::store::Store;
 use crate::document::Document;
@@ -13,6 +13,11 @@ impl Store {
     fn plant(&self, change: impl FnOnce(&mut Edit, &Blocks) -> Result<()>) -> Result<()> {
         let _merging = self.shared.merging.lock();
         self.shared.commit(change)
+    }
+
+    /// Whether the log has no pages.
+    pub(crate) fn is_log_empty(&self) -> Result<bool> {
+        Ok(self.shared.view()?.state().is_log_empty())
     }
 
     /// Changes the blocks of rows of the last level of a set. A block that is left empty is removed.

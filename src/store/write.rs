@@ -11,21 +11,26 @@ use crate::fingerprint::Fingerprint;
 use crate::store::blocks::{Blocks, Entry, Packed, pack_documents};
 use crate::store::engine::BlockBytes;
 use crate::store::file::{
-    Change, Counters, DOCUMENTS, Edit, Operation, Shared, Turn, View, Written, WrittenDocuments,
+    Change, Counters, DOCUMENTS, Edit, NewLevels, Operation, Shared, Turn, View, Written, WrittenDocuments,
 };
-use crate::store::merging::keep_pace;
+use crate::store::merging::{keep_pace, wait_for_empty_log};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 
 /// If the last block of documents has less than this number of sixteenths of its most bytes, the next
 /// commit fills it up.
 const FULL_SIXTEENTHS: usize = 13;
 
+/// A transaction does not go through the log if it has more operations than this multiple of the recent rows.
+/// The log is replayed at opening, so it must not become long.
+const MOST_LOGGED: usize = 2;
+
 /// The one transaction that writes. Nothing reaches the file before it commits. Dropping it undoes it.
 pub(crate) struct Writer {
     view: Arc<View>,
     counters: Counters,
     written: Written,
-    operations: Vec<Operation>,
+    /// What goes to the log. `None` if that is too long for it.
+    operations: Option<Vec<Operation>>,
     /// Whether an operation stopped half-way. Then the sets no longer agree.
     broken: bool,
     // Last, so the next transaction begins when everything else is gone.
@@ -43,7 +48,7 @@ impl Writer {
         let view = turn.shared().view()?;
         let written = Written::new(view.settings());
         let counters = view.state().counters;
-        Ok(Self { view, counters, written, operations: Vec::new(), broken: false, turn })
+        Ok(Self { view, counters, written, operations: Some(Vec::new()), broken: false, turn })
     }
 
     /// Finds the document of a key that is about to be changed.
@@ -78,11 +83,12 @@ impl Writer {
     /// Makes all changes durable at once. If nothing was changed, nothing is written.
     pub(crate) fn commit(self) -> Result<()> {
         self.ensure_whole()?;
-        if self.operations.is_empty() {
-            return Ok(());
-        }
         let Self { view, counters, mut written, operations, turn, .. } = self;
         let shared = turn.shared();
+        let Some(operations) = operations else { return commit_as_levels(shared, view, counters, written) };
+        if operations.is_empty() {
+            return Ok(());
+        }
         keep_pace(shared, operations.len())?;
         shared.ensure_certain()?;
         let appended = Appended::new(&view, &mut written.documents, shared.sizes.document_block_bytes)?;
@@ -157,7 +163,12 @@ impl Writer {
 
     fn apply(&mut self, operation: Operation) {
         self.written.overlays.apply(&operation, &self.view.settings().plan);
-        self.operations.push(operation);
+        let most = MOST_LOGGED.saturating_mul(self.turn.shared().sizes.recent_rows);
+        if let Some(operations) = self.operations.as_mut().filter(|it| it.len() < most) {
+            operations.push(operation);
+        } else {
+            self.operations = None;
+        }
     }
 
     fn documents_of(&self, fingerprint: Fingerprint) -> Result<u64> {
@@ -173,6 +184,32 @@ impl Writer {
         self.written.scopes.insert(name.to_owned(), number);
         Ok(number)
     }
+}
+
+/// Commits a transaction that is too long for the log: as a new first level of each set. Rows of the log
+/// count as newer than those of levels. So the log must be empty before.
+fn commit_as_levels(
+    shared: &Shared,
+    view: Arc<View>,
+    counters: Counters,
+    mut written: Written,
+) -> Result<()> {
+    // Until the commit, nobody changes levels.
+    let _merging = wait_for_empty_log(shared)?;
+    // The last view does not keep the pages that merges have freed in the meantime.
+    drop(view);
+    let view = shared.view()?;
+    let appended = Appended::new(&view, &mut written.documents, shared.sizes.document_block_bytes)?;
+    let Written { overlays, scopes, documents } = written;
+    drop(documents);
+    let levels = NewLevels::new(overlays, &view.state().sets, view.settings().file, &shared.sizes);
+    drop(view);
+    shared.commit_transaction(|edit, of| {
+        edit.state.counters = counters;
+        levels.apply(edit, of)?;
+        edit.add_scopes(scopes);
+        appended.apply(edit, of)
+    })
 }
 
 /// New blocks of documents at the end of the file.
@@ -237,7 +274,8 @@ impl Read for Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::file::Settings;
+    use crate::store::engine::Access;
+    use crate::store::file::{MergeFailure, Settings};
     use crate::store::{Recording, Sizes, Store};
 
     fn document(number: u64) -> Document {
@@ -275,6 +313,56 @@ mod tests {
         }
         Ok(())
     }
+
+    /// Opening took ten seconds after a transaction of three million documents, since all of them were in the
+    /// log.
+    #[test]
+    fn a_large_transaction_leaves_no_log_and_nothing_of_it_is_read_at_opening() -> Result<()> {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let path = folder.path().join("d.simdb");
+        let sizes = Sizes { recent_rows: 20, ..Sizes::default() };
+        let store = Store::create(&path, &Settings::for_tests(), 1 << 20, sizes)?;
+        // Forty operations go through the log, then into a level below the large transaction.
+        put_all(&store, 0..5)?.commit()?;
+        put_all(&store, 5..45)?.commit()?;
+        let before = store.shared.view()?.state().generation();
+        put_all(&store, 45..86)?.commit()?;
+        let view = store.shared.view()?;
+        assert!(view.state().is_log_empty() && view.state().generation() > before);
+        view.tables().log_page_numbers(|page| panic!("page {page} is there"))?;
+        drop((view, store));
+        let store = Store::open(&path, Access::ReadOnly, 1 << 20, sizes)?;
+        let view = store.shared.view()?;
+        assert_eq!((view.state().recent_length(), view.state().sets.any_frozen()), (0, false));
+        let reader = store.begin_read()?;
+        for number in 0..86 {
+            assert!(reader.find(document(number).key())?.is_some(), "{number}");
+        }
+        Ok(())
+    }
+
+    /// A transaction that waits for merges would wait for ever if nobody merges.
+    #[test]
+    fn a_large_transaction_returns_the_error_of_the_merges_and_smaller_ones_go_on() -> Result<()> {
+        let sizes = Sizes { recent_rows: 10, ..Sizes::default() };
+        let store = Store::on_backend(Recording::default(), Some(&Settings::for_tests()), sizes)?;
+        put_all(&store, 0..5)?.commit()?;
+        let writer = put_all(&store, 5..100)?;
+        let shared = store.shared.clone();
+        // Its thread ends.
+        drop(store);
+        let failure = MergeFailure::without_thread(&std::io::Error::other("no thread"));
+        shared.progress.lock().failure = Some(failure);
+        assert!(matches!(writer.commit(), Err(Error::Storage(_))));
+        assert!(!shared.progress.lock().empties_log);
+        let mut writer = Writer::new(shared.clone())?;
+        assert!(writer.find(b"key 50")?.is_none());
+        writer.put(&document(5), None)?;
+        writer.commit()?;
+        assert!(Writer::new(shared)?.find(b"key 5")?.is_some());
+        Ok(())
+    }
+
     /// The removal made a scope with a new number, and marked rows of that scope. The rows of the document
     /// stayed, and lists and counts no longer agreed.
     #[test]

@@ -9,6 +9,7 @@ mod files;
 mod floors;
 mod input;
 mod kill;
+mod large;
 mod leftovers;
 mod levels;
 mod library;

@@ -180,7 +180,7 @@ fn write_keyed<K: BlockKey>(txn: &WriteTransaction, change: &LevelChange) -> Res
     let Some((first, _)) = added.first() else { return remove(&mut table) };
     // Where the old blocks stand before all new ones, they are removed last. If they went first, the engine
     // would put the first new block into the page before, and write that page again.
-    let old_first = removed.as_ref().is_none_or(|_| true);
+    let old_first = removed.as_ref().is_none_or(|removed| removed.rows.end() >= first);
     if old_first {
         remove(&mut table)?;
     }

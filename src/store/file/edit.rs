@@ -77,6 +77,14 @@ impl Edit {
         self.drop_log();
     }
 
+    /// Leaves out a number of a page, for a transaction that writes no page. The log is empty.
+    ///
+    /// So the numbers grow with every transaction. By them, an older commit is told from a newer one.
+    pub(crate) fn leave_out_page(&mut self) {
+        self.state.next_page += 1;
+        (self.state.first_page, self.state.frozen_pages) = (self.state.next_page, self.state.next_page);
+    }
+
     /// Removes the pages of the log whose rows are in no run any more.
     pub(crate) fn drop_log(&mut self) {
         if !self.state.sets.any_frozen() && self.state.first_page < self.state.frozen_pages {

@@ -45,13 +45,19 @@ fn encode_operation(operation: &Operation, bytes: &mut Vec<u8>) {
     bytes.extend(&operation.scope.0.to_le_bytes()[..3]);
 }
 
-/// Reads a page back.
-pub(super) fn decode_page(file: FileSeed, number: u64, bytes: &[u8]) -> Result<Vec<Operation>, Problem> {
+/// Reads a page back, and adds its operations to others.
+pub(super) fn decode_page(
+    file: FileSeed,
+    number: u64,
+    bytes: &[u8],
+    operations: &mut Vec<Operation>,
+) -> Result<(), Problem> {
     let mut fields = Fields(unseal(Kind::Log, file, &number.to_le_bytes(), bytes)?);
     let count = u16::from_le_bytes(fields.take()?);
-    let operations = (0..count).map(|_| decode_operation(&mut fields)).collect::<Result<_, _>>()?;
-    fields.finish()?;
-    Ok(operations)
+    for _ in 0..count {
+        operations.push(decode_operation(&mut fields)?);
+    }
+    fields.finish()
 }
 
 fn decode_operation(fields: &mut Fields<'_>) -> Result<Operation, Problem> {
@@ -131,10 +137,11 @@ mod tests {
         assert!(pages.iter().all(|(_, bytes)| bytes.len() <= 4080));
         let mut found = Vec::new();
         for (number, bytes) in &pages {
-            found.extend(decode_page(file, *number, bytes)?);
-            assert!(decode_page(file, number + 1, bytes).is_err());
-            assert!(decode_page(FileSeed(8), *number, bytes).is_err());
-            assert!(decode_page(file, *number, &bytes[1..]).is_err());
+            decode_page(file, *number, bytes, &mut found)?;
+            let refused = |file, number, bytes| decode_page(file, number, bytes, &mut Vec::new()).is_err();
+            assert!(refused(file, number + 1, bytes));
+            assert!(refused(FileSeed(8), *number, bytes));
+            assert!(refused(file, *number, &bytes[1..]));
         }
         assert_eq!(found, operations);
         Ok(())

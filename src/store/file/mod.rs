@@ -3,10 +3,12 @@
 mod edit;
 mod log;
 mod meta;
+mod new_levels;
 mod opening;
 mod operation;
 mod overlays;
 mod progress;
+mod replay;
 mod schema;
 mod shared;
 mod state;
@@ -15,6 +17,7 @@ mod written;
 
 pub(crate) use edit::Edit;
 pub(crate) use meta::{Counters, FORMAT_VERSION, Settings, decode_scope};
+pub(crate) use new_levels::NewLevels;
 #[cfg(test)]
 pub(crate) use opening::first_rows;
 pub(crate) use opening::{create, read_state};

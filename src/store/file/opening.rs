@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use super::log;
 use super::meta::{self, Settings};
-use super::overlays::Overlays;
+use super::operation::Operation;
+use super::replay::{runs_of, threads_for};
 use super::schema::{DOCUMENTS, Set, SetRow, block_tables, by_row};
 use super::state::{State, StoredDirectory, StoredLevel, StoredSet, StoredState};
 use crate::error::{Error, Result};
@@ -60,15 +61,16 @@ pub(crate) fn read_state(txn: &ReadTxn, settings: &Settings) -> Result<State> {
     for (set, stored) in state.sets.sets().zip(&sets) {
         by_row!(set, set => state.sets[set].levels = opening.read_levels(set, stored)?);
     }
-    let frozen = opening.replay(state.first_page..state.frozen_pages, state.log_sums.frozen)?;
-    state.sets.push(frozen.overlays.into_runs());
+    let frozen = opening.read_log(state.first_page..state.frozen_pages, state.log_sums.frozen)?;
+    state.sets.push(runs_of(&frozen, &settings.plan, threads_for(&frozen)));
+    drop(frozen);
     state.sets.freeze();
     for (set, stored) in state.sets.iter_mut().zip(&sets) {
         by_row!(set, set => trim_frozen(set, stored));
     }
-    let recent = opening.replay(state.frozen_pages..state.next_page, state.log_sums.recent)?;
-    state.sets.push(recent.overlays.into_runs());
-    state.recent_operations = recent.operations;
+    let recent = opening.read_log(state.frozen_pages..state.next_page, state.log_sums.recent)?;
+    state.sets.push(runs_of(&recent, &settings.plan, threads_for(&recent)));
+    state.recent_operations = recent.len() as u64;
     // A state record of an older commit would leave out the newest pages.
     if txn.last_log_page()?.is_some_and(|last| last >= state.next_page) {
         return Err(damaged("the log has pages that it does not know"));
@@ -80,13 +82,6 @@ pub(crate) fn read_state(txn: &ReadTxn, settings: &Settings) -> Result<State> {
 struct Opening<'a> {
     txn: &'a ReadTxn,
     settings: &'a Settings,
-}
-
-/// Pages of the log.
-struct Replayed {
-    /// The rows that they put and mark.
-    overlays: Overlays,
-    operations: u64,
 }
 
 impl Opening<'_> {
@@ -120,25 +115,22 @@ impl Opening<'_> {
         Ok(level)
     }
 
-    /// Reads some pages of the log. Their sum must be the one that the state record has.
-    fn replay(&self, pages: Range<u64>, wanted: u64) -> Result<Replayed> {
-        let Settings { file, plan, .. } = self.settings;
-        let mut replayed = Replayed { overlays: Overlays::new(plan), operations: 0 };
+    /// Reads the operations of some pages of the log. The sum of the pages must be the one that the state
+    /// record has.
+    fn read_log(&self, pages: Range<u64>, wanted: u64) -> Result<Vec<Operation>> {
+        let mut operations = Vec::new();
         let mut sum = 0u64;
         let damaged = |page: u64, problem| Error::Damaged { table: "log", key: page.to_string(), problem };
         self.txn.log_pages(pages.clone(), |page, bytes| {
             let bytes = bytes.ok_or_else(|| damaged(page, "it is missing"))?;
             sum = sum.wrapping_add(share_of_sum([bytes]));
-            for operation in log::decode_page(*file, page, bytes).map_err(|problem| damaged(page, problem))? {
-                replayed.overlays.apply(&operation, plan);
-                replayed.operations += 1;
-            }
-            Ok(())
+            log::decode_page(self.settings.file, page, bytes, &mut operations)
+                .map_err(|problem| damaged(page, problem))
         })?;
         if sum != wanted {
             return Err(damaged(pages.start, "the pages from here on are not those of the last commit"));
         }
-        Ok(replayed)
+        Ok(operations)
     }
 }
 

@@ -38,13 +38,31 @@ impl Operation {
     /// Gives `sink` the rows that the operation puts and marks. docs/format.md lists them, in the section
     /// on the log.
     pub(crate) fn give_rows<S: RowSink>(&self, plan: &Plan, sink: &mut S) -> Result<(), S::Error> {
-        let put = self.change == Change::Put;
         self.give_own_rows(sink)?;
-        let gone = matches!(self.change, Change::Remove { fingerprint_gone: true, .. });
-        match self.fingerprint {
-            Some(fingerprint) if put || gone => give_fingerprint_rows(put, fingerprint, plan, sink),
-            _ => Ok(()),
+        match self.fingerprint_change() {
+            Some((put, fingerprint)) => give_fingerprint_rows(put, fingerprint, plan, sink),
+            None => Ok(()),
         }
+    }
+
+    /// Does what [`give_rows`](Self::give_rows) does, for one permuted table.
+    pub(super) fn give_row_of_table<S: RowSink>(
+        &self,
+        table: usize,
+        plan: &Plan,
+        sink: &mut S,
+    ) -> Result<(), S::Error> {
+        match self.fingerprint_change() {
+            Some((put, fingerprint)) => give_permuted_row(put, fingerprint, table, plan, sink),
+            None => Ok(()),
+        }
+    }
+
+    /// The fingerprint whose rows the operation puts (true) or marks in the permuted tables.
+    fn fingerprint_change(&self) -> Option<(bool, Fingerprint)> {
+        let put = self.change == Change::Put;
+        let gone = matches!(self.change, Change::Remove { fingerprint_gone: true, .. });
+        self.fingerprint.filter(|_| put || gone).map(|fingerprint| (put, fingerprint))
     }
 
     /// Gives the rows that belong to this document alone. They have its number.
@@ -69,11 +87,18 @@ pub(crate) fn give_fingerprint_rows<S: RowSink>(
     plan: &Plan,
     sink: &mut S,
 ) -> Result<(), S::Error> {
-    for (table, of) in plan.tables().iter().enumerate() {
-        let row = of.permutation.apply(fingerprint).bits();
-        put_or_mark(put, permuted(table), row, sink)?;
-    }
-    Ok(())
+    (0..plan.tables().len()).try_for_each(|table| give_permuted_row(put, fingerprint, table, plan, sink))
+}
+
+fn give_permuted_row<S: RowSink>(
+    put: bool,
+    fingerprint: Fingerprint,
+    table: usize,
+    plan: &Plan,
+    sink: &mut S,
+) -> Result<(), S::Error> {
+    let row = plan.tables()[table].permutation.apply(fingerprint).bits();
+    put_or_mark(put, permuted(table), row, sink)
 }
 
 fn put_or_mark<R: SetRow, S: RowSink>(put: bool, set: Set<R>, row: R, sink: &mut S) -> Result<(), S::Error> {

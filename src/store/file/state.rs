@@ -164,6 +164,22 @@ impl State {
         self.sets.directory_bytes() + self.documents.memory_bytes()
     }
 
+    /// The length of what is recent: its operations, or its rows in the set that has the most, whichever is
+    /// more. There are more operations than rows if operations cancel each other.
+    pub(crate) fn recent_length(&self) -> usize {
+        self.sets.recent_rows().max(self.recent_operations as usize)
+    }
+
+    /// Whether the log has pages of recent operations.
+    pub(crate) fn has_recent_pages(&self) -> bool {
+        self.frozen_pages < self.next_page
+    }
+
+    /// Whether the log has no pages. Then all rows of all sets are in levels.
+    pub(crate) fn is_log_empty(&self) -> bool {
+        self.first_page == self.next_page
+    }
+
     /// A number that grows with every transaction.
     pub(crate) fn generation(&self) -> u64 {
         self.next_page

@@ -3,12 +3,11 @@
 use std::thread;
 use std::time::Duration;
 
-use super::policy;
+use parking_lot::MutexGuard;
+
+use super::policy::{self, MOST_WAITING};
 use crate::error::Result;
 use crate::store::file::Shared;
-
-/// A transaction waits for the merges once the recent rows are this multiple of their limit.
-const MOST_WAITING: usize = 4;
 
 /// Makes a transaction of `operations` operations pause if the merges are behind, or wait until they have
 /// caught up.
@@ -18,22 +17,55 @@ pub(crate) fn keep_pace(shared: &Shared, operations: usize) -> Result<()> {
     loop {
         let commits = shared.progress.lock().commits;
         let view = shared.view()?;
-        let (recent, frozen) = (view.state().sets.recent_rows(), view.state().sets.any_frozen());
+        let (recent, frozen) = (view.state().recent_length(), view.state().sets.any_frozen());
         drop(view);
-        if recent < limit || !frozen {
-            return Ok(());
-        }
         if recent < MOST_WAITING * limit {
             // The further behind the merges are, the longer the pause: up to ten microseconds an operation.
-            let behind = (recent - limit) as f64 / ((MOST_WAITING - 1) * limit) as f64;
+            let behind = recent.saturating_sub(limit) as f64 / ((MOST_WAITING - 1) * limit) as f64;
             let pause = Duration::from_secs_f64(behind * 10e-6 * operations as f64);
-            if !waited && pause > Duration::from_micros(100) {
+            if frozen && !waited && pause > Duration::from_micros(100) {
                 thread::sleep(pause.min(Duration::from_millis(50)));
             }
             return Ok(());
         }
         waited = true;
         wait_for_commit_after(shared, commits)?;
+    }
+}
+
+/// Waits until the log is empty and every set has room for one more level. Then keeps the merging thread
+/// from working, until the guard is dropped. The caller has the turn to write, and holds a view, so that
+/// nobody takes commits back.
+pub(crate) fn wait_for_empty_log(shared: &Shared) -> Result<MutexGuard<'_, ()>> {
+    let _asked = Asked::new(shared);
+    loop {
+        let commits = shared.progress.lock().commits;
+        shared.ensure_certain()?;
+        let view = shared.view()?;
+        let is_ready = view.state().is_log_empty() && policy::has_room_for_levels(view.state());
+        drop(view);
+        if is_ready {
+            // Merges of levels may go on until then. They add no level, and nothing to the log.
+            return Ok(shared.merging.lock());
+        }
+        wait_for_commit_after(shared, commits)?;
+    }
+}
+
+/// Asks the merging thread to empty the log, until it is dropped.
+struct Asked<'a>(&'a Shared);
+
+impl<'a> Asked<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        shared.progress.lock().empties_log = true;
+        shared.changed.notify_all();
+        Self(shared)
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.0.progress.lock().empties_log = false;
     }
 }
 
@@ -45,7 +77,7 @@ pub(crate) fn settle(shared: &Shared) -> Result<()> {
         let state = view.state();
         let due = state.sets.any_frozen()
             || policy::is_freezing_due(state, shared.sizes.recent_rows)
-            || policy::most_urgent(state, &shared.sizes).is_some();
+            || policy::most_urgent(state, 0.0, &shared.sizes).is_some();
         drop(view);
         if !due {
             return Ok(());

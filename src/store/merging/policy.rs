@@ -11,6 +11,15 @@ use crate::store::sorted_set::SortedSet;
 /// be written faster. But a query reads every level, so fewer and larger levels are better.
 const MOST_GROWTH: f64 = 10.0;
 
+/// A transaction waits for the merges once what is recent is this multiple of its limit.
+pub(super) const MOST_WAITING: usize = 2;
+
+/// With more levels than this, two of them are merged, and a transaction that would add one more waits.
+///
+/// Without large transactions there are fewer. With a growth of ten and 250,000 recent rows, seven levels
+/// have room for more documents than there are numbers.
+pub(super) const MOST_LEVELS: usize = 8;
+
 /// A step reads at most one in this number of the blocks of a small file. It writes its new blocks before
 /// the space of the old blocks is free. So a larger step would make the file much longer.
 const STEP_PART: u64 = 32;
@@ -36,18 +45,38 @@ pub(super) enum Source {
     Level(usize),
 }
 
-/// Whether the recent runs are to be frozen: they have at least `least_rows`, and no run is frozen.
+/// Whether the recent runs are to be frozen: they have at least `least` rows or operations, and no run is
+/// frozen.
 ///
-/// If operations have cancelled each other, the log may be long although the runs are short. A long log is
-/// a reason too.
-pub(super) fn is_freezing_due(state: &State, least_rows: usize) -> bool {
-    let is_long = state.sets.recent_rows() >= least_rows || state.recent_operations >= 4 * least_rows as u64;
+/// If there are few documents, fewer operations are enough, down to a quarter. Otherwise a log of documents
+/// that were replaced again and again would take several times the space of all that is there. Insertions
+/// alone are never more than the documents.
+pub(super) fn is_freezing_due(state: &State, least: usize) -> bool {
+    let few = (state.counters.documents / 8 * 9).max(least as u64 / 4);
+    let is_long = state.recent_length() >= least || state.recent_operations > few;
     is_long && !state.sets.any_frozen()
 }
 
+/// Whether the recent runs are to be frozen if the log is to become empty.
+pub(super) fn is_freezing_possible(state: &State) -> bool {
+    state.has_recent_pages() && !state.sets.any_frozen()
+}
+
+/// Whether each set may get one more level.
+pub(super) fn has_room_for_levels(state: &State) -> bool {
+    state.sets.levels_and_marks().0 as usize <= MOST_LEVELS
+}
+
+/// How long the recent runs are, as a multiple of their limit.
+pub(super) fn waiting(state: &State, sizes: &Sizes) -> f64 {
+    state.recent_length() as f64 / sizes.recent_rows as f64
+}
+
 /// The most urgent merge, if any is due.
-pub(super) fn most_urgent(state: &State, sizes: &Sizes) -> Option<Task> {
-    let waiting = state.sets.recent_rows() as f64 / sizes.recent_rows as f64;
+///
+/// `waiting` is the length of the recent runs, as a multiple of its limit. They cannot be frozen before
+/// all frozen runs are gone. So the longer they are, the more urgent is the merge of a frozen run.
+pub(super) fn most_urgent(state: &State, waiting: f64, sizes: &Sizes) -> Option<Task> {
     let tasks = state.sets.sets().filter_map(|any| {
         let (source, urgency) = by_row!(any, set => most_urgent_of(&state.sets[set], waiting, sizes))?;
         Some(Task { set: any, source, urgency })
@@ -56,9 +85,6 @@ pub(super) fn most_urgent(state: &State, sizes: &Sizes) -> Option<Task> {
 }
 
 /// The most urgent merge of a set, and how urgent it is.
-///
-/// `waiting` is the length of the recent runs, as a multiple of its limit. They cannot be frozen before
-/// all frozen runs are gone. So the longer they are, the more urgent is the merge of a frozen run.
 fn most_urgent_of<R: Row>(set: &SortedSet<R>, waiting: f64, sizes: &Sizes) -> Option<(Source, f64)> {
     let frozen = set.frozen.as_ref().map(|_| {
         let source = if needs_level(set, sizes) { Source::FrozenAlone } else { Source::Frozen };
@@ -68,17 +94,32 @@ fn most_urgent_of<R: Row>(set: &SortedSet<R>, waiting: f64, sizes: &Sizes) -> Op
     let full = (1..set.levels.len()).map(|below| {
         let wanted = sizes.recent_rows as f64 * growth.powi(below as i32);
         let (puts, marks) = set.levels[below - 1].level.rows();
-        (Source::Level(below - 1), (puts + marks) as f64 / wanted)
+        // A large transaction may leave a level that is far too large. Its merge takes long. A frozen run goes
+        // first before transactions have to wait.
+        (Source::Level(below - 1), ((puts + marks) as f64 / wanted).min(MOST_WAITING as f64))
     });
-    let due = frozen.into_iter().chain(full.filter(|(_, urgency)| *urgency > 1.0));
+    let due = full.filter(|(_, urgency)| *urgency > 1.0);
+    let due = frozen.into_iter().chain(due).chain(too_many(set));
     due.reduce(|most, task| if task.1 > most.1 { task } else { most })
 }
 
+/// If a set has too many levels, the merge of the two neighbours that are smallest together. Large
+/// transactions of few different rows leave small levels, none of which is too large.
+fn too_many<R: Row>(set: &SortedSet<R>) -> Option<(Source, f64)> {
+    let rows = |index: usize| {
+        let (puts, marks) = set.levels[index].level.rows();
+        puts + marks
+    };
+    let smallest = (1..set.levels.len()).min_by_key(|&below| rows(below - 1) + rows(below));
+    smallest.filter(|_| set.levels.len() > MOST_LEVELS).map(|below| (Source::Level(below - 1), 1.0))
+}
+
 /// The factor between the size of a level and that of the level above it. The runs in memory are above the
-/// first level. With this factor the last level is just as large as it is now.
+/// first level. With this factor the last level is just as large as the largest level is now. That is the
+/// last level itself, unless a large transaction has left a larger one.
 fn growth<R: Row>(set: &SortedSet<R>, sizes: &Sizes) -> f64 {
-    let (puts, marks) = set.levels.last().map_or((0, 0), |last| last.level.rows());
-    let times = (puts + marks) as f64 / sizes.recent_rows as f64;
+    let rows = set.levels.iter().map(|it| it.level.rows()).map(|(puts, marks)| puts + marks);
+    let times = rows.max().unwrap_or(0) as f64 / sizes.recent_rows as f64;
     times.powf(1.0 / set.levels.len().max(1) as f64).max(1.0)
 }
 
@@ -155,6 +196,14 @@ mod tests {
     }
 
     #[test]
+    fn the_two_smallest_neighbours_of_too_many_levels_are_merged() {
+        assert_eq!(source(&[100; MOST_LEVELS], false), None);
+        let mut rows = [100; MOST_LEVELS + 1];
+        rows[5] = 0;
+        assert_eq!(source(&rows, false), Some(Source::Level(4)));
+    }
+
+    #[test]
     fn a_level_is_merged_once_it_is_larger_than_equal_factors_allow() {
         // The last level has 64 times the recent rows: each level is to be 8 times as large as the one above.
         assert_eq!(source(&[700, 6_400], false), None);
@@ -162,6 +211,11 @@ mod tests {
         assert_eq!(source(&[500, 4_400, 51_200], false), None);
         assert_eq!(source(&[500, 6_500, 51_200], false), Some(Source::Level(1)));
         // A frozen run is more urgent the longer the recent runs are.
+        // A level that a large transaction left, larger than the one below it, does not make transactions wait.
+        // The frozen run goes into a level above it.
+        assert_eq!(source(&[30_000, 1_000], false), Some(Source::Level(0)));
+        let far_behind = most_urgent_of(&set(&[30_000, 1_000], true), MOST_WAITING as f64, &SIZES);
+        assert_eq!(far_behind.map(|it| it.0), Some(Source::FrozenAlone));
         let urgency = |waiting| most_urgent_of(&set(&[1_700, 6_400], true), waiting, &SIZES).map(|it| it.0);
         assert_eq!(urgency(0.0), Some(Source::Level(0)));
         assert_eq!(urgency(2.0), Some(Source::Frozen));

@@ -70,14 +70,14 @@ impl Merger {
     fn run(&mut self) {
         let mut idle = false;
         loop {
-            let commits = {
+            let (commits, empties_log) = {
                 let progress = self.shared.progress.lock();
                 if progress.stop {
                     return;
                 }
-                progress.commits
+                (progress.commits, progress.empties_log)
             };
-            match guarded(|| self.merge_once(idle)) {
+            match guarded(|| self.merge_once(idle, empties_log)) {
                 Ok(true) => {
                     idle = false;
                     self.shared.progress.lock().failure = None;
@@ -85,7 +85,7 @@ impl Merger {
                 Ok(false) => {
                     self.shared.progress.lock().failure = None;
                     self.shared.changed.notify_all();
-                    idle = !self.wait_for_commit_after(commits, idle);
+                    idle = !self.wait_for_commit_after(commits, empties_log, idle);
                 }
                 Err(error) => {
                     self.shared.progress.lock().failure = Some(MergeFailure::new(&error));
@@ -101,10 +101,13 @@ impl Merger {
         }
     }
 
-    /// Waits for a commit, and returns whether there was one. A thread that is not idle yet waits only for
-    /// the pause that makes it idle.
-    fn wait_for_commit_after(&self, commits: u64, idle: bool) -> bool {
-        let none = |progress: &mut Progress| progress.commits == commits && !progress.stop;
+    /// Waits for a commit, or until a transaction asks for an empty log, and returns whether that came. A
+    /// thread that is not idle yet waits only for the pause that makes it idle.
+    fn wait_for_commit_after(&self, commits: u64, empties_log: bool, idle: bool) -> bool {
+        let none = |progress: &mut Progress| {
+            let asked = progress.empties_log && !empties_log;
+            progress.commits == commits && !asked && !progress.stop
+        };
         let mut progress = self.shared.progress.lock();
         if idle {
             self.shared.changed.wait_while(&mut progress, none);
@@ -114,19 +117,23 @@ impl Merger {
     }
 
     /// Does one step of the most urgent work. False if there is none.
-    fn merge_once(&mut self, idle: bool) -> Result<bool> {
+    fn merge_once(&mut self, idle: bool, empties_log: bool) -> Result<bool> {
         let shared = self.shared.clone();
         let _merging = shared.merging.lock();
         let view = shared.view()?;
         let part = if idle { LEAST_FREEZING_PART } else { 1 };
-        if policy::is_freezing_due(view.state(), shared.sizes.recent_rows.div_ceil(part)) {
+        if policy::is_freezing_due(view.state(), shared.sizes.recent_rows.div_ceil(part))
+            || empties_log && policy::is_freezing_possible(view.state())
+        {
             self.commit(view, |edit, _| {
                 edit.freeze();
                 Ok(())
             })?;
             return Ok(true);
         }
-        if let Some(Task { set, source, .. }) = policy::most_urgent(view.state(), &shared.sizes) {
+        // A transaction that waits for an empty log waits for the frozen runs above all.
+        let waiting = if empties_log { f64::INFINITY } else { policy::waiting(view.state(), &shared.sizes) };
+        if let Some(Task { set, source, .. }) = policy::most_urgent(view.state(), waiting, &shared.sizes) {
             by_row!(set, set => self.step(view, set, source)?);
             return Ok(true);
         }

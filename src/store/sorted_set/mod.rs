@@ -2,6 +2,7 @@
 //! here knows what the rows mean.
 
 mod backward;
+mod collected;
 mod directory;
 mod fence;
 mod inspect;
@@ -18,6 +19,7 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use collected::Collected;
 pub(crate) use directory::{Chunk, cut};
 pub(crate) use inspect::Fault;
 pub(crate) use level::{Level, Position};

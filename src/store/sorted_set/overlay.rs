@@ -100,11 +100,17 @@ impl<R: Row> Overlay<R> {
     }
 
     /// All rows as one run.
-    pub(crate) fn into_run(mut self) -> Run<R> {
+    pub(crate) fn into_run(self) -> Run<R> {
+        let rules = self.rules;
+        self.into_unsearched_run().prepared(rules)
+    }
+
+    /// All rows as one run that nobody searches.
+    pub(crate) fn into_unsearched_run(mut self) -> Run<R> {
         self.sort();
         let rules = self.rules.unsearched();
         let all = self.runs.into_iter().rev().reduce(|newer, older| newer.over(&older, rules));
-        all.unwrap_or_else(|| Run::new(Vec::new(), Vec::new(), rules)).prepared(self.rules)
+        all.unwrap_or_else(|| Run::new(Vec::new(), Vec::new(), rules))
     }
 }
 

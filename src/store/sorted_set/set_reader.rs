@@ -76,11 +76,11 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
         Ok(())
     }
 
-    /// Ranges that together cover all rows, in order. Each has up to eight blocks of the last level.
+    /// Ranges that together cover all rows, in order. Each has up to eight blocks of the largest level.
     pub(crate) fn parts(&self) -> Result<impl Iterator<Item = RangeInclusive<R>>> {
         const BLOCKS: usize = 8;
-        let last = self.set.levels.last().map(|last| &last.level);
-        let entries = last.map(|last| last.entries(last.all(), self.blocks)).transpose()?;
+        let largest = self.set.levels.iter().map(|it| &it.level).max_by_key(|level| level.blocks());
+        let entries = largest.map(|level| level.entries(level.all(), self.blocks)).transpose()?;
         let ends = entries.into_iter().flatten().skip(BLOCKS - 1).step_by(BLOCKS).map(|entry| entry.high);
         let mut next = Some(R::MIN);
         Ok(ends.chain(std::iter::once(R::MAX)).filter_map(move |end| {

@@ -1,0 +1,158 @@
+//! Replay: the runs that the operations of the log leave, made at opening.
+//!
+//! A set needs nothing of the other sets. So each is made by one thread, which goes through all operations,
+//! takes the rows of its set and sorts them once.
+
+use std::convert::Infallible;
+use std::num::NonZero;
+use std::panic;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use super::operation::{Operation, RowSink};
+use super::overlays::{RunFamily, Runs};
+use super::schema::{ByRow, Set, SetRow, all_sets, by_row};
+use crate::plan::Plan;
+use crate::store::blocks::Row;
+use crate::store::sorted_set::{Collected, Run};
+
+/// Fewer operations are replayed before other threads have begun.
+const LEAST_SHARED: usize = 4096;
+
+/// The number of threads that are worth it for these operations.
+pub(super) fn threads_for(operations: &[Operation]) -> usize {
+    if operations.len() < LEAST_SHARED { 1 } else { thread::available_parallelism().map_or(1, NonZero::get) }
+}
+
+/// The runs that operations leave, the oldest first. At most `threads` threads make them.
+pub(super) fn runs_of(operations: &[Operation], plan: &Plan, threads: usize) -> Runs {
+    let sets: Vec<_> = all_sets(plan.tables().len()).collect();
+    let next = AtomicUsize::new(0);
+    let make_some = || {
+        let mut made: Vec<(usize, ByRow<RunFamily>)> = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&set) = sets.get(index) else { return made };
+            made.push((index, by_row!(set, set => keep run_of(operations, set, plan))));
+        }
+    };
+    let mut made = thread::scope(|scope| {
+        // If the system gives no thread, those that there are make all runs.
+        let start = |_| thread::Builder::new().spawn_scoped(scope, make_some).ok();
+        let others: Vec<_> = (1..threads.min(sets.len())).filter_map(start).collect();
+        let mut made = make_some();
+        for other in others {
+            made.extend(other.join().unwrap_or_else(|reason| panic::resume_unwind(reason)));
+        }
+        made
+    });
+    made.sort_unstable_by_key(|(index, _)| *index);
+    made.into_iter().map(|(_, run)| run).collect()
+}
+
+fn run_of<R: SetRow>(operations: &[Operation], set: Set<R>, plan: &Plan) -> Run<R> {
+    let mut rows = RowsOf { set, rows: Collected::new(set.rules) };
+    let given = operations.iter().try_for_each(|operation| match set.permuted_number() {
+        Some(table) => operation.give_row_of_table(table, plan, &mut rows),
+        None => operation.give_own_rows(&mut rows),
+    });
+    match given {
+        Ok(()) => rows.rows.into_run(),
+        Err(never) => match never {},
+    }
+}
+
+/// Takes the rows of one set.
+struct RowsOf<R> {
+    set: Set<R>,
+    rows: Collected<R>,
+}
+
+impl<R: SetRow> RowSink for RowsOf<R> {
+    type Error = Infallible;
+
+    fn put<S: SetRow>(&mut self, set: Set<S>, row: S) -> Result<(), Infallible> {
+        if set.is(self.set) {
+            self.rows.put(same_row(row));
+        }
+        Ok(())
+    }
+
+    fn mark<S: SetRow>(&mut self, set: Set<S>, row: S) -> Result<(), Infallible> {
+        if set.is(self.set) {
+            self.rows.mark(same_row(row));
+        }
+        Ok(())
+    }
+}
+
+/// A row of the same set, whose type the compiler does not know to be the same.
+fn same_row<S: Row, R: Row>(row: S) -> R {
+    R::from_number(row.number())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::super::operation::Change;
+    use super::super::overlays::Overlays;
+    use super::*;
+    use crate::fingerprint::Fingerprint;
+    use crate::plan::plan_named;
+    use crate::store::numbers::{DocumentNumber, ScopeNumber};
+
+    /// Operations that a history of insertions and deletions could leave. An item puts a document with one
+    /// of a few fingerprints, or removes one of those that are there. The first documents were put before
+    /// the log began.
+    fn history(before: usize, changes: &[(Option<prop::sample::Index>, u64, bool)]) -> Vec<Operation> {
+        let mut live: BTreeMap<u64, Option<Fingerprint>> = BTreeMap::new();
+        let mut next = 1;
+        let mut put = |live: &mut BTreeMap<u64, _>, bits: u64| {
+            let fingerprint = (bits != 0).then(|| Fingerprint::from_bits(bits << 30 | bits));
+            live.insert(next, fingerprint);
+            next += 1;
+            operation(Change::Put, next - 1, fingerprint)
+        };
+        for bits in 0..before as u64 {
+            put(&mut live, bits % 9);
+        }
+        let change = |&(removed, bits, never_stored): &(Option<prop::sample::Index>, u64, bool)| {
+            let Some(index) = removed.filter(|_| !live.is_empty()) else { return put(&mut live, bits) };
+            let number = live.keys().copied().nth(index.index(live.len())).expect("the index is one of them");
+            let fingerprint = live.remove(&number).expect("it is there");
+            let fingerprint_gone = live.values().all(|it| *it != fingerprint);
+            operation(Change::Remove { fingerprint_gone, never_stored }, number, fingerprint)
+        };
+        changes.iter().map(change).collect()
+    }
+
+    fn operation(change: Change, number: u64, fingerprint: Option<Fingerprint>) -> Operation {
+        let scope = ScopeNumber(number as u32 % 3);
+        Operation { change, number: DocumentNumber(number), key_hash: number % 7, fingerprint, scope }
+    }
+
+    /// The rows put and marked in each set, as numbers.
+    fn rows(runs: &Runs) -> Vec<(Vec<u128>, Vec<u128>)> {
+        fn numbers<R: Row>(rows: &[R]) -> Vec<u128> {
+            rows.iter().map(|row| row.number()).collect()
+        }
+        runs.iter().map(|run| by_row!(run, run => (numbers(run.puts()), numbers(run.marks())))).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn replayed_runs_are_those_that_the_transactions_left(
+            before in 0..20usize, threads in 1..9usize,
+            changes in prop::collection::vec((any::<Option<prop::sample::Index>>(), 0..9u64, any::<bool>()), 0..200),
+        ) {
+            let plan = plan_named("2x32").expect("a plan");
+            let operations = history(before, &changes);
+            let mut overlays = Overlays::new(&plan);
+            operations.iter().for_each(|it| overlays.apply(it, &plan));
+            prop_assert_eq!(rows(&runs_of(&operations, &plan, threads)), rows(&overlays.into_runs()));
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Large transactions: those that have more operations than the log takes, among smaller ones.
+
+use std::collections::BTreeMap;
+
+use simdb::{Database, Document, Fingerprint, Query, Snapshot};
+
+use crate::support::{Folder, TestResult, assert_sound, document, listed, tiny};
+
+type Model = BTreeMap<String, u64>;
+
+/// Replaces and adds documents, then deletes some, in one transaction. With the tiny options, more than 16
+/// changes are too many for the log.
+fn transact(database: &Database, model: &mut Model, puts: &[u64], deletes: &[u64], salt: u64) -> TestResult {
+    let bits = |i: u64| (i % 50 + salt % 3 * 50 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut txn = database.begin_write()?;
+    for &i in puts {
+        let scope = ["", "en"][i as usize % 2];
+        txn.insert(&document(format!("key {i}"), bits(i)).with_scope(scope))?;
+        model.insert(format!("key {i}"), bits(i));
+    }
+    for i in deletes {
+        let deleted = txn.delete(format!("key {i}"))?;
+        assert_eq!(deleted.is_some(), model.remove(&format!("key {i}")).is_some());
+    }
+    txn.commit()?;
+    Ok(())
+}
+
+/// Compares all documents, and the answers for their fingerprints, with the model.
+fn agree(snapshot: &Snapshot, model: &Model) -> TestResult {
+    let stored = snapshot.documents().map(|document| {
+        let document: Document = document?;
+        let key = String::from_utf8_lossy(document.key()).into_owned();
+        Ok((key, document.fingerprint().map_or(0, Fingerprint::bits)))
+    });
+    assert_eq!(&stored.collect::<simdb::Result<Model>>()?, model);
+    for bits in model.values() {
+        let query = Query::new(Fingerprint::from_bits(*bits)).max_distance(0).limit(1_000);
+        let mut found = listed(&snapshot.query(&query)?);
+        found.sort_unstable();
+        let right = model.iter().filter(|it| it.1 == bits).map(|(key, _)| (key.clone(), 0));
+        assert_eq!(found, right.collect::<Vec<_>>());
+    }
+    Ok(())
+}
+
+#[test]
+fn large_transactions_replace_and_delete_what_is_recent_frozen_or_in_levels() -> TestResult {
+    let folder = Folder::new()?;
+    let mut database = folder.tiny_database("d.simdb")?;
+    let (mut model, mut kept) = (Model::new(), Vec::new());
+    for round in 0..24u64 {
+        // What the smaller ones put is still in memory, or is being merged, when the large one comes.
+        for small in 0..round % 4 {
+            let first = round * 37 + small * 5;
+            transact(&database, &mut model, &[first % 300, first % 300 + 1], &[first % 7], round + small)?;
+        }
+        kept.push((database.snapshot()?, model.clone()));
+        let puts: Vec<u64> = (0..60).map(|i| (round * 31 + i * 3) % 300).collect();
+        let deletes: Vec<u64> = (0..20).map(|i| (round * 17 + i * 11) % 300).collect();
+        transact(&database, &mut model, &puts, &deletes, round)?;
+        agree(&database.snapshot()?, &model)?;
+        // At times several large ones come in a row, or the merges are done before the next.
+        match round % 5 {
+            1 => database.settle()?,
+            2 => {
+                kept.clear();
+                let path = database.path().to_owned();
+                drop(database);
+                database = Database::open(path, &tiny())?;
+                agree(&database.snapshot()?, &model)?;
+            }
+            3 => {
+                kept.clear();
+                assert_sound(&database)?;
+            }
+            _ => {}
+        }
+        for (snapshot, model) in &kept {
+            agree(snapshot, model)?;
+        }
+    }
+    database.settle()?;
+    agree(&database.snapshot()?, &model)?;
+    drop(kept);
+    assert_sound(&database)?;
+    Ok(())
+}
+
+#[test]
+fn many_large_transactions_in_a_row_leave_few_levels() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.tiny_database("d.simdb")?;
+    let mut model = Model::new();
+    for round in 0..60u64 {
+        // In the second half, all documents have one fingerprint. The permuted tables then get tiny levels.
+        let puts: Vec<u64> = (0..25).map(|i| if round < 30 { round * 25 + i } else { i * 50 }).collect();
+        transact(&database, &mut model, &puts, &[], round)?;
+        let levels = database.snapshot()?.stats()?.levels;
+        assert!(levels <= 10, "{levels}");
+    }
+    agree(&database.snapshot()?, &model)?;
+    assert_sound(&database)?;
+    database.settle()?;
+    assert!(database.snapshot()?.stats()?.levels <= 8);
+    assert_sound(&database)?;
+    Ok(())
+}
+
+/// Nearly all rows of these transactions cancel each other. Some sets get no level.
+#[test]
+fn a_large_transaction_that_takes_everything_back_leaves_no_document() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.tiny_database("d.simdb")?;
+    let (mut model, all) = (Model::new(), Vec::from_iter(0..40));
+    for salt in 0..3 {
+        transact(&database, &mut model, &all, &all, salt)?;
+        assert!(model.is_empty());
+        agree(&database.snapshot()?, &model)?;
+    }
+    transact(&database, &mut model, &all, &all[..20], 0)?;
+    transact(&database, &mut model, &[], &all[20..], 0)?;
+    transact(&database, &mut model, &all, &[], 1)?;
+    agree(&database.snapshot()?, &model)?;
+    assert_sound(&database)?;
+    Ok(())
+}
