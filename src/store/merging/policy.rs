@@ -48,11 +48,11 @@ pub(super) enum Source {
 /// Whether the recent runs are to be frozen: they have at least `least` rows or operations, and no run is
 /// frozen.
 ///
-/// If there are few documents, fewer operations are enough, down to a quarter. Otherwise a log of documents
+/// If there are few documents, fewer operations are enough, down to a 16th. Otherwise a log of documents
 /// that were replaced again and again would take several times the space of all that is there. Insertions
 /// alone are never more than the documents.
 pub(super) fn is_freezing_due(state: &State, least: usize) -> bool {
-    let few = (state.counters.documents / 8 * 9).max(least as u64 / 4);
+    let few = (state.counters.documents / 8 * 9).max(least as u64 / 16);
     let is_long = state.recent_length() >= least || state.recent_operations > few;
     is_long && !state.sets.any_frozen()
 }
