@@ -8,12 +8,12 @@
 
 use std::sync::Arc;
 
-use super::summary::Outline;
+use super::summary::{Outline, key_bytes};
 use crate::store::blocks::{
     BlockId, Entry, Fields, FileSeed, HEADER_BYTES, Hint, Kind, LINE_BYTES, Line, MAX_BLOCK_LINES, Problem,
     Row, decode_lines, encode_lines, seal, sealed_checksum, unseal,
 };
-use crate::store::engine::{ChunkKey, LevelName};
+use crate::store::engine::LevelName;
 use crate::store::lookup::Samples;
 
 /// An entry, and the lines of the filter of its block. There are none in sets without filters.
@@ -181,14 +181,6 @@ impl<R: Row> Chunk<R> {
             rows: self.before.last().copied().unwrap_or_default(),
         }
     }
-}
-
-/// The key of a chunk or a summary as bytes, for its envelope.
-pub(super) fn key_bytes((level_id, last): ChunkKey) -> [u8; 18] {
-    let mut bytes = [0; 18];
-    bytes[..2].copy_from_slice(&level_id.to_le_bytes());
-    bytes[2..].copy_from_slice(&last.to_le_bytes());
-    bytes
 }
 
 /// The most entries of a chunk that has filters. A page has room for about this number anyway.

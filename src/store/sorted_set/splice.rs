@@ -26,16 +26,16 @@ impl<R: Row> Level<R> {
         let Range { start, end } = positions;
         let first = if start.entry == 0 { start.chunk.saturating_sub(1) } else { start.chunk };
         let last = (end.chunk + usize::from(end.entry > 0)).max(first);
-        for chunk in first..(last.max(start.chunk + 1)).min(self.slots.len()) {
-            self.chunk(chunk, blocks)?;
-        }
+        let changed = first..last.max(start.chunk + 1).min(self.slots.len());
+        let changed: Vec<_> = changed.map(|chunk| self.chunk(chunk, blocks)).collect::<Result<_>>()?;
+        let entries_of = |chunk: usize| changed.get(chunk - first).into_iter().flat_map(|it| it.filtered());
         let kept_before = (first..=start.chunk).flat_map(|chunk| {
             let count = if chunk == start.chunk { start.entry } else { usize::MAX };
-            self.filtered(chunk).take(count)
+            entries_of(chunk).take(count)
         });
         let kept_after = (end.chunk..last).flat_map(|chunk| {
             let count = if chunk == end.chunk { end.entry } else { 0 };
-            self.filtered(chunk).skip(count)
+            entries_of(chunk).skip(count)
         });
         let new = new.iter().map(|(entry, filter)| (entry.clone(), filter.lines()));
         let all: Vec<Filtered<'_, R>> = kept_before.chain(new).chain(kept_after).collect();
@@ -93,11 +93,6 @@ impl<R: Row> Level<R> {
         let behind = self.summaries[touched.end..].iter();
         stored.extend(behind.map(|it| Stored { end: it.end + listed - listed_before, ..*it }));
         Splice { level: Self::new(name.number, slots, stored), chunks, summaries }
-    }
-
-    /// The entries of a chunk with their filters. Nothing if there is no such chunk, or it was not read.
-    fn filtered(&self, chunk: usize) -> impl Iterator<Item = Filtered<'_, R>> {
-        self.slots.get(chunk).and_then(|slot| slot.chunk.get()).into_iter().flat_map(|chunk| chunk.filtered())
     }
 }
 

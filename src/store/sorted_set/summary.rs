@@ -11,9 +11,8 @@
 
 use std::ops::Range;
 
-use super::directory::key_bytes;
 use crate::store::blocks::{Fields, FileSeed, Kind, Problem, Row, seal, unseal};
-use crate::store::engine::LevelName;
+use crate::store::engine::{ChunkKey, LevelName};
 
 /// What a summary says of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +96,14 @@ pub(crate) fn decode<R: Row>(
         Some(end) if end.high.number() == last => Ok(outlines),
         _ => Err("it does not end where its key says"),
     }
+}
+
+/// The key of a chunk or a summary as bytes, for its envelope.
+pub(super) fn key_bytes((level_id, last): ChunkKey) -> [u8; 18] {
+    let mut bytes = [0; 18];
+    bytes[..2].copy_from_slice(&level_id.to_le_bytes());
+    bytes[2..].copy_from_slice(&last.to_le_bytes());
+    bytes
 }
 
 /// Cuts the outlines of some summaries of a level anew. At the end of a level, where most are added, each
