@@ -36,8 +36,9 @@ pub struct Statistics {
     /// The number of marks in all sorted sets. A mark is a row that says deleted. It stays until merging
     /// brings it to the row that it deletes.
     pub marks: u64,
-    /// The memory of the directories, which say where blocks are, and of the filters of keys, in bytes.
-    /// It is part of the memory given as [`OpenOptions::cache_bytes`](crate::OpenOptions::cache_bytes).
+    /// The memory of the directories, which say where blocks are, and of the filters of keys, in bytes. A
+    /// part of a directory is read when it is first needed; all parts are counted. It is part of the memory
+    /// given as [`OpenOptions::cache_bytes`](crate::OpenOptions::cache_bytes).
     pub directory_bytes: u64,
     /// The largest number of levels in a sorted set, without its recent rows in memory.
     pub levels: u32,

@@ -57,7 +57,7 @@ impl Reader {
         self.0.state().sets.levels_and_marks()
     }
 
-    /// The memory that the directories take, in bytes.
+    /// The memory that the directories take once all of them are read, in bytes.
     pub(crate) fn directory_bytes(&self) -> u64 {
         self.0.state().directory_bytes() as u64
     }

@@ -62,7 +62,7 @@ impl Sets {
         all_sets(plan.tables().len()).map(|set| by_row!(set, set => keep SortedSet::new(set.rules))).collect()
     }
 
-    /// The memory that the directories take, in bytes.
+    /// The memory that the directories take once all of them are read, in bytes.
     fn directory_bytes(&self) -> usize {
         let bytes = |set: &ByRow<SortedSetFamily>| -> usize {
             by_row!(set, set => set.levels.iter().map(|it| it.level.memory_bytes()).sum())
@@ -159,7 +159,7 @@ impl State {
         }
     }
 
-    /// The memory that the directories take, in bytes.
+    /// The memory that the directories take once all of them are read, in bytes.
     pub(crate) fn directory_bytes(&self) -> usize {
         self.sets.directory_bytes() + self.documents.memory_bytes()
     }

@@ -166,6 +166,11 @@ impl<R: Row> Level<R> {
         self.blocks
     }
 
+    /// The last row of each chunk, and the number of rows that its blocks put.
+    pub(crate) fn chunks(&self) -> impl ExactSizeIterator<Item = (R, f64)> {
+        self.slots.iter().map(|slot| (slot.outline.high, f64::from(slot.outline.rows.0)))
+    }
+
     /// The memory that the directory takes once it is read, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.memory_bytes

@@ -1,11 +1,15 @@
 //! How unevenly the rows of a set are spread: the share of them that has the same prefix as a stored row.
 
+use super::level::Level;
 use super::set_reader::SetReader;
 use crate::error::Result;
-use crate::store::blocks::Lists;
+use crate::store::blocks::{Entry, Lists, SetBlocks};
 
 /// The directory tells the frequencies of prefixes if it has at least this number of blocks for each prefix.
 const BLOCKS_PER_PREFIX: f64 = 4.0;
+
+/// If a level has more chunks than this, not all are read.
+const MOST_CHUNKS: usize = 64;
 
 /// Longer prefixes are measured in samples: the number of samples, and of neighbouring blocks in each.
 const SAMPLES: usize = 8;
@@ -23,10 +27,8 @@ pub(crate) fn shares(reader: &SetReader<'_, u64>, read: bool) -> Result<Vec<f64>
     };
     let level = &largest.level;
     let rows = level.rows().0 as f64;
-    let measured = (level.blocks() as f64 / BLOCKS_PER_PREFIX).max(1.0).log2() as usize;
-    let blocks = level.entries(level.all(), reader.blocks)?.map(|entry| (entry.high, f64::from(entry.puts)));
-    let mut shares: Vec<f64> =
-        sums_of_squares(blocks)[..=measured].iter().map(|sum| sum / (rows * rows)).collect();
+    let mut shares = shares_of_directory(level, reader.blocks)?;
+    let measured = shares.len() - 1;
     let last = shares[measured];
     shares.extend((measured + 1..=64).map(|bits| last * 0.5f64.powi((bits - measured) as i32)));
     if !read {
@@ -48,6 +50,39 @@ pub(crate) fn shares(reader: &SetReader<'_, u64>, read: bool) -> Result<Vec<f64>
     for bits in measured + 1..=64 {
         shares[bits] = squares[bits] / (sampled.max(1.0) * rows);
     }
+    Ok(shares)
+}
+
+/// The shares that the directory of a level tells: those of short prefixes.
+///
+/// The list of chunks tells the shares of the shortest ones. If there are many chunks, only some of them are
+/// read, or the first query would take the longer the larger the file is. These chunks tell by how much the
+/// shares fall from there on.
+fn shares_of_directory(level: &Level<u64>, blocks: SetBlocks<'_>) -> Result<Vec<f64>> {
+    let rows = level.rows().0 as f64;
+    let length = |parts: usize| (parts as f64 / BLOCKS_PER_PREFIX).max(1.0).log2() as usize;
+    let (measured, chunks) = (length(level.blocks()), level.chunks().len());
+    let weight = |entry: &Entry<u64>| (entry.high, f64::from(entry.puts));
+    if chunks <= MOST_CHUNKS {
+        let sums = sums_of_squares(level.entries(level.all(), blocks)?.map(weight));
+        return Ok(sums[..=measured].iter().map(|sum| sum / (rows * rows)).collect());
+    }
+    let known = length(chunks);
+    let sums = sums_of_squares(level.chunks());
+    let mut shares: Vec<f64> = sums[..=known].iter().map(|sum| sum / (rows * rows)).collect();
+    // Prefixes of that length, each the likelier the more rows have it.
+    let (mut falls, mut all) = ([0.0; 65], 0.0);
+    for (high, _) in level.chunks().skip(chunks / SAMPLES / 2).step_by(chunks / SAMPLES) {
+        let others = u64::MAX.checked_shr(known as u32).unwrap_or(0);
+        let range = high & !others..=high | others;
+        let entries = level.entries(level.overlapping(&range, blocks)?, blocks)?;
+        let sums = sums_of_squares(entries.filter(|entry| range.contains(&entry.high)).map(weight));
+        let rows = sums[known].sqrt().max(1.0);
+        all += rows;
+        falls.iter_mut().zip(sums).for_each(|(fall, sum)| *fall += sum / rows);
+    }
+    let last = shares[known];
+    shares.extend((known + 1..=measured).map(|bits| last * falls[bits] / all));
     Ok(shares)
 }
 

@@ -249,23 +249,30 @@ fn a_damaged_or_missing_block_is_an_error_that_names_the_set() {
     assert_eq!(problem().1, "it is missing");
 }
 
+/// In a large level, not all chunks are read. Three quarters of the skewed rows have the same first six bits.
 #[test]
 fn the_shares_of_prefixes_are_those_of_the_rows() -> Result<()> {
-    let rows: BTreeMap<u64, bool> =
-        (0..3_000u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15), true)).collect();
-    let all: Vec<u64> = rows.keys().copied().collect();
-    let stacked = stack(&[rows, BTreeMap::new()], 1, Rules::REPEATED);
-    let blocks = stacked.memory.blocks();
-    let set = SetReader { set: &stacked.set, overlay: None, blocks: blocks.of_table(&TABLE) };
-    for read in [false, true] {
-        let shares = shares(&set, read)?;
-        assert_eq!(shares.len(), 65);
-        for bits in [0u32, 2, 4, 8] {
-            let prefix = |row: u64| row.checked_shr(64 - bits).unwrap_or(0);
-            let groups = all.chunk_by(|&a, &b| prefix(a) == prefix(b)).map(|it| (it.len() as f64).powi(2));
-            let right = groups.sum::<f64>() / (all.len() as f64).powi(2);
-            let ratio = shares[bits as usize] / right;
-            assert!((0.7..1.4).contains(&ratio), "{bits} bits: {ratio}, read {read}");
+    for (count, skewed) in [(3_000u64, false), (3_000, true), (60_000, false), (60_000, true)] {
+        let spread =
+            |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> if skewed && i % 4 < 3 { 6 } else { 0 };
+        let rows: BTreeMap<u64, bool> = (0..count).map(|i| (spread(i), true)).collect();
+        let all: Vec<u64> = rows.keys().copied().collect();
+        let stacked = stack(&[rows, BTreeMap::new()], 1, Rules::REPEATED);
+        let blocks = stacked.memory.blocks();
+        let set = SetReader { set: &stacked.set, overlay: None, blocks: blocks.of_table(&TABLE) };
+        for read in [false, true] {
+            let shares = shares(&set, read)?;
+            assert_eq!(shares.len(), 65);
+            for bits in [0u32, 2, 4, 6, 7, 8] {
+                let prefix = |row: u64| row.checked_shr(64 - bits).unwrap_or(0);
+                let groups =
+                    all.chunk_by(|&a, &b| prefix(a) == prefix(b)).map(|it| (it.len() as f64).powi(2));
+                let right = groups.sum::<f64>() / (all.len() as f64).powi(2);
+                let ratio = shares[bits as usize] / right;
+                // Few blocks tell only of short prefixes, and beyond that take rows to be spread evenly.
+                let told = bits <= 4 || count > 3_000 || !skewed;
+                assert!(!told || (0.7..1.4).contains(&ratio), "{count}, {bits} bits: {ratio}, read {read}");
+            }
         }
     }
     Ok(())
