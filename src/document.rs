@@ -130,6 +130,11 @@ impl Document {
     }
 
     /// Checks the bounds of every part.
+    /// The approximate memory that the document takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.key.len() + self.scope.len() + self.payload.len()
+    }
+
     pub(crate) fn validate(&self) -> Result<()> {
         validate_key(&self.key)?;
         if self.scope.len() > Self::MAX_SCOPE_BYTES {

@@ -6,6 +6,7 @@ mod error;
 mod fingerprint;
 #[cfg(feature = "ingest")]
 pub mod ingest;
+mod parallel;
 mod plan;
 mod store;
 mod text;

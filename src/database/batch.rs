@@ -1,87 +1,125 @@
-//! The near fingerprints of many documents that are about to be inserted, found together.
+//! What the last commit has of documents that are about to be inserted, found in advance.
 //!
-//! The near-duplicates of a document were stored before the batch, or come before it in the batch. The
-//! search for both is made in advance, for all documents of the batch. A fingerprint that it finds may
-//! have lost its documents when the document's turn comes. The postings tell that.
+//! The search for near-duplicates takes longer than the insertion. It reads what is committed, which the
+//! transaction does not change. So it can be made before the turn of a document, for many together and on
+//! other threads. What the transaction itself has written is looked up in the document's turn.
 
-use std::ops::Range;
-
-use rayon::prelude::*;
-
-use super::near::{MOST_NEAR, NearEach, NearQuery, NearSearch};
+use super::near::{NearQuery, NearSearch};
+use super::query::Matches;
+use super::search::{Search, add_all};
+use super::write::Policy;
 use crate::document::Document;
 use crate::error::Result;
-use crate::fingerprint::Fingerprint;
-use crate::plan::{Candidates, Near};
-use crate::store::Read;
+use crate::plan::Near;
+use crate::store::{Numbered, Read};
 
-/// The fingerprints that may be near to each document of a batch.
-pub(super) struct NearByDocument {
-    near: Vec<Near>,
-    /// For each document its range of `near`.
-    ranges: Vec<Range<usize>>,
+/// A document to insert, with the policy for its near-duplicates.
+pub(super) type Asked<'a> = (&'a Document, &'a Policy);
+
+/// What is committed and concerns one document that is about to be inserted.
+#[derive(Default)]
+pub(super) struct Known {
+    /// The document of the same key.
+    pub(super) own: Option<Numbered>,
+    /// What is near. `None` if no fingerprint is.
+    pub(super) near: Option<Box<KnownNear>>,
 }
 
-impl NearByDocument {
-    /// `near` is in the order of the documents.
-    fn new(documents: usize, near: NearEach) -> Self {
-        let mut ranges = vec![0..0; documents];
-        for (i, (index, _)) in near.iter().enumerate() {
-            let range = &mut ranges[*index];
-            *range = if range.end == 0 { i..i + 1 } else { range.start..i + 1 };
-        }
-        Self { near: near.into_iter().map(|(_, near)| near).collect(), ranges }
-    }
-
-    /// The fingerprints that may be near to the document of this index.
-    pub(super) fn of(&self, index: usize) -> &[Near] {
-        &self.near[self.ranges[index].clone()]
-    }
+/// What is committed near to a document.
+pub(super) struct KnownNear {
+    /// All near fingerprints, in order. `None` if they are too many to be kept.
+    pub(super) fingerprints: Option<Vec<Near>>,
+    pub(super) search: Search,
+    /// The matches. `None` if they take much memory, and are to be read later.
+    pub(super) matches: Option<Matches>,
 }
 
-/// The fingerprints near to each document, among those written and those of the earlier documents.
-///
-/// `None` if they are too many to be kept. Then each document has to be searched for in its turn.
-pub(super) fn near_to_documents(
-    reader: &impl Read,
-    documents: &[Document],
-    max_distance: u32,
-) -> Result<Option<NearByDocument>> {
-    let with_index = |(index, document): (usize, &Document)| Some((index, document.fingerprint()?));
-    let fingerprints: Vec<(usize, Fingerprint)> =
-        documents.iter().enumerate().filter_map(with_index).collect();
-    let permutation = &reader.settings().plan.tables()[0].permutation;
-    let rows: Vec<u64> = fingerprints.iter().map(|it| permutation.apply(it.1).bits()).collect();
-    let share = fingerprints.len().div_ceil(rayon::current_num_threads()).max(1);
-    let near_to_share = |(number, part): (usize, &[(usize, Fingerprint)])| {
-        let first = number * share;
-        let query = |&(_, fingerprint): &_| NearQuery { fingerprint, max_distance };
-        let queries: Vec<NearQuery> = part.iter().map(query).collect();
-        let Some(mut near) = near_to_each(reader, &queries)? else { return Ok(None) };
-        for (i, query) in queries.iter().enumerate() {
-            let before = Candidates::new(&rows[..first + i]);
-            let found = before.near(permutation.apply(query.fingerprint), max_distance, permutation);
-            found.for_each(|it| near.push((i, it)));
+/// The most near fingerprints of a document that are kept.
+const MOST_KEPT: usize = 4096;
+/// The most memory for the matches of documents that are searched for together (bytes).
+const MOST_BYTES: usize = 4 << 20;
+
+/// Finds what is committed for each document.
+pub(super) fn known(reader: &impl Read, asked: &[Asked<'_>]) -> Result<Vec<Known>> {
+    let own = reader.find_each(asked.iter().map(|(document, _)| document.key()))?;
+    let mut all: Vec<Known> = own.into_iter().map(|own| Known { own, near: None }).collect();
+    let mut queries = Vec::with_capacity(asked.len());
+    let mut asked_of = Vec::with_capacity(asked.len());
+    for (index, (document, policy)) in asked.iter().enumerate() {
+        // A distance that is out of bounds is an error in the turn of its document.
+        let Some((fingerprint, max_distance)) =
+            document.fingerprint().zip(policy.filter.distance(reader).ok())
+        else {
+            continue;
+        };
+        queries.push(NearQuery { fingerprint, max_distance });
+        asked_of.push(index);
+    }
+    let mut searches = Searches::default();
+    let mut parts = NearSearch::new(reader, &queries);
+    while let Some(mut near) = parts.next_part()? {
+        for (index, near) in &mut near {
+            let of = asked_of[*index];
+            *index = searches.add(reader, of, asked[of], all[of].own.as_ref(), *near)?;
         }
-        near.iter_mut().for_each(|(index, _)| *index = part[*index].0);
-        near.sort_unstable();
-        near.dedup();
-        Ok(Some(near))
-    };
-    let shares = fingerprints.par_chunks(share).enumerate().map(near_to_share);
-    let shares = shares.collect::<Result<Option<Vec<_>>>>()?;
-    Ok(shares.map(|shares| NearByDocument::new(documents.len(), shares.concat())))
+        add_all(reader, &mut searches.searches, &near)?;
+    }
+    let mut bytes = 0;
+    for ((search, fingerprints), of) in
+        searches.searches.into_iter().zip(searches.fingerprints).zip(searches.asked)
+    {
+        let mut matches = None;
+        if bytes < MOST_BYTES {
+            let found = search.first_matches(reader, asked[of].1.filter.limit)?;
+            bytes += found.iter().map(|it| it.document.memory_bytes()).sum::<usize>();
+            matches = Some(found);
+        }
+        all[of].near = Some(Box::new(KnownNear { fingerprints, search, matches }));
+    }
+    Ok(all)
 }
 
-/// The fingerprints near to each query. `None` if they are more than [`MOST_NEAR`].
-fn near_to_each(reader: &impl Read, queries: &[NearQuery]) -> Result<Option<NearEach>> {
-    let mut all = Vec::new();
-    let mut parts = NearSearch::new(reader, queries);
-    while let Some(near) = parts.next_part()? {
-        if all.len() + near.len() > MOST_NEAR {
-            return Ok(None);
-        }
-        all.extend(near);
+/// The searches of the documents that have a near fingerprint.
+#[derive(Default)]
+struct Searches {
+    searches: Vec<Search>,
+    /// The near fingerprints of each search, while they are few.
+    fingerprints: Vec<Option<Vec<Near>>>,
+    /// The index of the document of each search.
+    asked: Vec<usize>,
+}
+
+impl Searches {
+    /// Notes a near fingerprint of a document, and returns the index of its search. The near fingerprints of
+    /// a document come one after the other.
+    fn add(
+        &mut self,
+        reader: &impl Read,
+        of: usize,
+        (document, policy): Asked<'_>,
+        own: Option<&Numbered>,
+        near: Near,
+    ) -> Result<usize> {
+        let known = self.asked.iter().rposition(|&it| it == of);
+        let index = match known {
+            Some(index) => index,
+            None => {
+                let fingerprint = document.fingerprint().unwrap_or(near.fingerprint);
+                self.searches.push(Search::new(
+                    reader,
+                    fingerprint,
+                    &policy.filter,
+                    policy.most_listed(),
+                    own,
+                )?);
+                self.fingerprints.push(Some(Vec::new()));
+                self.asked.push(of);
+                self.asked.len() - 1
+            }
+        };
+        let kept = &mut self.fingerprints[index];
+        kept.as_mut().map(|it| it.push(near));
+        kept.take_if(|it| it.len() > MOST_KEPT);
+        Ok(index)
     }
-    Ok(Some(all))
 }

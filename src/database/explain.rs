@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::near::{NearQuery, NearSearch, probe_set};
+use super::near::{KnownProbeSet, NearQuery, NearSearch, probe_set};
 use super::query::Query;
 use crate::error::Result;
 use crate::plan::{CostModel, ProbeSet, ProbedPrefix};
@@ -138,7 +138,7 @@ fn time(reader: &impl Read, query: NearQuery) -> Result<Timing> {
 /// Counts the candidates of a query, and the blocks that they are in.
 fn count_candidates(reader: &impl Read, query: NearQuery, explanation: &mut Explanation) -> Result<()> {
     let mut probes = Vec::new();
-    if query.add_probes(reader, 0, &mut probes)? {
+    if query.add_probes(reader, &mut KnownProbeSet::default(), 0, &mut probes)? {
         explanation.blocks = reader.candidates(&probes, |probe, candidates| {
             let table_probes = explanation.probes.iter_mut().find(|it| it.table == probe.table);
             table_probes.into_iter().for_each(|it| it.candidates += candidates.within(probe));

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
-use crate::plan::{Near, Probe, ProbeSet};
-use crate::store::{Read, Scan};
+use crate::plan::{Candidates, Near, Probe, ProbeSet};
+use crate::store::{Read, Scan, Writer};
 
 /// A query for the stored fingerprints within a distance of a fingerprint.
 #[derive(Clone, Copy, Debug)]
@@ -19,11 +19,25 @@ impl NearQuery {
     pub(super) fn add_probes(
         self,
         reader: &impl Read,
+        known: &mut KnownProbeSet,
         query_index: usize,
         probes: &mut Vec<Probe>,
     ) -> Result<bool> {
-        let probe_set = probe_set(reader, self.max_distance)?;
+        let probe_set = known.of(reader, self.max_distance)?;
         Ok(probe_set.add_probes(reader.settings().plan.tables(), self.fingerprint, query_index, probes))
+    }
+}
+
+/// The probe set of the last distance. Most queries that are answered together have the same distance.
+#[derive(Debug, Default)]
+pub(super) struct KnownProbeSet(Option<(u32, Arc<ProbeSet>)>);
+
+impl KnownProbeSet {
+    fn of(&mut self, reader: &impl Read, max_distance: u32) -> Result<&ProbeSet> {
+        if self.0.as_ref().is_none_or(|known| known.0 != max_distance) {
+            self.0 = Some((max_distance, probe_set(reader, max_distance)?));
+        }
+        Ok(&self.0.as_ref().expect("it was just found").1)
     }
 }
 
@@ -37,6 +51,9 @@ pub(super) fn probe_set(reader: &impl Read, max_distance: u32) -> Result<Arc<Pro
 /// this number. Each takes 24 bytes.
 pub(super) const MOST_NEAR: usize = 1 << 20;
 
+/// The number of rows in memory that can be compared in the time of one probe.
+const COMPARED_PER_PROBE: usize = 64;
+
 /// Near fingerprints, each with the index of its query.
 pub(super) type NearEach = Vec<(usize, Near)>;
 
@@ -48,6 +65,7 @@ pub(super) type NearEach = Vec<(usize, Near)>;
 pub(super) struct NearSearch<'a, R> {
     reader: &'a R,
     queries: &'a [NearQuery],
+    known: KnownProbeSet,
     most: usize,
     /// The index of the first query that was not probed for.
     next: usize,
@@ -66,6 +84,7 @@ impl<'a, R: Read> NearSearch<'a, R> {
         Self {
             reader,
             queries,
+            known: KnownProbeSet::default(),
             most: MOST_NEAR,
             next: 0,
             together: queries.len(),
@@ -81,7 +100,8 @@ impl<'a, R: Read> NearSearch<'a, R> {
             let end = self.queries.len().min(self.next + self.together);
             let (mut probes, mut not_probed) = (Vec::new(), Vec::new());
             for query_index in self.next..end {
-                if !self.queries[query_index].add_probes(self.reader, query_index, &mut probes)? {
+                let query = self.queries[query_index];
+                if !query.add_probes(self.reader, &mut self.known, query_index, &mut probes)? {
                     not_probed.push(query_index);
                 }
             }
@@ -168,6 +188,54 @@ pub(super) fn near_candidates(
     })?;
     sort_and_dedup(&mut near);
     Ok((near.len() <= most && !too_many).then_some(near))
+}
+
+/// The search for what is near among the fingerprints that a transaction has written.
+#[derive(Debug, Default)]
+pub(super) struct NearWritten {
+    known: KnownProbeSet,
+    probes: Vec<Probe>,
+    near: Vec<Near>,
+}
+
+impl NearWritten {
+    /// The written fingerprints that are near to a query, in order. Some may have no document any more.
+    pub(super) fn find(&mut self, writer: &mut Writer, query: NearQuery) -> Result<&[Near]> {
+        let Self { known, probes, near } = self;
+        near.clear();
+        let NearQuery { fingerprint, max_distance } = query;
+        writer.index_written();
+        let written = writer.written_fingerprints();
+        let plan = writer.settings().plan.tables();
+        let permutation = &plan[0].permutation;
+        let permuted = permutation.apply(fingerprint);
+        near.extend(written.unsorted().near(permuted, max_distance, permutation));
+        let sorted: usize = written.sorted().map(Candidates::len).sum();
+        if sorted == 0 {
+            return Ok(sorted_once(near));
+        }
+        probes.clear();
+        let probed = query.add_probes(&*writer, known, 0, probes)?;
+        if probed && probes.len() * COMPARED_PER_PROBE < sorted {
+            for probe in &*probes {
+                let permutation = &plan[probe.table].permutation;
+                for candidates in written.probed(probe) {
+                    near.extend(candidates.near(probe.query, max_distance, permutation));
+                }
+            }
+        } else {
+            for candidates in written.sorted() {
+                near.extend(candidates.near(permuted, max_distance, permutation));
+            }
+        }
+        Ok(sorted_once(near))
+    }
+}
+
+fn sorted_once(near: &mut Vec<Near>) -> &[Near] {
+    near.sort_unstable();
+    near.dedup();
+    near
 }
 
 fn sort_and_dedup(near: &mut NearEach) {

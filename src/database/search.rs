@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::slice;
 use std::sync::Arc;
 
-use super::near::{MOST_NEAR, NearQuery, NearSearch, near_candidates};
+use super::near::{KnownProbeSet, MOST_NEAR, NearQuery, NearSearch, near_candidates};
 use super::query::{Filter, Match, Matches, Query};
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -22,17 +22,20 @@ const NEAR_TOGETHER: usize = 1024;
 
 /// Answers one query.
 pub(super) fn answer(reader: &impl Read, query: &Query) -> Result<Matches> {
-    Search::found(reader, query.fingerprint, &query.filter, None)?.matches(reader)
+    let filter = &query.filter;
+    Search::found(reader, query.fingerprint, filter, filter.limit, None)?.matches(reader)
 }
 
 /// Whether any document matches.
 pub(super) fn answer_any(reader: &impl Read, query: &Query) -> Result<bool> {
-    let filter = Filter { limit: 1, ..query.filter.clone() };
-    let mut search = Search::new(reader, query.fingerprint, &filter, None)?;
+    let filter = &query.filter;
+    let mut search = Search::new(reader, query.fingerprint, filter, 1, None)?;
     let near_query = search.near_query;
     let mut probes = Vec::new();
     // Only reading a document tells whether it is recent enough.
-    if search.since.is_some() || !near_query.add_probes(reader, 0, &mut probes)? {
+    if search.since.is_some()
+        || !near_query.add_probes(reader, &mut KnownProbeSet::default(), 0, &mut probes)?
+    {
         return search.any(reader);
     }
     let each_near_matches = filter.scopes.is_none() && reader.all_rows_have_documents();
@@ -53,7 +56,7 @@ pub(super) fn answer_any(reader: &impl Read, query: &Query) -> Result<bool> {
 
 /// Answers queries together.
 pub(super) fn answer_all(reader: &impl Read, queries: &[Query]) -> Result<Vec<Matches>> {
-    let new_search = |query: &Query| Search::new(reader, query.fingerprint, &query.filter, None);
+    let new_search = |query: &Query| Search::of(reader, query);
     let mut searches = queries.iter().map(new_search).collect::<Result<Vec<_>>>()?;
     let near_queries: Vec<NearQuery> = searches.iter().map(|search| search.near_query).collect();
     let mut parts = NearSearch::new(reader, &near_queries);
@@ -64,7 +67,7 @@ pub(super) fn answer_all(reader: &impl Read, queries: &[Query]) -> Result<Vec<Ma
 }
 
 /// Gives each near fingerprint to the search that it belongs to. `near` has the indexes of the searches.
-fn add_all(reader: &impl Read, searches: &mut [Search], near: &[(usize, Near)]) -> Result<()> {
+pub(super) fn add_all(reader: &impl Read, searches: &mut [Search], near: &[(usize, Near)]) -> Result<()> {
     for near in near.chunks(NEAR_TOGETHER) {
         let wanted: Vec<_> = near
             .iter()
@@ -108,14 +111,20 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// Searches for the fingerprints near to `fingerprint`. The document `ignored` does not count.
+    /// The search for the matches of a query. It has not begun.
+    fn of(reader: &impl Read, query: &Query) -> Result<Self> {
+        Self::new(reader, query.fingerprint, &query.filter, query.filter.limit, None)
+    }
+
+    /// The search for the documents near to `fingerprint`, among all.
     pub(super) fn found(
         reader: &impl Read,
         fingerprint: Fingerprint,
         filter: &Filter,
+        limit: usize,
         ignored: Option<&Numbered>,
     ) -> Result<Self> {
-        let mut search = Self::new(reader, fingerprint, filter, ignored)?;
+        let mut search = Self::new(reader, fingerprint, filter, limit, ignored)?;
         let near_query = [search.near_query];
         let mut parts = NearSearch::new(reader, &near_query);
         while let Some(near) = parts.next_part()? {
@@ -124,25 +133,28 @@ impl Search {
         Ok(search)
     }
 
-    /// As [`found`](Self::found), with near fingerprints that are known already.
+    /// The search for the documents near to `fingerprint`, among near fingerprints that are known.
     pub(super) fn among(
         reader: &impl Read,
         near: &[Near],
         fingerprint: Fingerprint,
         filter: &Filter,
+        limit: usize,
         ignored: Option<&Numbered>,
     ) -> Result<Self> {
-        let mut search = Self::new(reader, fingerprint, filter, ignored)?;
+        let mut search = Self::new(reader, fingerprint, filter, limit, ignored)?;
         let near: Vec<_> = near.iter().map(|&near| (0, near)).collect();
         add_all(reader, slice::from_mut(&mut search), &near)?;
         Ok(search)
     }
 
-    /// A search that has not begun.
-    fn new(
+    /// A search that has not begun. It lists up to `limit` documents, whatever the filter says. The document
+    /// `ignored` does not count.
+    pub(super) fn new(
         reader: &impl Read,
         fingerprint: Fingerprint,
         filter: &Filter,
+        limit: usize,
         ignored: Option<&Numbered>,
     ) -> Result<Self> {
         let near_query = NearQuery { fingerprint, max_distance: filter.distance(reader)? };
@@ -165,7 +177,7 @@ impl Search {
         };
         Ok(Self {
             near_query,
-            limit: filter.limit,
+            limit,
             since: filter.since,
             scopes,
             ignored,

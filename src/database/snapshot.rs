@@ -3,14 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rayon::prelude::*;
-
 use super::explain::{self, Explanation};
 use super::query::{Matches, Query};
 use super::search;
 use super::statistics::Statistics;
 use crate::document::{Document, validate_key};
 use crate::error::Result;
+use crate::parallel;
 use crate::store::{DocumentNumber, Read, Reader, Store};
 
 /// A consistent view of a database, which later commits do not change.
@@ -111,12 +110,15 @@ impl Snapshot {
     /// Each core answers a share of the queries together, up to 1,024 of them. The queries of a share
     /// that need a scan have it in common.
     pub fn query_batch(&self, queries: &[Query]) -> Result<Vec<Matches>> {
-        let share = queries.len().div_ceil(rayon::current_num_threads()).clamp(1, 1024);
-        let answers = queries
-            .par_chunks(share)
-            .map(|queries| search::answer_all(&self.reader, queries))
-            .collect::<Result<Vec<_>>>()?;
-        Ok(answers.into_iter().flatten().collect())
+        // A few queries are answered in the time that it takes to start a thread.
+        let share = queries.len().div_ceil(parallel::cores()).clamp(32, 1024);
+        let shares: Vec<&[Query]> = queries.chunks(share).collect();
+        let answers = parallel::map(shares.len(), |share| search::answer_all(&self.reader, shares[share]));
+        let mut all = Vec::with_capacity(queries.len());
+        for answers in answers {
+            all.extend(answers?);
+        }
+        Ok(all)
     }
 
     /// Answers a query and tells how: what is read, the expected and the real number of candidates, and

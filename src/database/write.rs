@@ -3,17 +3,19 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::batch;
+use super::batch::{self, Asked, Known, KnownNear};
+use super::near::{NearQuery, NearWritten};
 use super::query::{Filter, Matches};
 use super::search::Search;
 use crate::document::{Document, validate_key};
 use crate::error::Result;
+use crate::parallel;
 use crate::plan::Near;
 use crate::store::{Numbered, Store, Writer};
 
-/// The number of documents that are searched for together. Each is also compared with the earlier ones
-/// among them.
-const SEARCHED_TOGETHER: usize = 1024;
+/// The number of documents that are searched for together, by one thread. With fewer, threads would wait for
+/// each other more often.
+const SEARCHED_TOGETHER: usize = 128;
 
 /// What [`WriteTxn::insert_if_new`] does with a document that has near-duplicates.
 ///
@@ -45,10 +47,16 @@ pub enum OnMatch {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     on_match: OnMatch,
-    filter: Filter,
+    pub(super) filter: Filter,
 }
 
 impl Policy {
+    /// The number of matches that a search has to find.
+    pub(super) fn most_listed(&self) -> usize {
+        // With this policy a document has to outrank every match, not only the listed ones.
+        if self.on_match == OnMatch::Replace { usize::MAX } else { self.filter.limit }
+    }
+
     /// A policy that acts on matches as `on_match` says, with the defaults of the methods below.
     pub fn new(on_match: OnMatch) -> Self {
         Self { on_match, filter: Filter::default() }
@@ -162,12 +170,13 @@ impl Verdict {
 pub struct WriteTxn {
     // Before the store, so that the engine's transaction ends before the engine.
     writer: Writer,
+    near_written: NearWritten,
     _store: Arc<Store>,
 }
 
 impl WriteTxn {
     pub(super) fn new(store: Arc<Store>) -> Result<Self> {
-        Ok(Self { writer: store.begin_write()?, _store: store })
+        Ok(Self { writer: store.begin_write()?, near_written: NearWritten::default(), _store: store })
     }
 
     /// Stores a document, whatever it resembles, and returns the document of the same key that it
@@ -220,14 +229,18 @@ impl WriteTxn {
     /// That of a query and an insertion. With [`OnMatch::Replace`] not only the listed matches are read.
     /// All are read, up to the first that the document does not outrank.
     pub fn insert_if_new(&mut self, document: &Document, policy: &Policy) -> Result<Verdict> {
-        document.validate()?;
-        self.decide(document, policy, None)
+        let mut verdict = None;
+        self.insert_each_if_new(&[(document, policy)], |decided| {
+            verdict = Some(decided);
+            ControlFlow::Continue(())
+        })?;
+        verdict.expect("one document was asked for")
     }
 
     /// Does for each of many documents, in order, what [`insert_if_new`](Self::insert_if_new) does.
     ///
     /// The verdicts are the same. But the searches for near-duplicates are made for many documents
-    /// together, on all cores.
+    /// together, on all cores, while other documents are inserted.
     ///
     /// # Errors
     ///
@@ -239,47 +252,90 @@ impl WriteTxn {
     /// That of [`Snapshot::query_batch`](crate::Snapshot::query_batch), and of one insertion for each
     /// document. The verdicts take memory for all matches that they list.
     pub fn insert_batch_if_new(&mut self, documents: &[Document], policy: &Policy) -> Result<Vec<Verdict>> {
+        documents.iter().try_for_each(Document::validate)?;
+        let asked: Vec<Asked<'_>> = documents.iter().map(|document| (document, policy)).collect();
         let mut verdicts = Vec::with_capacity(documents.len());
-        self.insert_each_if_new(documents, policy, |verdict| {
-            verdicts.push(verdict);
-            ControlFlow::Continue(())
+        let mut refused = Ok(());
+        self.insert_each_if_new(&asked, |verdict| match verdict {
+            Ok(verdict) => {
+                verdicts.push(verdict);
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                refused = Err(error);
+                ControlFlow::Break(())
+            }
         })?;
-        Ok(verdicts)
+        refused.map(|()| verdicts)
     }
 
-    /// As [`insert_batch_if_new`](Self::insert_batch_if_new), but calls `each` with one verdict after
-    /// the other.
+    /// As [`insert_batch_if_new`](Self::insert_batch_if_new), with a policy for each document. Calls `each` with
+    /// one verdict after the other.
     ///
-    /// When `each` breaks, the remaining documents are not inserted.
-    pub(crate) fn insert_each_if_new(
+    /// A document or a policy out of bounds fails alone: `each` gets the error in its place. When `each`
+    /// breaks, the remaining documents are not inserted.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`insert`](Self::insert), except for the errors of single documents. Some of the documents may
+    /// have been inserted then.
+    pub fn insert_each_if_new(
         &mut self,
-        documents: &[Document],
-        policy: &Policy,
-        mut each: impl FnMut(Verdict) -> ControlFlow<()>,
+        asked: &[(&Document, &Policy)],
+        mut each: impl FnMut(Result<Verdict>) -> ControlFlow<()>,
     ) -> Result<()> {
-        documents.iter().try_for_each(Document::validate)?;
         self.writer.ensure_whole()?;
-        for documents in documents.chunks(SEARCHED_TOGETHER) {
-            self.writer.sort_written();
-            let near =
-                batch::near_to_documents(&self.writer, documents, policy.filter.distance(&self.writer)?)?;
-            for (index, document) in documents.iter().enumerate() {
-                let verdict = self.decide(document, policy, near.as_ref().map(|near| near.of(index)))?;
-                if each(verdict).is_break() {
-                    return Ok(());
-                }
+        let committed = self.writer.committed();
+        let parts: Vec<&[Asked<'_>]> = asked.chunks(SEARCHED_TOGETHER).collect();
+        let search = |part: usize| batch::known(&committed, parts[part]);
+        let mut failed = Ok(());
+        parallel::in_order(parts.len(), search, |part, known| {
+            let decided = known.and_then(|known| self.decide_all(parts[part], known, &mut each));
+            decided.unwrap_or_else(|error| {
+                failed = Err(error);
+                ControlFlow::Break(())
+            })
+        });
+        failed
+    }
+
+    fn decide_all(
+        &mut self,
+        asked: &[Asked<'_>],
+        known: Vec<Known>,
+        each: &mut impl FnMut(Result<Verdict>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        for (&(document, policy), known) in asked.iter().zip(known) {
+            let distance = policy.filter.distance(&self.writer);
+            let verdict = match document.validate().and(distance) {
+                Ok(max_distance) => Ok(self.decide(document, policy, max_distance, known)?),
+                Err(error) => Err(error),
+            };
+            if each(verdict).is_break() {
+                return Ok(ControlFlow::Break(()));
             }
         }
-        Ok(())
+        Ok(ControlFlow::Continue(()))
     }
 
-    /// Stores a document, or not. `near` has the fingerprints that may be near to it, if they are known.
-    fn decide(&mut self, document: &Document, policy: &Policy, near: Option<&[Near]>) -> Result<Verdict> {
+    /// Stores a document, or not. `known` is what is committed and concerns it.
+    fn decide(
+        &mut self,
+        document: &Document,
+        policy: &Policy,
+        max_distance: u32,
+        known: Known,
+    ) -> Result<Verdict> {
         // A document's own key is never a match. A document stored under it is what this one replaces.
-        let own = self.writer.find_to_change(document.key())?;
+        let own = match self.writer.may_have_changed(document.key()) {
+            true => self.writer.find_to_change(document.key())?,
+            false => known.own,
+        };
         let mut verdict = Verdict::inserted();
-        if let Some(search) = self.search(document, policy, near, own.as_ref())? {
-            verdict.matches = search.first_matches(&self.writer, policy.filter.limit)?;
+        if let Some((search, matches)) =
+            self.search(document, policy, max_distance, known.near, own.as_ref())?
+        {
+            verdict.matches = matches;
             if verdict.is_duplicate() {
                 match policy.on_match {
                     OnMatch::Link => {}
@@ -352,26 +408,47 @@ impl WriteTxn {
         self.writer.commit()
     }
 
-    /// The search for the near-duplicates of a document. `None` if it is known to have none.
+    /// The search for the near-duplicates of a document, and the matches to list. `None` if nothing is near.
+    ///
+    /// What is known of the last commit is the answer, unless this transaction has written something near, or
+    /// removed a document of a near fingerprint.
     fn search(
-        &self,
+        &mut self,
         document: &Document,
         policy: &Policy,
-        near: Option<&[Near]>,
+        max_distance: u32,
+        known: Option<Box<KnownNear>>,
         own: Option<&Numbered>,
-    ) -> Result<Option<Search>> {
+    ) -> Result<Option<(Search, Matches)>> {
         let Some(fingerprint) = document.fingerprint() else { return Ok(None) };
-        if near.is_some_and(<[_]>::is_empty) {
-            return Ok(None);
-        }
-        // With this policy a document has to outrank every match, not only the listed ones.
-        let limit = if policy.on_match == OnMatch::Replace { usize::MAX } else { policy.filter.limit };
-        let filter = Filter { limit, ..policy.filter.clone() };
-        let search = match near {
-            Some(near) => Search::among(&self.writer, near, fingerprint, &filter, own),
-            None => Search::found(&self.writer, fingerprint, &filter, own),
+        let written = self.near_written.find(&mut self.writer, NearQuery { fingerprint, max_distance })?;
+        let writer = &self.writer;
+        let limit = policy.filter.limit;
+        let search = match known {
+            None if written.is_empty() => return Ok(None),
+            None => Search::among(writer, written, fingerprint, &policy.filter, policy.most_listed(), own)?,
+            Some(known) => {
+                let KnownNear { fingerprints, search, matches } = *known;
+                let has_removed = |near: &Vec<Near>| near.iter().any(|it| writer.has_removed(it.fingerprint));
+                let changed = !written.is_empty()
+                    || writer.has_removed_any() && fingerprints.as_ref().is_none_or(has_removed);
+                match (fingerprints, matches) {
+                    (_, Some(matches)) if !changed => return Ok(Some((search, matches))),
+                    (_, None) if !changed => search,
+                    (Some(mut near), _) => {
+                        near.extend(written);
+                        near.sort_unstable();
+                        near.dedup();
+                        Search::among(writer, &near, fingerprint, &policy.filter, policy.most_listed(), own)?
+                    }
+                    (None, _) => {
+                        Search::found(writer, fingerprint, &policy.filter, policy.most_listed(), own)?
+                    }
+                }
+            }
         };
-        search.map(Some)
+        let matches = search.first_matches(writer, limit)?;
+        Ok(Some((search, matches)))
     }
 }
 

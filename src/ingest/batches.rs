@@ -129,15 +129,25 @@ impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
         };
         let mut verdicts = Vec::with_capacity(documents.len());
         let mut bytes = self.pending_bytes;
-        txn.insert_each_if_new(documents, &self.settings.policy, |verdict| {
+        let asked: Vec<_> = documents.iter().map(|document| (document, &self.settings.policy)).collect();
+        let mut refused = Ok(());
+        txn.insert_each_if_new(&asked, |verdict| {
+            let verdict = match verdict {
+                Ok(verdict) => verdict,
+                Err(error) => {
+                    refused = Err(error);
+                    return ControlFlow::Break(());
+                }
+            };
             if verdict.is_duplicate() {
                 let listed = verdict.matches().iter().map(|found| &found.document);
                 let listed = listed.chain(verdict.deleted()).chain([&documents[verdicts.len()]]);
-                bytes += listed.map(bytes_of).sum::<usize>();
+                bytes += listed.map(Document::memory_bytes).sum::<usize>();
             }
             verdicts.push(verdict);
             if bytes > MOST_PENDING_BYTES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
+        refused?;
         self.txn = Some(txn);
         self.pending_bytes = bytes;
         Ok(verdicts)
@@ -166,9 +176,4 @@ impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
         }
         Ok(())
     }
-}
-
-/// The approximate memory that a document takes.
-fn bytes_of(document: &Document) -> usize {
-    size_of::<Document>() + document.key().len() + document.scope().len() + document.payload().len()
 }

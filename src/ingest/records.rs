@@ -5,8 +5,6 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
 
-use rayon::prelude::*;
-
 use super::fingerprinting::Fingerprinting;
 use super::format::InputFormat;
 use super::input_queue::Inputs;
@@ -17,6 +15,7 @@ use super::record::Record;
 use super::rejected::Rejected;
 use crate::document::Document;
 use crate::error::Result;
+use crate::parallel;
 use crate::text::Scheme;
 
 /// The records of some inputs, in order.
@@ -94,7 +93,7 @@ impl Records {
             self.ahead.drain(..).collect()
         };
         let options = self.inputs.options();
-        Ok(raw.into_par_iter().map(|raw| turn(Record::parse(raw, options)?)).collect())
+        Ok(parallel::map_each(raw, |raw| turn(Record::parse(raw, options)?)))
     }
 }
 

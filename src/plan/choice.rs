@@ -161,9 +161,8 @@ fn best_ways(mut ways: Vec<Way>) -> Vec<Way> {
 
 #[cfg(test)]
 mod tests {
-    use rayon::prelude::*;
-
     use super::*;
+    use crate::parallel;
 
     #[test]
     fn the_recursion_gives_the_numbers_of_tables_in_the_paper() {
@@ -190,7 +189,8 @@ mod tests {
     /// no plan was left, and the creation of a file panicked.
     #[test]
     fn one_plan_is_preferred_at_every_distance_and_size() {
-        (0..=64u32).into_par_iter().for_each(|distance| {
+        _ = parallel::map(65, |distance| {
+            let distance = distance as u32;
             // With more documents the search for probes takes up to half a second, at any distance.
             let many = if distance % 8 == 0 { &[1_000_000, u64::MAX][..] } else { &[] };
             for &documents in [0, 1, 100].iter().chain(many) {

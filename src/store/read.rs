@@ -116,11 +116,26 @@ pub(crate) trait Read: Sync {
     /// The document of a key, with its number.
     fn find(&self, key: &[u8]) -> Result<Option<(DocumentNumber, Document)>> {
         let hash = self.hash_of(key);
-        let keys = self.set(KEYS);
         // Most keys that are searched are new.
-        if !keys.may_have(hash)? {
-            return Ok(None);
-        }
+        if self.set(KEYS).may_have(hash)? { self.find_hashed(key, hash) } else { Ok(None) }
+    }
+
+    /// The documents of some keys, with their numbers.
+    fn find_each<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k [u8]> + Clone,
+    ) -> Result<Vec<Option<(DocumentNumber, Document)>>> {
+        let hashes: Vec<u64> = keys.clone().map(|key| self.hash_of(key)).collect();
+        let set = self.set(KEYS);
+        // In a loop that does nothing else, the processor waits for the memory of several filters at a time.
+        let may_have = hashes.iter().map(|&hash| set.may_have(hash)).collect::<Result<Vec<bool>>>()?;
+        let find = |((key, &hash), &may_have)| if may_have { self.find_hashed(key, hash) } else { Ok(None) };
+        keys.zip(&hashes).zip(&may_have).map(find).collect()
+    }
+
+    /// The document of a key that has this hash, with its number.
+    fn find_hashed(&self, key: &[u8], hash: u64) -> Result<Option<(DocumentNumber, Document)>> {
+        let keys = self.set(KEYS);
         let range = key_row(hash, DocumentNumber::MIN)..=key_row(hash, DocumentNumber::MAX);
         for row in keys.last(&range, usize::MAX)? {
             let document = self.linked_document(number_of(row))?;

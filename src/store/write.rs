@@ -1,17 +1,21 @@
 //! Writer: the transaction that writes. A document that is put or removed changes every set that knows of
 //! it, or none.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
 use super::read::Read;
+use super::snapshot::Reader;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
+use crate::plan::{Candidates, Probe};
 use crate::store::blocks::{Blocks, Entry, Packed, pack_documents};
 use crate::store::engine::BlockBytes;
 use crate::store::file::{
-    Change, Counters, DOCUMENTS, Edit, NewLevels, Operation, Shared, Turn, View, Written, WrittenDocuments,
+    Change, Counters, DOCUMENTS, Edit, KEYS, NewLevels, Operation, Overlays, Shared, Turn, View, Written,
+    WrittenDocuments, permuted,
 };
 use crate::store::merging::{keep_pace, wait_for_empty_log};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
@@ -31,10 +35,39 @@ pub(crate) struct Writer {
     written: Written,
     /// What goes to the log. `None` if that is too long for it.
     operations: Option<Vec<Operation>>,
+    /// The fingerprints of the documents that were removed or replaced.
+    removed: HashSet<Fingerprint>,
     /// Whether an operation stopped half-way. Then the sets no longer agree.
     broken: bool,
     // Last, so the next transaction begins when everything else is gone.
     turn: Turn,
+}
+
+/// The most fingerprints of a transaction that wait unsorted while it searches for others. A search compares
+/// them one by one.
+const MOST_COMPARED: usize = 1024;
+
+/// The fingerprints that a transaction has written. Some may have no document any more.
+pub(crate) struct WrittenFingerprints<'w>(&'w Overlays);
+
+impl<'w> WrittenFingerprints<'w> {
+    /// Those that are not sorted yet, as rows of the first table.
+    pub(crate) fn unsorted(&self) -> Candidates<'w> {
+        Candidates::new(self.0[permuted(0)].puts().1)
+    }
+
+    /// Those that are sorted, as rows of the first table, in parts.
+    pub(crate) fn sorted(&self) -> impl Iterator<Item = Candidates<'w>> + use<'w> {
+        self.0[permuted(0)].puts().0.iter().map(|run| Candidates::new(run.puts()))
+    }
+
+    /// The sorted ones in the range of a probe, perhaps with some neighbours, in parts.
+    pub(crate) fn probed(&self, probe: &Probe) -> impl Iterator<Item = Candidates<'w>> + use<'w> {
+        let (first, last) = (probe.first, probe.last);
+        let runs = self.0[permuted(probe.table)].puts().0.iter();
+        let runs = runs.filter(move |run| run.may_have(first, last));
+        runs.map(move |run| Candidates::new(run.around(&(first..=last)).0))
+    }
 }
 
 /// A document with its number.
@@ -48,7 +81,8 @@ impl Writer {
         let view = turn.shared().view()?;
         let written = Written::new(view.settings());
         let counters = view.state().counters;
-        Ok(Self { view, counters, written, operations: Some(Vec::new()), broken: false, turn })
+        let (operations, removed) = (Some(Vec::new()), HashSet::new());
+        Ok(Self { view, counters, written, operations, removed, broken: false, turn })
     }
 
     /// Finds the document of a key that is about to be changed.
@@ -75,9 +109,36 @@ impl Writer {
         self.all_or_broken(|writer| writer.unlink(*number, document, None))
     }
 
-    /// Sorts the rows of the permuted tables that were written, before many searches.
-    pub(crate) fn sort_written(&mut self) {
-        self.written.overlays.sort_permuted();
+    /// What is committed, without what this transaction has written.
+    pub(crate) fn committed(&self) -> Reader {
+        Reader::new(self.view.clone())
+    }
+
+    /// Sorts the fingerprints that this transaction has written, if many are not sorted.
+    pub(crate) fn index_written(&mut self) {
+        if self.written.overlays[permuted(0)].puts().1.len() >= MOST_COMPARED {
+            self.written.overlays.index_permuted();
+        }
+    }
+
+    /// The fingerprints that this transaction has written.
+    pub(crate) fn written_fingerprints(&self) -> WrittenFingerprints<'_> {
+        WrittenFingerprints(&self.written.overlays)
+    }
+
+    /// Whether this transaction has put or removed a document of this key, or perhaps of another key.
+    pub(crate) fn may_have_changed(&self, key: &[u8]) -> bool {
+        self.written.overlays[KEYS].may_have(self.hash_of(key))
+    }
+
+    /// Whether this transaction has removed a document of this fingerprint.
+    pub(crate) fn has_removed(&self, fingerprint: Fingerprint) -> bool {
+        self.removed.contains(&fingerprint)
+    }
+
+    /// Whether this transaction has removed any document with a fingerprint.
+    pub(crate) fn has_removed_any(&self) -> bool {
+        !self.removed.is_empty()
     }
 
     /// Makes all changes durable at once. If nothing was changed, nothing is written.
@@ -143,6 +204,7 @@ impl Writer {
         successor: Option<Fingerprint>,
     ) -> Result<()> {
         self.counters.uncount(document);
+        self.removed.extend(document.fingerprint());
         let fingerprint_gone = match document.fingerprint() {
             fingerprint if fingerprint == successor => false,
             Some(fingerprint) => self.documents_of(fingerprint)? == 1,

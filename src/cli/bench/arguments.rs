@@ -34,6 +34,10 @@ pub(in crate::cli) struct Arguments {
     #[arg(long, value_name = "NAME")]
     plan: Option<String>,
 
+    /// How many more documents the phase link inserts [default: as many as --documents]
+    #[arg(long, value_name = "N")]
+    more: Option<u64>,
+
     /// How many documents a commit has
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u64).range(1..))]
     pub(super) batch: u64,
@@ -125,6 +129,11 @@ const PHASES: [Phase; 8] = [
 ];
 
 impl Arguments {
+    /// The number of documents that the phase `link` inserts.
+    pub(super) fn more(&self) -> u64 {
+        self.more.unwrap_or(self.documents)
+    }
+
     pub(super) fn create_options(&self) -> CreateOptions {
         let options = CreateOptions::new()
             .scheme(Scheme::External)

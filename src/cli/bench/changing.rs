@@ -34,7 +34,7 @@ impl Bench<'_> {
 
     /// Like [`insert`](Self::insert), but compares each document with all documents before it.
     pub(super) fn link(&mut self, row: &mut Row) -> Result<(), Failure> {
-        let (first, end) = (self.inserted, self.inserted + self.arguments.documents);
+        let (first, end) = (self.inserted, self.inserted + self.arguments.more());
         let mut near_duplicates = 0;
         self.measure_commits(first..end, self.arguments.batch, row, |numbers| {
             let documents: Vec<Document> = numbers.clone().map(|number| self.document(number)).collect();

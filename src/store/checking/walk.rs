@@ -9,7 +9,6 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::found::{Found, PartEnds};
@@ -19,6 +18,7 @@ use super::tally::{Expecting, Tally};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
+use crate::parallel;
 use crate::plan::Permutation;
 use crate::store::file::{
     Change, DEAD, KEYS, LiveDocuments, Operation, POSTINGS, RowSink, Set, SetRow, View, by_row,
@@ -44,7 +44,7 @@ impl Walk<'_> {
     pub(super) fn run<T: Tally>(&self, tally: impl Fn() -> T + Sync) -> Result<(T, Found)> {
         self.ticks.expect(self.parts.len());
         let next = AtomicUsize::new(0);
-        let workers = (0..rayon::current_num_threads()).into_par_iter().map(|_| {
+        let workers = parallel::map(parallel::cores(), |_| {
             let mut worker = Worker::new(self, tally());
             let worked = worker.work(&next);
             if worked.is_err() {
@@ -53,7 +53,7 @@ impl Walk<'_> {
             worked.map(|()| worker)
         });
         let mut all = Worker::new(self, tally());
-        for worker in workers.collect::<Result<Vec<_>>>()? {
+        for worker in workers.into_iter().collect::<Result<Vec<_>>>()? {
             all.tally.merge(worker.tally);
             all.found.merge(worker.found);
         }

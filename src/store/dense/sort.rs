@@ -6,9 +6,8 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use rayon::slice::ParallelSliceMut;
-
 use crate::error::{Error, Result};
+use crate::parallel;
 use crate::store::blocks::Row;
 
 /// At least this number of rows is kept in memory. With fewer rows in a run, there would be more runs than
@@ -69,7 +68,7 @@ impl<R: Row> Sorter<R> {
     }
 
     fn sort(&mut self) {
-        self.rows.par_sort_unstable();
+        parallel::sort(&mut self.rows);
         self.rows.dedup();
     }
 

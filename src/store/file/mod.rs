@@ -22,7 +22,6 @@ pub(crate) use new_levels::NewLevels;
 pub(crate) use opening::first_rows;
 pub(crate) use opening::{create, read_state};
 pub(crate) use operation::{Change, Operation, RowSink, give_fingerprint_rows};
-#[cfg(test)]
 pub(crate) use overlays::Overlays;
 pub(crate) use progress::{MergeFailure, Progress};
 pub(crate) use schema::{

@@ -3,7 +3,8 @@
 use std::convert::Infallible;
 
 use super::operation::{Operation, RowSink};
-use super::schema::{PerSet, RowFamily, Set, SetRow, all_sets, by_row, permuted};
+use super::schema::{ByRow, KEYS, PerSet, RowFamily, Set, SetRow, all_sets, by_row, permuted};
+use crate::parallel;
 use crate::plan::Plan;
 use crate::store::sorted_set::{Overlay, Run};
 
@@ -38,16 +39,21 @@ impl Overlays {
         }
     }
 
-    /// Sorts the rows of the permuted tables.
-    pub(crate) fn sort_permuted(&mut self) {
-        for table in 0..self.tables() {
-            self[permuted(table)].sort();
-        }
+    /// Sorts the rows of the permuted tables, and indexes those that are new.
+    pub(crate) fn index_permuted(&mut self) {
+        (0..self.tables()).for_each(|table| self[permuted(table)].index());
     }
 
     /// All rows of each set as one run.
     pub(crate) fn into_runs(self) -> Runs {
-        self.into_iter().map(|overlay| by_row!(overlay, overlay => keep overlay.into_run())).collect()
+        let rows = self[KEYS].rows();
+        let overlays = self.into_iter().collect();
+        let runs = parallel::map_each_of(
+            overlays,
+            rows,
+            |overlay: ByRow<OverlayFamily>| by_row!(overlay, overlay => keep overlay.into_run()),
+        );
+        runs.into_iter().collect()
     }
 }
 

@@ -4,50 +4,20 @@
 //! takes the rows of its set and sorts them once.
 
 use std::convert::Infallible;
-use std::num::NonZero;
-use std::panic;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use super::operation::{Operation, RowSink};
-use super::overlays::{RunFamily, Runs};
-use super::schema::{ByRow, Set, SetRow, all_sets, by_row};
+use super::overlays::Runs;
+use super::schema::{AnySet, Set, SetRow, all_sets, by_row};
+use crate::parallel;
 use crate::plan::Plan;
 use crate::store::blocks::Row;
 use crate::store::sorted_set::{Collected, Run};
 
-/// Fewer operations are replayed before other threads have begun.
-const LEAST_SHARED: usize = 4096;
-
-/// The number of threads that are worth it for these operations.
-pub(super) fn threads_for(operations: &[Operation]) -> usize {
-    if operations.len() < LEAST_SHARED { 1 } else { thread::available_parallelism().map_or(1, NonZero::get) }
-}
-
-/// The runs that operations leave, the oldest first. At most `threads` threads make them.
-pub(super) fn runs_of(operations: &[Operation], plan: &Plan, threads: usize) -> Runs {
-    let sets: Vec<_> = all_sets(plan.tables().len()).collect();
-    let next = AtomicUsize::new(0);
-    let make_some = || {
-        let mut made: Vec<(usize, ByRow<RunFamily>)> = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(&set) = sets.get(index) else { return made };
-            made.push((index, by_row!(set, set => keep run_of(operations, set, plan))));
-        }
-    };
-    let mut made = thread::scope(|scope| {
-        // If the system gives no thread, those that there are make all runs.
-        let start = |_| thread::Builder::new().spawn_scoped(scope, make_some).ok();
-        let others: Vec<_> = (1..threads.min(sets.len())).filter_map(start).collect();
-        let mut made = make_some();
-        for other in others {
-            made.extend(other.join().unwrap_or_else(|reason| panic::resume_unwind(reason)));
-        }
-        made
-    });
-    made.sort_unstable_by_key(|(index, _)| *index);
-    made.into_iter().map(|(_, run)| run).collect()
+/// The runs that operations leave, the oldest first.
+pub(super) fn runs_of(operations: &[Operation], plan: &Plan) -> Runs {
+    let sets = all_sets(plan.tables().len()).collect();
+    let run_of = |set: AnySet| by_row!(set, set => keep run_of(operations, set, plan));
+    parallel::map_each_of(sets, operations.len(), run_of).into_iter().collect()
 }
 
 fn run_of<R: SetRow>(operations: &[Operation], set: Set<R>, plan: &Plan) -> Run<R> {
@@ -145,14 +115,14 @@ mod tests {
     proptest! {
         #[test]
         fn replayed_runs_are_those_that_the_transactions_left(
-            before in 0..20usize, threads in 1..9usize,
+            before in 0..20usize,
             changes in prop::collection::vec((any::<Option<prop::sample::Index>>(), 0..9u64, any::<bool>()), 0..200),
         ) {
             let plan = plan_named("2x32").expect("a plan");
             let operations = history(before, &changes);
             let mut overlays = Overlays::new(&plan);
             operations.iter().for_each(|it| overlays.apply(it, &plan));
-            prop_assert_eq!(rows(&runs_of(&operations, &plan, threads)), rows(&overlays.into_runs()));
+            prop_assert_eq!(rows(&runs_of(&operations, &plan)), rows(&overlays.into_runs()));
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use super::meta::{self, Counters};
 use super::overlays::Runs;
 use super::schema::{ByRow, PerSet, RowFamily, Set, SetRow, all_sets, by_row};
+use crate::parallel;
 use crate::plan::Plan;
 use crate::store::blocks::{BlockId, Fields, FileSeed, Kind, Problem, Row, seal, unseal};
 use crate::store::sorted_set::{Level, Outline, SetLevel, SortedSet};
@@ -72,9 +73,9 @@ impl Sets {
 
     /// Adds the rows that a transaction wrote.
     pub(crate) fn push(&mut self, runs: Runs) {
-        for (set, run) in self.iter_mut().zip(runs) {
-            by_row!(set, run, (set, run) => set.push(run));
-        }
+        let rows = runs.iter().map(|run| by_row!(run, run => run.len())).max().unwrap_or(0);
+        let pairs = self.iter_mut().zip(runs).collect();
+        parallel::map_each_of(pairs, rows, |(set, run)| by_row!(set, run, (set, run) => set.push(run)));
     }
 
     /// Makes the recent runs of all sets the frozen ones.

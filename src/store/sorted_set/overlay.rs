@@ -74,14 +74,22 @@ impl<R: Row> Overlay<R> {
         }
     }
 
-    pub(crate) fn sort(&mut self) {
+    /// Sorts all rows. Those that are new get an index, for many searches.
+    pub(crate) fn index(&mut self) {
+        self.sort_by(self.rules);
+    }
+
+    fn sort(&mut self) {
+        self.sort_by(self.rules.unsearched());
+    }
+
+    fn sort_by(&mut self, rules: Rules) {
         let sorted = |rows: &mut Vec<R>| {
             let mut rows = std::mem::take(rows);
             rows.sort_unstable();
             rows.dedup();
             rows
         };
-        let rules = self.rules.unsearched();
         let run = Run::new(sorted(&mut self.puts), sorted(&mut self.marks), rules);
         push_run(&mut self.runs, run, rules);
         self.searched = AtomicBool::new(false);
@@ -97,6 +105,16 @@ impl<R: Row> Overlay<R> {
     pub(crate) fn parts(&self) -> (&[Run<R>], &[R], &[R]) {
         self.searched.store(true, Ordering::Relaxed);
         (&self.runs, &self.puts, &self.marks)
+    }
+
+    /// The number of rows that are put and marked, with repetitions.
+    pub(crate) fn rows(&self) -> usize {
+        self.runs.iter().map(Run::len).sum::<usize>() + self.puts.len() + self.marks.len()
+    }
+
+    /// The sorted runs, and the unsorted rows that are put. It is not noted that they are searched.
+    pub(crate) fn puts(&self) -> (&[Run<R>], &[R]) {
+        (&self.runs, &self.puts)
     }
 
     /// All rows as one run.

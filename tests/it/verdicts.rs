@@ -1,0 +1,170 @@
+//! Verdicts on many documents together: those of one document at a time, and never a hang.
+
+use std::ops::ControlFlow;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use simdb::{CreateOptions, Database, Document, OnMatch, Policy, Query, Scheme, Verdict};
+
+use crate::support::{Folder, TestResult, assert_sound, document, insert_all};
+
+/// A number for each number. They look random.
+fn random(number: u64) -> u64 {
+    let number = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (number ^ number >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+}
+
+/// A document of which many others are near-duplicates. Some have the key or the fingerprint of another.
+fn mixed(number: u64) -> Document {
+    let chosen = random(number);
+    let key = if chosen.is_multiple_of(9) { chosen >> 8 & 1023 } else { number };
+    let centre = random(1 << 40 | (chosen >> 20) % 700);
+    let bits = match chosen >> 30 & 3 {
+        0 => centre,
+        1 => centre ^ 1 << (chosen >> 40 & 63) ^ 1 << (chosen >> 50 & 63),
+        _ => random(chosen),
+    };
+    let scope = ["", "en", "de"][(chosen >> 32) as usize % 3];
+    document(format!("key {key}"), bits)
+        .with_seen((chosen >> 34 & 7) as i64)
+        .with_rank([(chosen >> 37 & 3) as i64])
+        .with_scope(scope)
+}
+
+/// A policy for the document of a number: of each kind, and with each kind of filter.
+fn policy(number: u64) -> Policy {
+    let chosen = random(!number);
+    let policy = Policy::new([OnMatch::Link, OnMatch::Skip, OnMatch::Replace][chosen as usize % 3]);
+    let policy = policy.limit([0, 1, 10][(chosen >> 8) as usize % 3]).max_distance((chosen >> 16) as u32 % 5);
+    match chosen >> 24 & 3 {
+        0 => policy.scopes(["en"]),
+        1 => policy.since(3),
+        _ => policy,
+    }
+}
+
+fn stored(database: &Database) -> simdb::Result<Vec<Document>> {
+    database.snapshot()?.documents().collect()
+}
+
+/// The batch is longer than what one thread searches for at a time, and than what waits unsorted.
+#[test]
+fn many_together_get_the_verdicts_that_each_gets_alone() -> TestResult {
+    const BEFORE: u64 = 4_000;
+    const TOGETHER: u64 = 6_000;
+    let folder = Folder::new()?;
+    let create = |name: &str| -> simdb::Result<Database> {
+        let options = CreateOptions::new().scheme(Scheme::External).plan("6x21").recent_documents(500);
+        let database = Database::create(folder.path(name), &options)?;
+        insert_all(&database, (0..BEFORE).map(mixed))?;
+        Ok(database)
+    };
+    let (alone, together) = (create("alone")?, create("together")?);
+    let asked: Vec<(Document, Policy)> =
+        (BEFORE..BEFORE + TOGETHER).map(|number| (mixed(number), policy(number))).collect();
+    let mut txn = alone.begin_write()?;
+    let expected: Vec<Verdict> = asked
+        .iter()
+        .map(|(document, policy)| txn.insert_if_new(document, policy))
+        .collect::<simdb::Result<_>>()?;
+    txn.commit()?;
+    let (mut verdicts, mut txn) = (Vec::new(), together.begin_write()?);
+    let asked: Vec<(&Document, &Policy)> =
+        asked.iter().map(|(document, policy)| (document, policy)).collect();
+    txn.insert_each_if_new(&asked, |verdict| {
+        verdicts.push(verdict);
+        ControlFlow::Continue(())
+    })?;
+    txn.commit()?;
+    let verdicts: Vec<Verdict> = verdicts.into_iter().collect::<simdb::Result<_>>()?;
+    let differ = verdicts.iter().zip(&expected).position(|(it, expected)| it != expected);
+    assert_eq!(differ.map(|it| (&verdicts[it], &expected[it])), None);
+    assert_eq!(verdicts.len(), expected.len());
+    assert!(expected.iter().filter(|it| it.is_duplicate()).count() > 1_000);
+    assert!(expected.iter().any(|it| !it.deleted().is_empty()));
+    assert_eq!(stored(&together)?, stored(&alone)?);
+    assert_sound(&together)?;
+    Ok(())
+}
+
+#[test]
+fn a_document_out_of_bounds_fails_alone() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.tiny_database("d.simdb")?;
+    let documents = [document("a", 1), document("", 2), document("c", 3), document("d", 4)];
+    let policies = [Policy::link(), Policy::link(), Policy::link().max_distance(65), Policy::link()];
+    let asked: Vec<_> = documents.iter().zip(&policies).collect();
+    let (mut outcomes, mut txn) = (Vec::new(), database.begin_write()?);
+    txn.insert_each_if_new(&asked, |verdict| {
+        outcomes.push(verdict.map_err(|error| error.to_string()));
+        ControlFlow::Continue(())
+    })?;
+    txn.commit()?;
+    assert!(outcomes[0].is_ok() && outcomes[3].is_ok(), "{outcomes:?}");
+    assert!(matches!(&outcomes[1], Err(reason) if reason.contains("key")), "{outcomes:?}");
+    assert!(matches!(&outcomes[2], Err(reason) if reason.contains("65")), "{outcomes:?}");
+    let keys: Vec<Vec<u8>> = stored(&database)?.iter().map(|it| it.key().to_vec()).collect();
+    assert_eq!(keys, [b"a", b"d"]);
+    Ok(())
+}
+
+/// Runs `work` on another thread. A hang is a failure after a minute.
+fn within_a_minute<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || sender.send(work()));
+    receiver.recv_timeout(Duration::from_secs(60)).expect("the work neither hangs nor panics")
+}
+
+/// Inserts documents in a transaction, and asks for others.
+fn insert_and_ask(database: &Database, task: u64) -> simdb::Result<usize> {
+    let documents: Vec<Document> = (task * 600..(task + 1) * 600).map(mixed).collect();
+    let mut txn = database.begin_write()?;
+    let verdicts = txn.insert_batch_if_new(&documents, &Policy::skip())?;
+    txn.commit()?;
+    let queries: Vec<Query> = documents.iter().filter_map(|it| it.fingerprint().map(Query::new)).collect();
+    database.snapshot()?.query_batch(&queries)?;
+    Ok(verdicts.len())
+}
+
+/// A thread of the common pool that waited for other threads of the pool took up another task. That task
+/// waited for the transaction of the first one, for ever.
+#[test]
+fn tasks_of_a_thread_pool_write_in_turn() -> TestResult {
+    const TASKS: u64 = 24;
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let verdicts = within_a_minute(move || {
+        let options = CreateOptions::new().scheme(Scheme::External);
+        let database = Database::create(path, &options).expect("a new database");
+        let (sender, receiver) = mpsc::channel();
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(4).build().expect("a thread pool");
+        pool.scope(|scope| {
+            for task in 0..TASKS {
+                let (database, sender) = (&database, sender.clone());
+                scope.spawn(move |_| sender.send(insert_and_ask(database, task)).expect("it is received"));
+            }
+            let database = &database;
+            scope.spawn(|_| database.compact(|_, _| {}).expect("a compaction"));
+            scope.spawn(|_| assert!(database.check().expect("a check").is_sound()));
+        });
+        drop(sender);
+        receiver.into_iter().collect::<Vec<_>>()
+    });
+    assert_eq!(verdicts.into_iter().sum::<simdb::Result<usize>>()?, 600 * TASKS as usize);
+    Ok(())
+}
+
+#[test]
+fn a_parallel_iterator_writes_in_turn() -> TestResult {
+    use rayon::prelude::*;
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let verdicts = within_a_minute(move || {
+        let options = CreateOptions::new().scheme(Scheme::External);
+        let database = Database::create(path, &options).expect("a new database");
+        (0..24u64).into_par_iter().map(|task| insert_and_ask(&database, task)).collect::<Vec<_>>()
+    });
+    assert_eq!(verdicts.into_iter().sum::<simdb::Result<usize>>()?, 600 * 24);
+    Ok(())
+}
