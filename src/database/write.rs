@@ -7,9 +7,9 @@ use super::batch;
 use super::query::{Filter, Matches};
 use super::search::Search;
 use crate::document::{Document, validate_key};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::plan::Near;
-use crate::store::{Numbered, Store, Writer};
+use crate::store::{Numbered, Patience, Store, Transaction};
 
 /// The number of documents that are searched for together. Each is also compared with the earlier ones
 /// among them.
@@ -161,13 +161,15 @@ impl Verdict {
 #[derive(Debug)]
 pub struct WriteTxn {
     // Before the store, so that the engine's transaction ends before the engine.
-    writer: Writer,
+    writer: Transaction,
     _store: Arc<Store>,
 }
 
 impl WriteTxn {
-    pub(super) fn new(store: Arc<Store>) -> Result<Self> {
-        Ok(Self { writer: store.begin_write()?, _store: store })
+    /// Begins the transaction when its turn has come. `None` if that is not in time.
+    pub(super) fn begin(store: &Arc<Store>, patience: Patience) -> Result<Option<Self>> {
+        let begun = store.begin_write(patience)?;
+        Ok(begun.map(|writer| Self { writer, _store: store.clone() }))
     }
 
     /// Stores a document, whatever it resembles, and returns the document of the same key that it
@@ -231,8 +233,10 @@ impl WriteTxn {
     ///
     /// # Errors
     ///
-    /// Those of [`insert_if_new`](Self::insert_if_new). If any document is out of bounds, nothing is
-    /// changed. After another error some of the documents may have been inserted.
+    /// * [`Error::InBatch`](crate::Error::InBatch) if a document is out of bounds. It has the index of the
+    ///   first such document, and nothing is changed.
+    /// * The other errors of [`insert_if_new`](Self::insert_if_new). Some of the documents may have been
+    ///   inserted then.
     ///
     /// # Cost
     ///
@@ -257,7 +261,7 @@ impl WriteTxn {
         policy: &Policy,
         mut each: impl FnMut(Verdict) -> ControlFlow<()>,
     ) -> Result<()> {
-        documents.iter().try_for_each(Document::validate)?;
+        validate_all(documents)?;
         self.writer.ensure_whole()?;
         for documents in documents.chunks(SEARCHED_TOGETHER) {
             self.writer.sort_written();
@@ -375,8 +379,15 @@ impl WriteTxn {
     }
 }
 
+/// Checks the bounds of the documents of a batch. The error names the first that is out of bounds.
+fn validate_all(documents: &[Document]) -> Result<()> {
+    documents.iter().enumerate().try_for_each(|(index, document)| {
+        document.validate().map_err(|error| Error::InBatch { index, source: Box::new(error) })
+    })
+}
+
 /// All matches, if the document outranks every one of them.
-fn outranked(writer: &Writer, document: &Document, search: &Search) -> Result<Option<Vec<Numbered>>> {
+fn outranked(writer: &Transaction, document: &Document, search: &Search) -> Result<Option<Vec<Numbered>>> {
     let mut outranked = Some(Vec::new());
     search.walk(writer, |_, number, found| match &mut outranked {
         Some(list) if document.outranks(&found) => {
