@@ -129,13 +129,21 @@ impl Document {
         self.rank > other.rank
     }
 
-    /// Checks the bounds of every part.
     /// The approximate memory that the document takes.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.key.len() + self.scope.len() + self.payload.len()
     }
 
-    pub(crate) fn validate(&self) -> Result<()> {
+    /// Checks the bounds of every part, as the table above gives them.
+    ///
+    /// Every write does this first. A caller that collects documents can do it earlier, so that one document
+    /// out of bounds does not stop the others.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::KeyLength`] for an empty or too long key, [`Error::ScopeLength`], [`Error::PayloadLength`] and
+    /// [`Error::RankLength`] for a part that is too long.
+    pub fn validate(&self) -> Result<()> {
         validate_key(&self.key)?;
         if self.scope.len() > Self::MAX_SCOPE_BYTES {
             return Err(Error::ScopeLength { bytes: self.scope.len(), max_bytes: Self::MAX_SCOPE_BYTES });

@@ -3,13 +3,18 @@
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::holder::Holder;
 
 /// A result with simdb's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What went wrong. `Display` names the fact and, if there is one, the remedy. The cause is in
 /// [`source()`](std::error::Error::source).
-#[derive(Debug)]
+///
+/// An error can be cloned, so that one failure reaches everybody whom it concerns. Clones share the cause.
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// A file or directory cannot be read or written.
@@ -17,7 +22,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// The error of the system.
-        source: io::Error,
+        source: Arc<io::Error>,
     },
     /// There is no database at the path.
     NotFound {
@@ -33,6 +38,8 @@ pub enum Error {
     Busy {
         /// The database.
         path: PathBuf,
+        /// Who has it open.
+        holder: Holder,
     },
     /// The file is not a simdb database, or is too damaged to be recognised as one.
     NotSimdb {
@@ -84,8 +91,18 @@ pub enum Error {
     },
     /// The database was opened read-only.
     ReadOnly,
-    /// The operation needs the database for itself, but a snapshot or transaction is open.
-    InUse,
+    /// The operation needs the database for itself, but snapshots or a transaction of this handle are open.
+    InUse {
+        /// The number of snapshots that are open.
+        snapshots: usize,
+        /// Whether a write transaction is open.
+        transaction: bool,
+    },
+    /// The thread that wants to write has a write transaction of this handle open. It would wait for itself.
+    WouldDeadlock,
+    /// The snapshot is of the time before [`Database::reopen`](crate::Database::reopen), and the engine that
+    /// it reads with is closed.
+    Reopened,
     /// Fingerprints of one scheme cannot be mixed with those of another.
     SchemeMismatch {
         /// The name of the scheme of the database.
@@ -123,6 +140,13 @@ pub enum Error {
         /// The most a rank may have.
         max_numbers: usize,
     },
+    /// A document of a batch is out of bounds. So nothing of the batch was done.
+    InBatch {
+        /// Its index in the batch. The first document has the index 0.
+        index: usize,
+        /// What is wrong with it.
+        source: Box<Error>,
+    },
     /// A max distance is larger than the number of bits of a fingerprint.
     MaxDistance {
         /// The distance given.
@@ -159,7 +183,7 @@ pub enum Error {
         /// The directory of the file, which has no name.
         directory: PathBuf,
         /// What failed.
-        source: io::Error,
+        source: Arc<io::Error>,
     },
     /// The disk has no room for a copy of the database.
     NoRoom {
@@ -194,9 +218,21 @@ pub enum Error {
         reason: String,
     },
     /// The storage engine found its own pages damaged.
-    Corrupted(Box<dyn std::error::Error + Send + Sync>),
+    Corrupted(Arc<dyn std::error::Error + Send + Sync>),
     /// The storage engine failed.
-    Storage(Box<dyn std::error::Error + Send + Sync>),
+    Storage(Arc<dyn std::error::Error + Send + Sync>),
+}
+
+impl Error {
+    /// The storage engine failed for this cause.
+    pub(crate) fn storage(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Storage(Arc::from(cause.into()))
+    }
+
+    /// The storage engine found damage, for this cause.
+    pub(crate) fn corrupted(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Corrupted(Arc::from(cause.into()))
+    }
 }
 
 impl fmt::Display for Error {
@@ -207,11 +243,7 @@ impl fmt::Display for Error {
             Self::AlreadyExists { path } => {
                 write!(f, "{}: already exists, and nothing is overwritten; choose another name", path.display())
             }
-            Self::Busy { path } => write!(
-                f,
-                "{}: in use by another process; wait until it has closed the database, or stop it",
-                path.display()
-            ),
+            Self::Busy { path, holder } => write!(f, "{}: {holder}", path.display()),
             Self::NotSimdb { path } => {
                 write!(f, "{}: not a simdb database, or one that is damaged beyond recognition", path.display())
             }
@@ -246,9 +278,15 @@ impl fmt::Display for Error {
                  database anew"
             ),
             Self::ReadOnly => f.write_str("the database was opened read-only"),
-            Self::InUse => {
-                f.write_str("a snapshot or transaction of this database is open: close it first, then try again")
-            }
+            Self::InUse { snapshots, transaction } => write_in_use(f, *snapshots, *transaction),
+            Self::WouldDeadlock => f.write_str(
+                "this thread has a write transaction of the database open, and would wait for itself: end that \
+                 transaction first, or use it",
+            ),
+            Self::Reopened => f.write_str(
+                "the database was opened again after this snapshot was taken, and the snapshot cannot be read any \
+                 more: take a new one",
+            ),
             Self::SchemeMismatch { stored, given } => write!(
                 f,
                 "the database holds fingerprints of scheme {stored}, not {given}; fingerprints of different schemes \
@@ -270,6 +308,9 @@ impl fmt::Display for Error {
             }
             Self::RankLength { numbers, max_numbers } => {
                 write!(f, "the rank has {numbers} numbers; at most {max_numbers} are allowed")
+            }
+            Self::InBatch { index, .. } => {
+                write!(f, "document {index} of the batch, counted from 0, is out of bounds: nothing was done")
             }
             Self::MaxDistance { given } => {
                 write!(f, "a max distance of {given} was given; a fingerprint has 64 bits, so 0 to 64 is possible")
@@ -327,7 +368,7 @@ impl fmt::Display for Error {
             Self::OutcomeUnknown { reason } => write!(
                 f,
                 "writing failed before ({reason}), and nothing was written since: remove the cause, then open the \
-                 database again; what was committed is there"
+                 database again, or call `reopen`; what was committed is there"
             ),
             Self::Corrupted(_) => f.write_str("the database file is damaged; restore a copy, or build it anew"),
             Self::Storage(_) => f.write_str("cannot read or write the database file"),
@@ -335,10 +376,30 @@ impl fmt::Display for Error {
     }
 }
 
+/// Says what has to be closed before the database can be used by one operation alone.
+fn write_in_use(f: &mut fmt::Formatter<'_>, snapshots: usize, transaction: bool) -> fmt::Result {
+    match (snapshots, transaction) {
+        (0, false) => f.write_str("the database is in use for a moment: try again"),
+        (0, true) => {
+            f.write_str("a write transaction of this database is open: end it first, then try again")
+        }
+        (_, _) => {
+            let plural = if snapshots == 1 { "snapshot" } else { "snapshots" };
+            let transaction = if transaction { " and a write transaction" } else { "" };
+            write!(
+                f,
+                "{snapshots} {plural}{transaction} of this database must be closed first: close them, then try \
+                 again"
+            )
+        }
+    }
+}
+
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Io { source, .. } | Self::SpillFile { source, .. } => Some(source),
+            Self::Io { source, .. } | Self::SpillFile { source, .. } => Some(source.as_ref()),
+            Self::InBatch { source, .. } => Some(source.as_ref()),
             Self::Corrupted(source) | Self::Storage(source) => Some(source.as_ref()),
             _ => None,
         }

@@ -4,6 +4,7 @@ mod database;
 mod document;
 mod error;
 mod fingerprint;
+mod holder;
 #[cfg(feature = "ingest")]
 pub mod ingest;
 mod parallel;
@@ -18,6 +19,7 @@ pub use database::{
 pub use document::Document;
 pub use error::{Error, Result};
 pub use fingerprint::Fingerprint;
+pub use holder::Holder;
 pub use plan::{PlanEstimate, Prefer};
 pub use text::{Fingerprinter, Scheme};
 

@@ -126,10 +126,12 @@ impl Lines {
         let mut input: Box<dyn BufRead> = if path.as_os_str() == "-" {
             Box::new(BufReader::with_capacity(1 << 20, io::stdin()))
         } else {
-            let file = File::open(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+            let file = File::open(path)
+                .map_err(|source| Error::Io { path: path.to_owned(), source: source.into() })?;
             Box::new(BufReader::with_capacity(1 << 20, file))
         };
-        let begins = input.fill_buf().map_err(|source| Error::Io { path: path.to_owned(), source })?;
+        let begins =
+            input.fill_buf().map_err(|source| Error::Io { path: path.to_owned(), source: source.into() })?;
         if begins.starts_with(&[0x1f, 0x8b]) {
             input = Box::new(BufReader::with_capacity(1 << 20, MultiGzDecoder::new(input)));
         }

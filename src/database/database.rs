@@ -2,6 +2,7 @@
 
 use std::path::{self, Path};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::check::{self, CheckReport};
 use super::options::{self, CreateOptions, OpenOptions};
@@ -9,7 +10,7 @@ use super::snapshot::Snapshot;
 use super::write::WriteTxn;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::store::{Access, Store};
+use crate::store::{Access, Patience, Store};
 use crate::text::{Fingerprinter, Scheme};
 
 /// An open database: one file, one writer at a time, any number of readers.
@@ -107,7 +108,8 @@ impl Database {
         let settings = options.settings()?;
         let path = path.as_ref();
         // `documents` may change the directory of the process.
-        let path = path::absolute(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+        let path = path::absolute(path)
+            .map_err(|source| Error::Io { path: path.to_owned(), source: source.into() })?;
         Store::build(&path, &settings, documents.into_iter(), memory_bytes, options.open.sizes())?;
         Self::open(path, &options.open)
     }
@@ -199,16 +201,68 @@ impl Database {
 
     /// Waits until no other transaction writes, then begins one.
     ///
-    /// A thread that already has a transaction open would wait for itself, without end. A
-    /// [`compact`](Self::compact) is waited for too.
+    /// Who waits is served in the order of asking, so nobody is left waiting while others write again and
+    /// again. A [`compact`](Self::compact) and a [`Writer`](crate::Writer) stand in the same line.
+    ///
+    /// A thread that has a transaction open would wait for itself, without end. So it gets an error instead.
+    /// A transaction may be moved to another thread. The thread that has it is the one that has used it last,
+    /// by beginning it or by any later call.
     ///
     /// # Errors
     ///
+    /// * [`Error::WouldDeadlock`] if this thread has a transaction open.
     /// * [`Error::ReadOnly`] if the database was opened read-only.
     /// * [`Error::OutcomeUnknown`] if an earlier commit or a merge could not be written.
     /// * The errors of [`snapshot`](Self::snapshot).
     pub fn begin_write(&self) -> Result<WriteTxn> {
-        WriteTxn::new(self.store.clone())
+        let begun = WriteTxn::begin(&self.store, Patience::Endless)?;
+        Ok(begun.expect("endless patience ends with a transaction"))
+    }
+
+    /// Begins a transaction if nobody else writes or waits to write. Otherwise returns `None` at once.
+    ///
+    /// That somebody writes is no error, so the answer is an option, as with the locks of other libraries.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`begin_write`](Self::begin_write), but for [`Error::WouldDeadlock`].
+    pub fn try_begin_write(&self) -> Result<Option<WriteTxn>> {
+        WriteTxn::begin(&self.store, Patience::None)
+    }
+
+    /// As [`begin_write`](Self::begin_write), but waits no longer than `timeout`. Then returns `None`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`begin_write`](Self::begin_write).
+    pub fn begin_write_within(&self, timeout: Duration) -> Result<Option<WriteTxn>> {
+        let end = Instant::now().checked_add(timeout);
+        WriteTxn::begin(&self.store, end.map_or(Patience::Endless, Patience::Until))
+    }
+
+    /// Opens the file again, with this handle, after a failure.
+    ///
+    /// A commit or a merge that cannot be written leaves it unknown what the file holds, and the handle then
+    /// refuses to write ([`Error::OutcomeUnknown`]). An error of the disk while reading ends reading too. When
+    /// the cause is removed, this call reads what the file really holds, and the handle goes on from there.
+    /// A commit that failed is there as a whole or not at all. On a handle that has not failed, this does
+    /// nothing.
+    ///
+    /// The file stays locked meanwhile, so no other process can get between. Snapshots that were taken before
+    /// can only be dropped then. Each of their calls gives right answers from memory or [`Error::Reopened`].
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::WouldDeadlock`] if this thread has a transaction open.
+    /// * [`Error::Corrupted`] if commits are gone that were acknowledged.
+    /// * Those of [`open`](Self::open) if the cause is still there. The handle stays as it is, and the call can
+    ///   be repeated.
+    ///
+    /// # Cost
+    ///
+    /// That of [`open`](Self::open). A transaction that is open in another thread is waited for.
+    pub fn reopen(&self) -> Result<()> {
+        self.store.open_again()
     }
 
     /// Replaces the file by a dense copy: each sorted set in one level, full blocks, nothing deleted.
@@ -223,6 +277,7 @@ impl Database {
     ///
     /// # Errors
     ///
+    /// * [`Error::WouldDeadlock`] if this thread has a transaction open.
     /// * [`Error::ReadOnly`] if the database was opened read-only.
     /// * [`Error::OutcomeUnknown`] if an earlier commit or a merge could not be written.
     /// * [`Error::NoRoom`] if the disk may not have enough room. Nothing is done then.

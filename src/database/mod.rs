@@ -14,6 +14,8 @@ mod explain;
 mod near;
 mod options;
 mod query;
+#[cfg(test)]
+mod reopen_tests;
 mod search;
 mod snapshot;
 mod statistics;

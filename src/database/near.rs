@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::plan::{Candidates, Near, Probe, ProbeSet};
-use crate::store::{Read, Scan, Writer};
+use crate::store::{Read, Scan, Transaction};
 
 /// A query for the stored fingerprints within a distance of a fingerprint.
 #[derive(Clone, Copy, Debug)]
@@ -200,7 +200,7 @@ pub(super) struct NearWritten {
 
 impl NearWritten {
     /// The written fingerprints that are near to a query, in order. Some may have no document any more.
-    pub(super) fn find(&mut self, writer: &mut Writer, query: NearQuery) -> Result<&[Near]> {
+    pub(super) fn find(&mut self, writer: &mut Transaction, query: NearQuery) -> Result<&[Near]> {
         let Self { known, probes, near } = self;
         near.clear();
         let NearQuery { fingerprint, max_distance } = query;

@@ -8,10 +8,10 @@ use super::near::{NearQuery, NearWritten};
 use super::query::{Filter, Matches};
 use super::search::Search;
 use crate::document::{Document, validate_key};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::parallel;
 use crate::plan::Near;
-use crate::store::{Numbered, Store, Writer};
+use crate::store::{Numbered, Patience, Store, Transaction};
 
 /// The number of documents that are searched for together, by one thread. With fewer, threads would wait for
 /// each other more often.
@@ -169,14 +169,16 @@ impl Verdict {
 #[derive(Debug)]
 pub struct WriteTxn {
     // Before the store, so that the engine's transaction ends before the engine.
-    writer: Writer,
+    writer: Transaction,
     near_written: NearWritten,
     _store: Arc<Store>,
 }
 
 impl WriteTxn {
-    pub(super) fn new(store: Arc<Store>) -> Result<Self> {
-        Ok(Self { writer: store.begin_write()?, near_written: NearWritten::default(), _store: store })
+    /// Begins the transaction when its turn has come. `None` if that is not in time.
+    pub(super) fn begin(store: &Arc<Store>, patience: Patience) -> Result<Option<Self>> {
+        let begun = store.begin_write(patience)?;
+        Ok(begun.map(|writer| Self { writer, near_written: NearWritten::default(), _store: store.clone() }))
     }
 
     /// Stores a document, whatever it resembles, and returns the document of the same key that it
@@ -244,15 +246,17 @@ impl WriteTxn {
     ///
     /// # Errors
     ///
-    /// Those of [`insert_if_new`](Self::insert_if_new). If any document is out of bounds, nothing is
-    /// changed. After another error some of the documents may have been inserted.
+    /// * [`Error::InBatch`](crate::Error::InBatch) if a document is out of bounds. It has the index of the
+    ///   first such document, and nothing is changed.
+    /// * The other errors of [`insert_if_new`](Self::insert_if_new). Some of the documents may have been
+    ///   inserted then.
     ///
     /// # Cost
     ///
     /// That of [`Snapshot::query_batch`](crate::Snapshot::query_batch), and of one insertion for each
     /// document. The verdicts take memory for all matches that they list.
     pub fn insert_batch_if_new(&mut self, documents: &[Document], policy: &Policy) -> Result<Vec<Verdict>> {
-        documents.iter().try_for_each(Document::validate)?;
+        validate_all(documents)?;
         let asked: Vec<Asked<'_>> = documents.iter().map(|document| (document, policy)).collect();
         let mut verdicts = Vec::with_capacity(documents.len());
         let mut refused = Ok(());
@@ -287,7 +291,7 @@ impl WriteTxn {
         self.writer.ensure_whole()?;
         let committed = self.writer.committed();
         let parts: Vec<&[Asked<'_>]> = asked.chunks(SEARCHED_TOGETHER).collect();
-        let search = |part: usize| batch::known(&committed, parts[part]);
+        let search = |part: usize| batch::known(&*committed, parts[part]);
         let mut failed = Ok(());
         parallel::in_order(parts.len(), search, |part, known| {
             let decided = known.and_then(|known| self.decide_all(parts[part], known, &mut each));
@@ -452,8 +456,15 @@ impl WriteTxn {
     }
 }
 
+/// Checks the bounds of the documents of a batch. The error names the first that is out of bounds.
+fn validate_all(documents: &[Document]) -> Result<()> {
+    documents.iter().enumerate().try_for_each(|(index, document)| {
+        document.validate().map_err(|error| Error::InBatch { index, source: Box::new(error) })
+    })
+}
+
 /// All matches, if the document outranks every one of them.
-fn outranked(writer: &Writer, document: &Document, search: &Search) -> Result<Option<Vec<Numbered>>> {
+fn outranked(writer: &Transaction, document: &Document, search: &Search) -> Result<Option<Vec<Numbered>>> {
     let mut outranked = Some(Vec::new());
     search.walk(writer, |_, number, found| match &mut outranked {
         Some(list) if document.outranks(&found) => {

@@ -46,7 +46,7 @@ pub(crate) use engine::{Access, allocated_bytes};
 pub(crate) use engine::{Event, Image, Recording, fail_directory_syncs};
 #[cfg(test)]
 pub(crate) use file::{DEAD, KEYS, POSTINGS, Set, SetRow, number_of, permuted};
-pub(crate) use file::{FORMAT_VERSION, Settings};
+pub(crate) use file::{FORMAT_VERSION, Patience, Settings};
 pub(crate) use numbers::{DocumentNumber, ScopeNumber};
 pub(crate) use postings::Posted;
 pub(crate) use read::Read;
@@ -54,4 +54,4 @@ pub(crate) use scan::Scan;
 pub(crate) use sizes::Sizes;
 pub(crate) use snapshot::Reader;
 pub(crate) use store::Store;
-pub(crate) use write::{Numbered, Writer};
+pub(crate) use write::{Numbered, Transaction};

@@ -2,10 +2,11 @@
 //! check. Also a question that only tests ask.
 
 use super::store::Store;
+use super::write::Transaction;
 use crate::document::Document;
 use crate::error::Result;
 use crate::store::blocks::{Blocks, DocumentBlock, Filter, Lists, Packed, Packer, pack_documents};
-use crate::store::file::{Counters, DOCUMENTS, Edit, Set, SetRow};
+use crate::store::file::{Counters, DOCUMENTS, Edit, Set, SetRow, Turn};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 
 impl Store {
@@ -92,7 +93,7 @@ impl Store {
 
     /// Adds a document with all its rows, also if another one has its key.
     pub(crate) fn plant_second(&self, document: &Document) -> Result<()> {
-        let mut writer = self.begin_write()?;
+        let mut writer = Transaction::new(Turn::wait(&self.shared)?)?;
         writer.put(document, None)?;
         writer.commit()
     }

@@ -173,3 +173,17 @@ pub(crate) trait Read: Sync {
         xxh3_64_with_seed(key, self.settings().key_seed)
     }
 }
+
+impl Read for View {
+    fn view(&self) -> &View {
+        self
+    }
+
+    fn written(&self) -> Option<&Written> {
+        None
+    }
+
+    fn counters(&self) -> Counters {
+        self.state().counters
+    }
+}

@@ -9,20 +9,22 @@ use crate::document::Document;
 use crate::error::Result;
 use crate::store::checking::{self, CheckProgress, Checked};
 use crate::store::dense::{self, CopyProgress};
-use crate::store::file::{Counters, View, Written, damaged_document};
+use crate::store::file::{CountedSnapshot, Counters, View, Written, damaged_document};
 use crate::store::numbers::DocumentNumber;
 use crate::store::sizes::Sizes;
 
 /// A snapshot: what is committed at one moment.
-#[derive(Clone)]
-pub(crate) struct Reader(Arc<View>);
+pub(crate) struct Reader {
+    view: Arc<View>,
+    _counted: CountedSnapshot,
+}
 
 /// Documents with their numbers. A damaged document does not hide the others.
 pub(crate) type NumberedDocuments = Vec<(DocumentNumber, Result<Document>)>;
 
 impl Reader {
-    pub(crate) fn new(view: Arc<View>) -> Self {
-        Self(view)
+    pub(crate) fn new(view: Arc<View>, counted: CountedSnapshot) -> Self {
+        Self { view, _counted: counted }
     }
 
     /// The documents of one block with numbers from `from` on, in order, and the number to go on from.
@@ -31,7 +33,7 @@ impl Reader {
         &self,
         from: DocumentNumber,
     ) -> Result<Option<(NumberedDocuments, DocumentNumber)>> {
-        let Some(stored) = self.0.stored_documents(from.0)? else { return Ok(None) };
+        let Some(stored) = self.view.stored_documents(from.0)? else { return Ok(None) };
         let last = DocumentNumber(stored.last());
         let documents = match stored.read() {
             Ok(live) => live
@@ -49,22 +51,22 @@ impl Reader {
 
     /// Makes a dense copy at `path`, where nothing may be yet.
     pub(crate) fn backup(&self, path: &Path, sizes: &Sizes, progress: CopyProgress<'_>) -> Result<()> {
-        dense::backup(&self.0, path, sizes, progress)
+        dense::backup(&self.view, path, sizes, progress)
     }
 
     /// The greatest number of levels of a set, and the number of marks in all sets.
     pub(crate) fn levels_and_marks(&self) -> (u32, u64) {
-        self.0.state().sets.levels_and_marks()
+        self.view.state().sets.levels_and_marks()
     }
 
     /// The memory that the directories take once all of them are read, in bytes.
     pub(crate) fn directory_bytes(&self) -> u64 {
-        self.0.state().directory_bytes() as u64
+        self.view.state().directory_bytes() as u64
     }
 
     /// Checks that documents and the rows of all sets name each other and nothing else.
     pub(crate) fn check(&self, progress: CheckProgress<'_>) -> Result<Checked> {
-        checking::check(&self.0, progress)
+        checking::check(&self.view, progress)
     }
 }
 
@@ -76,7 +78,7 @@ impl fmt::Debug for Reader {
 
 impl Read for Reader {
     fn view(&self) -> &View {
-        &self.0
+        &self.view
     }
 
     fn written(&self) -> Option<&Written> {
@@ -84,6 +86,6 @@ impl Read for Reader {
     }
 
     fn counters(&self) -> Counters {
-        self.0.state().counters
+        self.view.state().counters
     }
 }

@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::snapshot::Reader;
-use super::write::Writer;
+use super::write::Transaction;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::plan::Plan;
@@ -16,7 +17,7 @@ use crate::store::engine::{
 };
 #[cfg(test)]
 use crate::store::engine::{Engine, FirstRows, Recording};
-use crate::store::file::{self, Settings, Shared, Turn};
+use crate::store::file::{self, Patience, Settings, Shared, Turn};
 use crate::store::merging::{Worker, settle};
 use crate::store::sizes::Sizes;
 
@@ -45,7 +46,7 @@ impl Store {
         engine.apply(&Changes::default(), &[])?;
         // The engine's handle and its lock then belong to the file under its new name.
         new.temporary.keep_as(path)?;
-        Self::new(path, OpenFile { engine, file: new.file }, cache_bytes, sizes)
+        Self::new(path, OpenFile::new(engine, new.file), cache_bytes, sizes)
     }
 
     /// Creates a file as [`create`](Self::create) does, and fills it with valid documents with different
@@ -82,8 +83,17 @@ impl Store {
         let first = rows.as_ref().map(|(block_tables, meta)| FirstRows { block_tables, meta });
         let engine = Engine::on_backend(backend, page_cache_bytes(CACHE_BYTES), first.as_ref())?;
         let file = tempfile::tempfile();
-        let file = file.map_err(|source| Error::Io { path: std::path::PathBuf::new(), source })?;
-        Self::new(Path::new(""), OpenFile { engine, file }, CACHE_BYTES, sizes)
+        let file = file.map_err(|source: io::Error| Error::Io {
+            path: std::path::PathBuf::new(),
+            source: source.into(),
+        })?;
+        Self::new(Path::new(""), OpenFile::new(engine, file), CACHE_BYTES, sizes)
+    }
+
+    /// Makes everything that is done with the file fail from now on, or no longer.
+    #[cfg(test)]
+    pub(crate) fn set_broken(&self, is_broken: bool) {
+        self.shared.open().engine.set_broken(is_broken);
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -92,7 +102,7 @@ impl Store {
 
     /// The metadata of the file, such as its size.
     pub(crate) fn metadata(&self) -> Result<fs::Metadata> {
-        let failed = |source| Error::Io { path: self.shared.path.clone(), source };
+        let failed = |source: io::Error| Error::Io { path: self.shared.path.clone(), source: source.into() };
         self.shared.open().file.metadata().map_err(failed)
     }
 
@@ -102,13 +112,21 @@ impl Store {
 
     /// A snapshot: what is committed now.
     pub(crate) fn begin_read(&self) -> Result<Reader> {
-        self.shared.view().map(Reader::new)
+        let counted = self.shared.count_snapshot();
+        self.shared.view().map(|view| Reader::new(view, counted))
     }
 
-    /// Waits until no other transaction writes, and begins one.
-    pub(crate) fn begin_write(&self) -> Result<Writer> {
+    /// Waits until no other transaction writes, and begins one. `None` if that does not come in time.
+    pub(crate) fn begin_write(&self, patience: Patience) -> Result<Option<Transaction>> {
         self.shared.open().engine.ensure_writable()?;
-        Writer::new(self.shared.clone())
+        let turn = Turn::take(&self.shared, patience)?;
+        turn.map(Transaction::new).transpose()
+    }
+
+    /// If the engine has failed, opens the file again and goes on with what it holds.
+    pub(crate) fn open_again(&self) -> Result<()> {
+        let turn = Turn::wait(&self.shared)?;
+        turn.shared().open_again()
     }
 
     /// Whether the file is open to write.
@@ -126,7 +144,7 @@ impl Store {
     /// it is made. Snapshots go on with the old file. Its space is free when the last of them is gone.
     pub(crate) fn compact(&self, plan: Option<Plan>, progress: CopyProgress<'_>) -> Result<()> {
         self.shared.open().engine.ensure_writable()?;
-        let turn = Turn::wait(self.shared.clone());
+        let turn = Turn::wait(&self.shared)?;
         let _merging = turn.shared().merging.lock();
         turn.shared().ensure_certain()?;
         dense::compact(turn.shared(), plan, progress)

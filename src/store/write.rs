@@ -1,4 +1,4 @@
-//! Writer: the transaction that writes. A document that is put or removed changes every set that knows of
+//! Transaction: the transaction that writes. A document that is put or removed changes every set that knows of
 //! it, or none.
 
 use std::collections::HashSet;
@@ -6,7 +6,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::read::Read;
-use super::snapshot::Reader;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -29,7 +28,7 @@ const FULL_SIXTEENTHS: usize = 13;
 const MOST_LOGGED: usize = 2;
 
 /// The one transaction that writes. Nothing reaches the file before it commits. Dropping it undoes it.
-pub(crate) struct Writer {
+pub(crate) struct Transaction {
     view: Arc<View>,
     counters: Counters,
     written: Written,
@@ -73,10 +72,9 @@ impl<'w> WrittenFingerprints<'w> {
 /// A document with its number.
 pub(crate) type Numbered = (DocumentNumber, Document);
 
-impl Writer {
-    /// Waits until no other transaction writes, and begins one.
-    pub(crate) fn new(shared: Arc<Shared>) -> Result<Self> {
-        let turn = Turn::wait(shared);
+impl Transaction {
+    /// Begins the transaction whose turn it is.
+    pub(crate) fn new(turn: Turn) -> Result<Self> {
         turn.shared().ensure_certain()?;
         let view = turn.shared().view()?;
         let written = Written::new(view.settings());
@@ -110,8 +108,8 @@ impl Writer {
     }
 
     /// What is committed, without what this transaction has written.
-    pub(crate) fn committed(&self) -> Reader {
-        Reader::new(self.view.clone())
+    pub(crate) fn committed(&self) -> Arc<View> {
+        self.view.clone()
     }
 
     /// Sorts the fingerprints that this transaction has written, if many are not sorted.
@@ -165,8 +163,10 @@ impl Writer {
         })
     }
 
-    /// Refuses a transaction in which an operation stopped half-way.
+    /// Refuses a transaction in which an operation stopped half-way. Every operation begins with this. So it
+    /// is known which thread has the transaction.
     pub(crate) fn ensure_whole(&self) -> Result<()> {
+        self.turn.use_here();
         if self.broken { Err(Error::Aborted) } else { Ok(()) }
     }
 
@@ -313,13 +313,13 @@ impl Appended {
     }
 }
 
-impl fmt::Debug for Writer {
+impl fmt::Debug for Transaction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writer").field("counters", &self.counters).finish_non_exhaustive()
+        f.debug_struct("Transaction").field("counters", &self.counters).finish_non_exhaustive()
     }
 }
 
-impl Read for Writer {
+impl Read for Transaction {
     fn view(&self) -> &View {
         &self.view
     }
@@ -344,8 +344,12 @@ mod tests {
         Document::new(format!("key {number}"), Fingerprint::from_bits(number)).with_seen(0)
     }
 
-    fn put_all(store: &Store, numbers: std::ops::Range<u64>) -> Result<Writer> {
-        let mut writer = store.begin_write()?;
+    fn begin(shared: &Arc<Shared>) -> Result<Transaction> {
+        Transaction::new(Turn::wait(shared)?)
+    }
+
+    fn put_all(store: &Store, numbers: std::ops::Range<u64>) -> Result<Transaction> {
+        let mut writer = begin(&store.shared)?;
         for number in numbers {
             writer.put(&document(number), None)?;
         }
@@ -417,11 +421,11 @@ mod tests {
         shared.progress.lock().failure = Some(failure);
         assert!(matches!(writer.commit(), Err(Error::Storage(_))));
         assert!(!shared.progress.lock().empties_log);
-        let mut writer = Writer::new(shared.clone())?;
+        let mut writer = begin(&shared)?;
         assert!(writer.find(b"key 50")?.is_none());
         writer.put(&document(5), None)?;
         writer.commit()?;
-        assert!(Writer::new(shared)?.find(b"key 5")?.is_some());
+        assert!(begin(&shared)?.find(b"key 5")?.is_some());
         Ok(())
     }
 
@@ -430,7 +434,7 @@ mod tests {
     #[test]
     fn removing_a_document_whose_scope_is_lost_finds_the_damage() -> Result<()> {
         let store = Store::on_backend(Recording::default(), Some(&Settings::for_tests()), Sizes::default())?;
-        let mut writer = store.begin_write()?;
+        let mut writer = begin(&store.shared)?;
         let document = Document::new("k", Fingerprint::from_bits(1)).with_scope("lost");
         writer.put(&document, None)?;
         let stored = writer.find_to_change(b"k")?.expect("it was put");

@@ -380,9 +380,16 @@ fn reopening_keeps_documents_whole_and_the_options_of_creation() -> TestResult {
 fn check_needs_the_database_for_itself() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
-    let snapshot = database.snapshot()?;
-    assert!(matches!(database.check(), Err(Error::InUse)));
-    drop(snapshot);
+    let snapshots = [database.snapshot()?, database.snapshot()?];
+    let refused = database.check();
+    assert!(matches!(refused, Err(Error::InUse { snapshots: 2, transaction: false })), "{refused:?}");
+    let txn = database.begin_write()?;
+    let refused = database.check().expect_err("it is in use").to_string();
+    assert!(refused.starts_with("2 snapshots and a write transaction"), "{refused}");
+    drop(snapshots);
+    let refused = database.check();
+    assert!(matches!(refused, Err(Error::InUse { snapshots: 0, transaction: true })), "{refused:?}");
+    drop(txn);
     assert_sound(&database)?;
     Ok(())
 }

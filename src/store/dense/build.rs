@@ -41,8 +41,8 @@ pub(crate) fn build(
     let bulk = Bulk::new(&engine, sizes, settings.file, State::new(&settings.plan));
     let same_hash = Builder::new(directory, settings, memory_bytes, bulk).build(documents)?;
     let engine = engine.trimmed(&new, directory, PAGE_CACHE_BYTES)?;
-    new.file.sync_all().map_err(|source| Error::Io { path: path.to_owned(), source })?;
-    let open = Arc::new(OpenFile { engine, file: new.file });
+    new.file.sync_all().map_err(|source| Error::Io { path: path.to_owned(), source: source.into() })?;
+    let open = Arc::new(OpenFile::new(engine, new.file));
     verify(&open, settings, &same_hash)?;
     new.temporary.keep_as(path)
 }
@@ -240,7 +240,7 @@ mod tests {
         let document = |i: u64| Document::new(format!("the key {i}"), Fingerprint::from_bits(i << 40));
         let documents = (0..20_000).map(|i| Ok(document(i).with_payload(*b"some bytes")));
         let same_hash = Builder::new(folder.path(), &settings, 0, bulk).build(documents)?;
-        let open = Arc::new(OpenFile { engine, file: new.file });
+        let open = Arc::new(OpenFile::new(engine, new.file));
         verify(&open, &settings, &same_hash)?;
         let mut bytes = Vec::new();
         let mut file = &open.file;

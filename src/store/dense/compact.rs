@@ -14,7 +14,7 @@ use crate::store::file::{Shared, View};
 /// makes sure that nobody commits. Snapshots go on with the old file. Its space is free when the last of
 /// them is gone.
 pub(crate) fn compact(shared: &Shared, plan: Option<Plan>, progress: CopyProgress<'_>) -> Result<()> {
-    let failed = |source: io::Error| Error::Io { path: shared.path.clone(), source };
+    let failed = |source: io::Error| Error::Io { path: shared.path.clone(), source: source.into() };
     let target = &shared.target;
     ensure_in_place(shared)?;
     let view = shared.view()?;
@@ -26,7 +26,7 @@ pub(crate) fn compact(shared: &Shared, plan: Option<Plan>, progress: CopyProgres
     let memory = Memory { engine: shared.page_cache_bytes, sorting: shared.cache_bytes / 2 };
     let new = NewFile::replacing(target, view.file())?;
     let Copied { new, engine } = copy::copy(&view, &settings, new, target, &shared.sizes, memory, progress)?;
-    let open = Arc::new(OpenFile { engine, file: new.file });
+    let open = Arc::new(OpenFile::new(engine, new.file));
     let copied = copy::view_of(&open, Arc::new(settings), view.blocks().cache.clone())?;
     copy::verify(&copied, &view)?;
     // Somebody may have changed the mode meanwhile.
@@ -36,7 +36,7 @@ pub(crate) fn compact(shared: &Shared, plan: Option<Plan>, progress: CopyProgres
 
 /// Puts the copy in the place of the file. `copied` is what it holds.
 fn put_in_place(shared: &Shared, new: Temporary, open: &Arc<OpenFile>, copied: View) -> Result<()> {
-    let failed = |source: io::Error| Error::Io { path: shared.path.clone(), source };
+    let failed = |source: io::Error| Error::Io { path: shared.path.clone(), source: source.into() };
     ensure_in_place(shared)?;
     new.replace(&shared.target)?;
     // From here on the path names the copy, so every handle must use it.
@@ -44,7 +44,7 @@ fn put_in_place(shared: &Shared, new: Temporary, open: &Arc<OpenFile>, copied: V
     // Some file systems ask for the first sync too, since the file had no name when it was synced.
     open.file.sync_all().map_err(failed)?;
     sync_directory(&shared.target).map_err(|error| match error {
-        Error::Io { source, .. } => failed(source),
+        Error::Io { source, .. } => Error::Io { path: shared.path.clone(), source },
         error => error,
     })
 }
@@ -52,7 +52,7 @@ fn put_in_place(shared: &Shared, new: Temporary, open: &Arc<OpenFile>, copied: V
 /// Refuses to replace a file that is not the open one, or has another name, which would go on to be the old
 /// file.
 fn ensure_in_place(shared: &Shared) -> Result<()> {
-    let failed = |source: io::Error| Error::Io { path: shared.target.clone(), source };
+    let failed = |source: io::Error| Error::Io { path: shared.target.clone(), source: source.into() };
     let open = shared.open();
     let metadata = open.file.metadata().map_err(failed)?;
     if !is_same_file(&metadata, &fs::metadata(&shared.target).map_err(failed)?) {

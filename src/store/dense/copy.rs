@@ -54,7 +54,7 @@ pub(super) fn copy(
 ) -> Result<Copied> {
     let directory = directory_of(target)?;
     ensure_room(view, &settings.plan, directory, sizes)?;
-    let failed = |source: io::Error| Error::Io { path: target.to_owned(), source };
+    let failed = |source: io::Error| Error::Io { path: target.to_owned(), source: source.into() };
     let copy = Copy { view, settings, directory, sorting: memory.sorting };
     let mut write = |form| {
         let engine = file::create(&new, directory, settings, memory.engine)?;
@@ -90,7 +90,7 @@ const MAX_ALONE_BYTES: u64 = 128 << 10;
 
 /// Refuses a copy for which the disk has no room.
 fn ensure_room(view: &View, plan: &Plan, directory: &Path, sizes: &Sizes) -> Result<()> {
-    let failed = |source: io::Error| Error::Io { path: directory.to_owned(), source };
+    let failed = |source: io::Error| Error::Io { path: directory.to_owned(), source: source.into() };
     let available = available_bytes(directory).map_err(failed)?;
     // A copied block takes no more than a full block. But a block of one document may take more.
     let documents = &view.state().documents;

@@ -148,12 +148,12 @@ struct Runs {
 impl Runs {
     fn new(directory: &Path) -> Result<Self> {
         let file = tempfile::tempfile_in(directory);
-        let file = file.map_err(|source| Error::Io { path: directory.to_owned(), source })?;
+        let file = file.map_err(|source| Error::Io { path: directory.to_owned(), source: source.into() })?;
         Ok(Self { directory: directory.to_owned(), file, places: Vec::new() })
     }
 
     fn failed(&self, source: io::Error) -> Error {
-        Error::Io { path: self.directory.clone(), source }
+        Error::Io { path: self.directory.clone(), source: source.into() }
     }
 
     /// Adds a run. `fill` gets a function that writes its rows, some at a time.

@@ -5,18 +5,19 @@ use std::path::Path;
 
 use redb::DatabaseError;
 
+use super::holders::holder_of;
 use crate::error::Error;
 
 /// The error for a failure of the engine to open or create the file at `path`.
 pub(crate) fn open_error(path: &Path, error: DatabaseError) -> Error {
     let path = path.to_owned();
     match error {
-        DatabaseError::DatabaseAlreadyOpen => Error::Busy { path },
+        DatabaseError::DatabaseAlreadyOpen => Error::Busy { holder: holder_of(&path), path },
         DatabaseError::RepairAborted => Error::NeedsRecovery { path },
         DatabaseError::UpgradeRequired(_) => Error::NotSimdb { path },
         DatabaseError::Storage(redb::StorageError::Io(source)) => match source.kind() {
             io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Error::NotSimdb { path },
-            _ => Error::Io { path, source },
+            _ => Error::Io { path, source: source.into() },
         },
         error => engine_error(error),
     }
@@ -28,13 +29,13 @@ pub(crate) fn engine_error(error: impl Into<redb::Error>) -> Error {
         error @ (redb::Error::Corrupted(_)
         | redb::Error::TableTypeMismatch { .. }
         | redb::Error::TableDoesNotExist(_)
-        | redb::Error::TypeDefinitionChanged { .. }) => Error::Corrupted(Box::new(error)),
+        | redb::Error::TypeDefinitionChanged { .. }) => Error::corrupted(error),
         // The engine never reads behind the end of a file that is whole.
         redb::Error::Io(cause)
             if matches!(cause.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData) =>
         {
-            Error::Corrupted(Box::new(cause))
+            Error::corrupted(cause)
         }
-        error => Error::Storage(Box::new(error)),
+        error => Error::storage(error),
     }
 }

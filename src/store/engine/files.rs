@@ -26,7 +26,7 @@ pub(crate) fn sync_directory(path: &Path) -> Result<()> {
         }
         if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
     };
-    sync(directory_of(path)?).map_err(|source| Error::Io { path: path.to_owned(), source })
+    sync(directory_of(path)?).map_err(|source| Error::Io { path: path.to_owned(), source: source.into() })
 }
 
 /// The directory in which the file `path` is or will be. It is an error if there is no such directory.
@@ -39,7 +39,7 @@ pub(crate) fn directory_of(path: &Path) -> Result<&Path> {
         return Ok(directory);
     }
     let source = io::Error::new(io::ErrorKind::NotFound, "no such directory");
-    Err(Error::Io { path: directory.to_owned(), source })
+    Err(Error::Io { path: directory.to_owned(), source: source.into() })
 }
 
 /// Refuses a path at which there is anything, even a link that leads nowhere.

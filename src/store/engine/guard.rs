@@ -30,7 +30,7 @@ pub(crate) fn guarded<T>(operation: impl FnOnce() -> Result<T>) -> Result<T> {
     GUARDS.set(GUARDS.get() - 1);
     outcome.unwrap_or_else(|payload| {
         let message = message_of(payload.as_ref());
-        Err(Error::Corrupted(format!("the storage engine gave up: {message}").into()))
+        Err(Error::corrupted(format!("the storage engine gave up: {message}")))
     })
 }
 

@@ -5,6 +5,8 @@ mod block_tables;
 mod errors;
 mod files;
 mod guard;
+mod holders;
+mod lent;
 mod new_file;
 mod open_file;
 mod privacy;

@@ -28,13 +28,14 @@ pub(crate) struct Temporary {
 impl NewFile {
     /// An empty file in `directory`. The user's umask says who may read it.
     pub(crate) fn create(directory: &Path) -> Result<Self> {
-        Self::with_mode(directory, 0o666).map_err(|source| Error::Io { path: directory.to_owned(), source })
+        Self::with_mode(directory, 0o666)
+            .map_err(|source: io::Error| Error::Io { path: directory.to_owned(), source: source.into() })
     }
 
     /// An empty file that is to replace the file `path`. It has the same owner, group, mode and access list
     /// before anything is written to it.
     pub(crate) fn replacing(path: &Path, original: &File) -> Result<Self> {
-        let failed = |source: io::Error| Error::Io { path: path.to_owned(), source };
+        let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
         let new = Self::with_mode(directory_of(path)?, 0o600).map_err(failed)?;
         if !privacy::take_all(&new.file, original).map_err(failed)? {
             return Err(Error::OwnerNotKept { path: path.to_owned() });
@@ -51,7 +52,7 @@ impl NewFile {
             privacy::take_part(&new.file, original, &usual.file)?;
             Ok(new)
         };
-        create().map_err(|source| Error::Io { path: directory.to_owned(), source })
+        create().map_err(|source: io::Error| Error::Io { path: directory.to_owned(), source: source.into() })
     }
 
     fn with_mode(directory: &Path, mode: u32) -> io::Result<Self> {
@@ -69,7 +70,7 @@ impl Temporary {
     pub(crate) fn keep_as(self, path: &Path) -> Result<()> {
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::AlreadyExists => Error::AlreadyExists { path: path.to_owned() },
-            _ => Error::Io { path: path.to_owned(), source },
+            _ => Error::Io { path: path.to_owned(), source: source.into() },
         };
         let Self { file, name } = self;
         match name {
@@ -86,7 +87,7 @@ impl Temporary {
 
     /// Puts the whole file in the place of the file `path`. The caller syncs the file and the directory.
     pub(crate) fn replace(self, path: &Path) -> Result<()> {
-        let failed = |source: io::Error| Error::Io { path: path.to_owned(), source };
+        let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
         let Self { file, name } = self;
         let name = match name {
             Some(name) => name,

@@ -4,12 +4,15 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-use redb::{DatabaseError, Durability, ReadableDatabase};
+use redb::backends::FileBackend;
+use redb::{Durability, ReadableDatabase};
 
 use super::block_tables::BlockTable;
 use super::errors::{engine_error, open_error};
 use super::files;
 use super::guard::{Guarded, guarded};
+use super::holders::Registered;
+use super::lent::Lent;
 use super::new_file::NewFile;
 use super::read_txn::ReadTxn;
 #[cfg(test)]
@@ -36,29 +39,57 @@ pub(crate) struct OpenFile {
     pub(crate) engine: Engine,
     /// A handle of the file itself, for its size and identity. The file may have been renamed since.
     pub(crate) file: File,
+    _registered: Registered,
 }
 
 impl OpenFile {
+    pub(crate) fn new(engine: Engine, file: File) -> Self {
+        let registered = Registered::new(&file);
+        Self { engine, file, _registered: registered }
+    }
+
     /// Opens the file at `path`.
     pub(crate) fn open(path: &Path, access: Access, page_cache_bytes: usize) -> Result<Self> {
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::NotFound => Error::NotFound { path: path.to_owned() },
-            _ => Error::Io { path: path.to_owned(), source },
+            _ => Error::Io { path: path.to_owned(), source: source.into() },
         };
         let metadata = fs::metadata(path).map_err(failed)?;
         if metadata.is_dir() {
             return Err(failed(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory")));
         }
-        if !metadata.is_file() {
+        // The engine would make a database of an empty file.
+        if !metadata.is_file() || metadata.len() == 0 {
             return Err(Error::NotSimdb { path: path.to_owned() });
         }
         loop {
-            let file = File::open(path).map_err(failed)?;
-            let engine = Engine::open(path, access, page_cache_bytes)?;
+            let write = access == Access::ReadWrite;
+            let file = File::options().read(true).write(write).open(path).map_err(failed)?;
+            let engine = match access {
+                Access::ReadWrite => {
+                    let storage = FileBackend::new(file.try_clone().map_err(failed)?);
+                    let storage = storage.map_err(|error| open_error(path, error))?;
+                    Engine::on_storage(Lent::new(storage), path, page_cache_bytes)?
+                }
+                Access::ReadOnly => Engine::open_read_only(path, page_cache_bytes)?,
+            };
             // Before the engine locked the file, a compaction may have replaced it.
             let at_path = fs::metadata(path).map_err(failed)?;
             if files::is_same_file(&file.metadata().map_err(failed)?, &at_path) {
-                return Ok(Self { engine, file });
+                return Ok(Self::new(engine, file));
+            }
+        }
+    }
+
+    /// Opens the file again, with another engine. From then on, this engine can neither read nor write. The
+    /// lock of the file is kept. `path` is the path of the file.
+    pub(crate) fn open_again(&self, path: &Path, page_cache_bytes: usize) -> Result<Self> {
+        match &self.engine {
+            Engine::ReadOnly(_) => Self::open(path, Access::ReadOnly, page_cache_bytes),
+            Engine::ReadWrite(_, storage) => {
+                let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
+                let file = self.file.try_clone().map_err(failed)?;
+                Ok(Self::new(Engine::on_storage(storage.take_back(), path, page_cache_bytes)?, file))
             }
         }
     }
@@ -73,22 +104,26 @@ pub(crate) struct FirstRows<'a> {
 
 /// The engine on an open file. A panic of the engine is an error here, also when it is dropped.
 pub(crate) enum Engine {
-    ReadWrite(Guarded<redb::Database>),
+    ReadWrite(Guarded<redb::Database>, Lent),
     ReadOnly(Guarded<redb::ReadOnlyDatabase>),
 }
 
 impl Engine {
-    fn open(path: &Path, access: Access, page_cache_bytes: usize) -> Result<Self> {
-        let mut builder = redb::Builder::new();
-        builder.set_cache_size(page_cache_bytes);
+    /// Opens or begins a file on its storage. `path` is for error messages.
+    fn on_storage(storage: Lent, path: &Path, page_cache_bytes: usize) -> Result<Self> {
         guarded(|| {
-            let engine = match access {
-                Access::ReadWrite => builder.open(path).map(|engine| Self::ReadWrite(Guarded::new(engine))),
-                Access::ReadOnly => {
-                    builder.open_read_only(path).map(|engine| Self::ReadOnly(Guarded::new(engine)))
-                }
-            };
-            engine.map_err(|error| open_error(path, error))
+            let mut builder = redb::Builder::new();
+            let engine = builder.set_cache_size(page_cache_bytes).create_with_backend(storage.clone());
+            let engine = engine.map_err(|error| open_error(path, error))?;
+            Ok(Self::ReadWrite(Guarded::new(engine), storage))
+        })
+    }
+
+    fn open_read_only(path: &Path, page_cache_bytes: usize) -> Result<Self> {
+        guarded(|| {
+            let mut builder = redb::Builder::new();
+            let engine = builder.set_cache_size(page_cache_bytes).open_read_only(path);
+            engine.map(|it| Self::ReadOnly(Guarded::new(it))).map_err(|error| open_error(path, error))
         })
     }
 
@@ -100,17 +135,13 @@ impl Engine {
         page_cache_bytes: usize,
         first: &FirstRows<'_>,
     ) -> Result<Self> {
-        let failed = |source: io::Error| Error::Io { path: directory.to_owned(), source };
+        let failed = |source: io::Error| Error::Io { path: directory.to_owned(), source: source.into() };
         let file = new.file.try_clone().map_err(failed)?;
-        guarded(|| {
-            let storage = NewStorage::new(file).map_err(|error| open_error(directory, error))?;
-            let mut builder = redb::Builder::new();
-            let engine = builder.set_cache_size(page_cache_bytes).create_with_backend(storage);
-            let engine = engine.map_err(|error| open_error(directory, error))?;
-            // A durable commit would cut the short file to some odd length. Its free space would then be in
-            // pieces, small ones at the end, and the engine takes small ones first.
-            Self::ReadWrite(Guarded::new(engine)).with_first_rows(first, Durability::None)
-        })
+        let storage = NewStorage::new(file).map_err(|error| open_error(directory, error))?;
+        let engine = Self::on_storage(Lent::new(storage), directory, page_cache_bytes)?;
+        // A durable commit would cut the short file to some odd length. Its free space would then be in
+        // pieces, small ones at the end, and the engine takes small ones first.
+        guarded(|| engine.with_first_rows(first, Durability::None))
     }
 
     fn with_first_rows(self, first: &FirstRows<'_>, durability: Durability) -> Result<Self> {
@@ -123,14 +154,12 @@ impl Engine {
 
     /// Makes a new file about as long as what is allocated in it, and opens it again.
     pub(crate) fn trimmed(self, new: &NewFile, directory: &Path, page_cache_bytes: usize) -> Result<Self> {
-        let failed = |source: io::Error| Error::Io { path: directory.to_owned(), source };
-        guarded(|| {
-            // The engine cuts the free pages at the end of a file when it closes it.
-            drop(self);
-            let file = new.file.try_clone().map_err(failed)?;
-            let engine = redb::Builder::new().set_cache_size(page_cache_bytes).create_file(file);
-            Ok(Self::ReadWrite(Guarded::new(engine.map_err(|error| open_error(directory, error))?)))
-        })
+        let failed = |source: io::Error| Error::Io { path: directory.to_owned(), source: source.into() };
+        // The engine cuts the free pages at the end of a file when it closes it.
+        drop(self);
+        let file = new.file.try_clone().map_err(failed)?;
+        let storage = FileBackend::new(file).map_err(|error| open_error(directory, error))?;
+        Self::on_storage(Lent::new(storage), directory, page_cache_bytes)
     }
 
     /// Works on a recorded storage. If there are first rows, creates the tables.
@@ -140,9 +169,7 @@ impl Engine {
         page_cache_bytes: usize,
         first: Option<&FirstRows<'_>>,
     ) -> Result<Self> {
-        let engine = redb::Builder::new().set_cache_size(page_cache_bytes).create_with_backend(backend);
-        let engine = engine.map_err(|error| open_error(Path::new(""), error))?;
-        let engine = Self::ReadWrite(Guarded::new(engine));
+        let engine = Self::on_storage(Lent::new(backend), Path::new(""), page_cache_bytes)?;
         match first {
             Some(first) => engine.with_first_rows(first, Durability::Immediate),
             None => Ok(engine),
@@ -152,7 +179,7 @@ impl Engine {
     /// Refuses to write to a file that is open for reading only.
     pub(crate) fn ensure_writable(&self) -> Result<()> {
         match self {
-            Self::ReadWrite(_) => Ok(()),
+            Self::ReadWrite(..) => Ok(()),
             Self::ReadOnly(_) => Err(Error::ReadOnly),
         }
     }
@@ -160,11 +187,11 @@ impl Engine {
     /// Begins to read the last commit.
     pub(crate) fn begin_read(&self) -> Result<ReadTxn> {
         guarded(|| {
-            let txn = match self {
-                Self::ReadWrite(engine) => engine.begin_read(),
-                Self::ReadOnly(engine) => engine.begin_read(),
+            let (txn, loan) = match self {
+                Self::ReadWrite(engine, storage) => (engine.begin_read(), Some(storage.state().clone())),
+                Self::ReadOnly(engine) => (engine.begin_read(), None),
             };
-            txn.map(ReadTxn::new).map_err(engine_error)
+            Ok(ReadTxn::new(txn.map_err(engine_error)?, loan))
         })
     }
 
@@ -183,7 +210,7 @@ impl Engine {
         durability: Durability,
         write: impl FnOnce(&redb::WriteTransaction) -> Result<()>,
     ) -> Result<()> {
-        let Self::ReadWrite(engine) = self else { return Err(Error::ReadOnly) };
+        let Self::ReadWrite(engine, _) = self else { return Err(Error::ReadOnly) };
         guarded(|| {
             let mut txn = engine.begin_write().map_err(engine_error)?;
             txn.set_durability(durability).map_err(engine_error)?;
@@ -194,14 +221,26 @@ impl Engine {
         })
     }
 
+    /// Makes everything that is done with the file fail from now on, or no longer.
+    #[cfg(test)]
+    pub(crate) fn set_broken(&self, is_broken: bool) {
+        if let Self::ReadWrite(_, storage) = self {
+            storage.set_broken(is_broken);
+        }
+    }
+
+    /// Whether the engine refuses to go on until the file is opened again.
+    pub(crate) fn has_failed(&self) -> bool {
+        match self {
+            Self::ReadWrite(_, storage) => storage.state().has_failed(),
+            Self::ReadOnly(_) => false,
+        }
+    }
+
     /// Whether the checksums of all pages are right. If not, the engine goes back to the last whole commit.
+    /// Nobody may read.
     pub(crate) fn check_integrity(&mut self) -> Result<bool> {
-        let Self::ReadWrite(engine) = self else { return Err(Error::ReadOnly) };
-        guarded(|| {
-            engine.check_integrity().map_err(|error| match error {
-                DatabaseError::TransactionInProgress => Error::InUse,
-                error => engine_error(error),
-            })
-        })
+        let Self::ReadWrite(engine, _) = self else { return Err(Error::ReadOnly) };
+        guarded(|| engine.check_integrity().map_err(engine_error))
     }
 }

@@ -1,15 +1,16 @@
 //! Reading the engine's tables as they were at one commit.
 
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, TableDefinition};
 
 use super::block_tables::{BlockTable, LevelName, OpenBlockTable};
 use super::errors::engine_error;
 use super::guard::{Guarded, guarded};
+use super::lent::LoanState;
 use super::redb_tables::{ChunkKey, DIRECTORY, LOG, META, SCOPES, SUMMARIES};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A source of stored blocks and of the chunks that describe them: the file, or memory in tests.
 pub(crate) trait BlockSource: Send + Sync {
@@ -30,18 +31,34 @@ pub(crate) trait BlockSource: Send + Sync {
     ) -> Result<bool>;
 }
 
+/// The loan of the storage that is read. `None` if the storage is not lent.
+struct Loan(Option<Arc<LoanState>>);
+
+impl Loan {
+    /// Reads under the guard. If the storage was taken back, that is the error, whatever the engine says.
+    fn read<T>(&self, read: impl FnOnce() -> Result<T>) -> Result<T> {
+        guarded(read).map_err(|error| match &self.0 {
+            Some(loan) if loan.is_taken_back() => Error::Reopened,
+            _ => error,
+        })
+    }
+}
+
 /// A read transaction of the engine. Opening a file reads with it, and it becomes the [`Tables`] of a commit.
-pub(crate) struct ReadTxn(Guarded<ReadTransaction>);
+pub(crate) struct ReadTxn {
+    txn: Guarded<ReadTransaction>,
+    loan: Loan,
+}
 
 impl ReadTxn {
-    pub(super) fn new(txn: ReadTransaction) -> Self {
-        Self(Guarded::new(txn))
+    pub(super) fn new(txn: ReadTransaction, loan: Option<Arc<LoanState>>) -> Self {
+        Self { txn: Guarded::new(txn), loan: Loan(loan) }
     }
 
     /// A row of the table `meta`. `None` if there is no such row or no such table.
     pub(crate) fn meta(&self, name: &str) -> Result<Option<Vec<u8>>> {
-        guarded(|| {
-            let table = match self.0.open_table(META) {
+        self.loan.read(|| {
+            let table = match self.txn.open_table(META) {
                 Ok(table) => table,
                 Err(redb::TableError::TableDoesNotExist(_) | redb::TableError::TableTypeMismatch { .. }) => {
                     return Ok(None);
@@ -58,8 +75,8 @@ impl ReadTxn {
         level: LevelName,
         mut each: impl FnMut(u128, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        guarded(|| {
-            let table = self.0.open_table(SUMMARIES).map_err(engine_error)?;
+        self.loan.read(|| {
+            let table = self.txn.open_table(SUMMARIES).map_err(engine_error)?;
             for row in table.range((level.id(), 0)..=(level.id(), u128::MAX)).map_err(engine_error)? {
                 let (key, bytes) = row.map_err(engine_error)?;
                 each(key.value().1, bytes.value())?;
@@ -75,8 +92,8 @@ impl ReadTxn {
         pages: Range<u64>,
         mut each: impl FnMut(u64, Option<&[u8]>) -> Result<()>,
     ) -> Result<()> {
-        guarded(|| {
-            let table = self.0.open_table(LOG).map_err(engine_error)?;
+        self.loan.read(|| {
+            let table = self.txn.open_table(LOG).map_err(engine_error)?;
             for page in pages {
                 let bytes = table.get(page).map_err(engine_error)?;
                 each(page, bytes.as_ref().map(redb::AccessGuard::value))?;
@@ -87,8 +104,8 @@ impl ReadTxn {
 
     /// The number of the last page of the log.
     pub(crate) fn last_log_page(&self) -> Result<Option<u64>> {
-        guarded(|| {
-            let table = self.0.open_table(LOG).map_err(engine_error)?;
+        self.loan.read(|| {
+            let table = self.txn.open_table(LOG).map_err(engine_error)?;
             let last = table.last().map_err(engine_error)?;
             Ok(last.map(|(number, _)| number.value()))
         })
@@ -98,13 +115,17 @@ impl ReadTxn {
     pub(crate) fn into_tables(self, block_tables: usize) -> Tables {
         let blocks = (0..block_tables).map(|_| OnceLock::new()).collect();
         let (directory, scopes) = (OnceLock::new(), OnceLock::new());
-        Tables(Guarded::new(OpenTables { blocks, directory, scopes, txn: self.0 }))
+        let tables = Guarded::new(OpenTables { blocks, directory, scopes, txn: self.txn });
+        Tables { tables, loan: self.loan }
     }
 }
 
 /// The tables that are read again and again. Each is opened when it is read first, since most commits are
 /// not read at all. The engine keeps the pages of their commit while they live.
-pub(crate) struct Tables(Guarded<OpenTables>);
+pub(crate) struct Tables {
+    tables: Guarded<OpenTables>,
+    loan: Loan,
+}
 
 struct OpenTables {
     blocks: Box<[OnceLock<OpenBlockTable>]>,
@@ -146,7 +167,7 @@ impl BlockSource for Tables {
         last: u128,
         read: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<bool> {
-        guarded(|| self.0.blocks(level.table)?.read(level.number, last, read))
+        self.loan.read(|| self.tables.blocks(level.table)?.read(level.number, last, read))
     }
 
     fn read_chunk(
@@ -155,7 +176,7 @@ impl BlockSource for Tables {
         last: u128,
         read: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<bool> {
-        guarded(|| match self.0.directory()?.get((level.id(), last)).map_err(engine_error)? {
+        self.loan.read(|| match self.tables.directory()?.get((level.id(), last)).map_err(engine_error)? {
             Some(bytes) => read(bytes.value()).map(|()| true),
             None => Ok(false),
         })
@@ -165,12 +186,12 @@ impl BlockSource for Tables {
 impl Tables {
     /// The number of blocks in a table.
     pub(crate) fn block_count(&self, table: &BlockTable) -> Result<u64> {
-        guarded(|| self.0.blocks(table)?.len())
+        self.loan.read(|| self.tables.blocks(table)?.len())
     }
 
     /// Calls `each` with the level and the last row of every block in a table.
     pub(crate) fn block_keys(&self, table: &BlockTable, each: impl FnMut(u8, u128)) -> Result<()> {
-        guarded(|| self.0.blocks(table)?.keys(each))
+        self.loan.read(|| self.tables.blocks(table)?.keys(each))
     }
 
     /// Calls `each` with the key of every chunk.
@@ -188,8 +209,8 @@ impl Tables {
         table: TableDefinition<'static, ChunkKey, &'static [u8]>,
         mut each: impl FnMut(ChunkKey),
     ) -> Result<()> {
-        guarded(|| {
-            let table = self.0.txn.open_table(table).map_err(engine_error)?;
+        self.loan.read(|| {
+            let table = self.tables.txn.open_table(table).map_err(engine_error)?;
             for row in table.iter().map_err(engine_error)? {
                 each(row.map_err(engine_error)?.0.value());
             }
@@ -199,8 +220,8 @@ impl Tables {
 
     /// Calls `each` with the number of every page of the log.
     pub(crate) fn log_page_numbers(&self, mut each: impl FnMut(u64)) -> Result<()> {
-        guarded(|| {
-            let table = self.0.txn.open_table(LOG).map_err(engine_error)?;
+        self.loan.read(|| {
+            let table = self.tables.txn.open_table(LOG).map_err(engine_error)?;
             for row in table.iter().map_err(engine_error)? {
                 each(row.map_err(engine_error)?.0.value());
             }
@@ -210,16 +231,16 @@ impl Tables {
 
     /// The record of a scope.
     pub(crate) fn scope(&self, name: &str) -> Result<Option<Vec<u8>>> {
-        guarded(|| {
-            let bytes = self.0.scopes()?.get(name).map_err(engine_error)?;
+        self.loan.read(|| {
+            let bytes = self.tables.scopes()?.get(name).map_err(engine_error)?;
             Ok(bytes.map(|bytes| bytes.value().to_vec()))
         })
     }
 
     /// Calls `each` with the name and the record of every scope.
     pub(crate) fn scopes(&self, mut each: impl FnMut(&str, &[u8]) -> Result<()>) -> Result<()> {
-        guarded(|| {
-            for row in self.0.scopes()?.iter().map_err(engine_error)? {
+        self.loan.read(|| {
+            for row in self.tables.scopes()?.iter().map_err(engine_error)? {
                 let (name, bytes) = row.map_err(engine_error)?;
                 each(name.value(), bytes.value())?;
             }

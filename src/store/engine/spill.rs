@@ -56,7 +56,7 @@ struct SharedFile {
 
 impl SharedFile {
     fn failed(&self, source: io::Error) -> Error {
-        Error::SpillFile { directory: self.directory.clone(), source }
+        Error::SpillFile { directory: self.directory.clone(), source: source.into() }
     }
 }
 
@@ -64,7 +64,7 @@ impl SpillFile {
     /// An empty file in `directory`.
     pub(crate) fn new(directory: &Path) -> Result<Self> {
         let file = tempfile::tempfile_in(directory)
-            .map_err(|source| Error::SpillFile { directory: directory.to_owned(), source })?;
+            .map_err(|source| Error::SpillFile { directory: directory.to_owned(), source: source.into() })?;
         let shared = SharedFile { file: Mutex::new(file), directory: directory.to_owned() };
         Ok(Self { shared: Arc::new(shared), end: 0 })
     }

@@ -12,6 +12,7 @@ mod replay;
 mod schema;
 mod shared;
 mod state;
+mod turns;
 mod view;
 mod written;
 
@@ -28,7 +29,8 @@ pub(crate) use schema::{
     AnySet, ByRow, DEAD, DOCUMENTS, FIXED, KEYS, POSTINGS, PerSet, RowFamily, Set, SetRow, all_sets, by_row,
     key_row, number_of, permuted, posting_row,
 };
-pub(crate) use shared::{Shared, Turn};
+pub(crate) use shared::{CountedSnapshot, Shared, Turn};
 pub(crate) use state::{Sets, State};
+pub(crate) use turns::Patience;
 pub(crate) use view::{LiveDocuments, View, damaged_document, missing_scope};
 pub(crate) use written::{Written, WrittenDocuments};

@@ -38,7 +38,7 @@ impl MergeFailure {
 
     /// The error for a transaction that waits for the merge.
     pub(crate) fn to_error(&self) -> Error {
-        let cause = format!("levels could not be merged: {}", self.reason).into();
-        if self.damage { Error::Corrupted(cause) } else { Error::Storage(cause) }
+        let cause = format!("levels could not be merged: {}", self.reason);
+        if self.damage { Error::corrupted(cause) } else { Error::storage(cause) }
     }
 }

@@ -2,6 +2,7 @@
 //! file.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,6 +14,7 @@ use super::meta::Settings;
 use super::opening;
 use super::progress::Progress;
 use super::state::State;
+use super::turns::{Patience, Turns};
 use super::view::View;
 use crate::error::{Error, Result};
 use crate::store::blocks::{BlockCache, Blocks};
@@ -21,7 +23,7 @@ use crate::store::sizes::Sizes;
 
 /// What the handles of a file share.
 ///
-/// Locks are taken in this order: `writing`, `merging`, `gate`, `current`, `open`. The others are held for
+/// Locks are taken in this order: the turn to write, `merging`, `gate`, `current`, `open`. The others are held for
 /// a moment only, and no lock is taken while one of them is held.
 pub(crate) struct Shared {
     pub(crate) path: PathBuf,
@@ -46,16 +48,22 @@ pub(crate) struct Shared {
     pub(crate) merging: Mutex<()>,
     /// The number of transactions that commit or wait to commit. Merges let them go first.
     committing: AtomicUsize,
-    /// Whether a transaction writes.
-    writing: Mutex<bool>,
-    /// Signalled when a transaction that writes ends.
-    writing_ended: Condvar,
+    turns: Turns,
+    /// The number of open snapshots.
+    snapshots: Arc<AtomicUsize>,
     /// Signalled after each commit, and when the merging thread fails, has nothing to do or is to stop.
     /// Merges wait for it, and so do transactions that are ahead of the merges.
     pub(crate) changed: Condvar,
     pub(crate) progress: Mutex<Progress>,
-    /// Why a commit failed. It is then not known what the file holds.
-    failed: Mutex<Option<String>>,
+    /// The commit that failed, if one did. It is then not known what the file holds.
+    failed: Mutex<Option<Failure>>,
+}
+
+/// A commit, or an attempt to open the file again, that failed.
+struct Failure {
+    reason: String,
+    /// The generation of the last commit that was published. No older one may be found later.
+    generation: u64,
 }
 
 impl Shared {
@@ -83,8 +91,8 @@ impl Shared {
             gate: Mutex::new(()),
             merging: Mutex::new(()),
             committing: AtomicUsize::new(0),
-            writing: Mutex::new(false),
-            writing_ended: Condvar::new(),
+            turns: Turns::default(),
+            snapshots: Arc::default(),
             changed: Condvar::new(),
             progress: Mutex::new(Progress::default()),
             failed: Mutex::new(None),
@@ -99,6 +107,7 @@ impl Shared {
         if let Some(view) = &*current {
             return Ok(view.clone());
         }
+        self.ensure_certain()?;
         let view = Arc::new(self.load(&self.open())?);
         *current = Some(view.clone());
         Ok(view)
@@ -118,6 +127,7 @@ impl Shared {
         let gate = self.gate.lock();
         self.ensure_certain()?;
         let view = self.view()?;
+        let generation = view.state().generation();
         let mut edit = Edit::new(view.state().clone(), view.settings().file, &self.sizes);
         change(&mut edit, view.blocks())?;
         drop(view);
@@ -130,7 +140,7 @@ impl Shared {
             Err(error @ Error::SpillFile { .. }) => return Err(error),
             Err(error) => {
                 // It is not known whether the commit is durable, nor what the engine will do next.
-                *self.failed.lock() = Some(innermost(&error));
+                *self.failed.lock() = Some(Failure { reason: innermost(&error), generation });
                 return Err(error);
             }
         }
@@ -164,7 +174,7 @@ impl Shared {
         if self.target.as_os_str().is_empty() {
             return Ok(());
         }
-        let failed = |source| Error::Io { path: self.path.clone(), source };
+        let failed = |source: io::Error| Error::Io { path: self.path.clone(), source: source.into() };
         let open = self.open();
         if names_of(&open.file).map_err(failed)? > 0 {
             return Ok(());
@@ -200,12 +210,12 @@ impl Shared {
         let before = current.as_ref().map(|view| view.state().generation());
         if let Some(Err(shared)) = current.take().map(Arc::try_unwrap) {
             *current = Some(shared);
-            return Err(Error::InUse);
+            return Err(self.in_use());
         }
         let mut open = self.open.lock();
         // Views of snapshots hold the file too.
-        let checked =
-            Arc::get_mut(&mut open).ok_or(Error::InUse).and_then(|open| open.engine.check_integrity());
+        let checked = Arc::get_mut(&mut open).ok_or_else(|| self.in_use());
+        let checked = checked.and_then(|open| open.engine.check_integrity());
         // The engine may have gone back to an older commit. So everything is read again. The cache is
         // emptied, since the numbers of blocks after that commit will be given to others. If the file
         // cannot be read, the next call of `view` returns the error.
@@ -213,6 +223,53 @@ impl Shared {
         *current = self.load(&open).ok().map(Arc::new);
         let after = current.as_ref().map(|view| view.state().generation());
         checked.map(|whole| whole && before.is_none_or(|before| after.is_none_or(|after| after >= before)))
+    }
+
+    /// The error for an operation that needs the database for itself.
+    fn in_use(&self) -> Error {
+        let snapshots = self.snapshots.load(Ordering::Acquire);
+        Error::InUse { snapshots, transaction: self.turns.is_taken() }
+    }
+
+    /// Opens the file again if the engine has failed, and goes on with what the file holds. Snapshots of
+    /// before can then no longer be read. The caller has the turn to write.
+    pub(crate) fn open_again(&self) -> Result<()> {
+        let _merging = self.merging.lock();
+        let _gate = self.gate.lock();
+        let mut current = self.current.lock();
+        let mut open = self.open.lock();
+        if self.ensure_certain().is_ok() && current.is_some() && !open.engine.has_failed() {
+            return Ok(());
+        }
+        let of_failure = self.failed.lock().as_ref().map_or(0, |failure| failure.generation);
+        let generation = current.as_ref().map_or(of_failure, |view| view.state().generation());
+        // Until the file is read, nothing is known of it.
+        *current = None;
+        let opened = open.open_again(&self.target, self.page_cache_bytes).and_then(|again| {
+            *open = Arc::new(again);
+            self.load(&open)
+        });
+        let opened = opened.and_then(|view| match view.state().generation() {
+            // New blocks would get the numbers of lost ones, which old snapshots keep in the cache.
+            found if found < generation => Err(Error::corrupted(COMMITS_LOST)),
+            _ => Ok(Arc::new(view)),
+        });
+        *self.failed.lock() = match &opened {
+            Ok(_) => None,
+            Err(error) => Some(Failure { reason: innermost(error), generation }),
+        };
+        *current = Some(opened?);
+        drop((current, open));
+        // The merging thread waits for this.
+        self.progress.lock().commits += 1;
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Counts a snapshot as open until the returned value is dropped.
+    pub(crate) fn count_snapshot(&self) -> CountedSnapshot {
+        self.snapshots.fetch_add(1, Ordering::AcqRel);
+        CountedSnapshot(self.snapshots.clone())
     }
 
     /// Gives decoded blocks the part of the cache that the directories do not take.
@@ -235,18 +292,22 @@ impl Shared {
     /// Refuses to go on after a commit whose outcome is not known.
     pub(crate) fn ensure_certain(&self) -> Result<()> {
         match &*self.failed.lock() {
-            Some(reason) => Err(Error::OutcomeUnknown { reason: reason.clone() }),
+            Some(Failure { reason, .. }) => Err(Error::OutcomeUnknown { reason: reason.clone() }),
             None => Ok(()),
         }
     }
 }
+
+const COMMITS_LOST: &str =
+    "commits that were acknowledged are no longer in the file: close the database, and check it";
 
 /// The path of the file itself. Empty if `path` is empty, since a recorded storage has no path.
 fn target_of(path: &Path) -> Result<PathBuf> {
     if path.as_os_str().is_empty() {
         return Ok(PathBuf::new());
     }
-    fs::canonicalize(path).map_err(|source| Error::Io { path: path.to_owned(), source })
+    fs::canonicalize(path)
+        .map_err(|source: io::Error| Error::Io { path: path.to_owned(), source: source.into() })
 }
 
 /// The innermost cause of an error.
@@ -258,27 +319,43 @@ fn innermost(error: &Error) -> String {
     error.to_string()
 }
 
+/// A snapshot that counts as open until this is dropped.
+pub(crate) struct CountedSnapshot(Arc<AtomicUsize>);
+
+impl Drop for CountedSnapshot {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// The right to write. It is given back when this is dropped.
 pub(crate) struct Turn(Arc<Shared>);
 
 impl Turn {
-    /// Waits until no other transaction writes.
-    pub(crate) fn wait(shared: Arc<Shared>) -> Self {
-        let mut writing = shared.writing.lock();
-        shared.writing_ended.wait_while(&mut writing, |writing| *writing);
-        *writing = true;
-        drop(writing);
-        Self(shared)
+    /// Waits until no other transaction writes. `None` if that does not come in time. It is an error if this
+    /// thread has the turn.
+    pub(crate) fn take(shared: &Arc<Shared>, patience: Patience) -> Result<Option<Self>> {
+        Ok(shared.turns.take(patience)?.then(|| Self(shared.clone())))
+    }
+
+    /// Waits until no other transaction writes, however long it takes.
+    pub(crate) fn wait(shared: &Arc<Shared>) -> Result<Self> {
+        let turn = Self::take(shared, Patience::Endless)?;
+        Ok(turn.expect("endless patience ends with the turn"))
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.0
     }
+
+    /// Notes that this thread has the transaction now.
+    pub(crate) fn use_here(&self) {
+        self.0.turns.use_here();
+    }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        *self.0.writing.lock() = false;
-        self.0.writing_ended.notify_one();
+        self.0.turns.give_back();
     }
 }

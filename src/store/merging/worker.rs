@@ -90,12 +90,17 @@ impl Merger {
                 Err(error) => {
                     self.shared.progress.lock().failure = Some(MergeFailure::new(&error));
                     self.shared.changed.notify_all();
-                    if self.shared.ensure_certain().is_err() {
-                        return;
-                    }
-                    let going_on = |progress: &mut Progress| !progress.stop;
+                    let is_certain = self.shared.ensure_certain().is_ok();
                     let mut progress = self.shared.progress.lock();
-                    self.shared.changed.wait_while_for(&mut progress, going_on, PAUSE_AFTER_FAILURE);
+                    if is_certain {
+                        let going_on = |progress: &mut Progress| !progress.stop;
+                        self.shared.changed.wait_while_for(&mut progress, going_on, PAUSE_AFTER_FAILURE);
+                    } else {
+                        // Nothing is committed until the file is opened again.
+                        let uncertain =
+                            |progress: &mut Progress| !progress.stop && progress.commits == commits;
+                        self.shared.changed.wait_while(&mut progress, uncertain);
+                    }
                 }
             }
         }

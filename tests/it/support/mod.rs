@@ -4,6 +4,9 @@ use std::error::Error;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 use simdb::{CreateOptions, Database, Document, Fingerprint, Matches, OpenOptions, Scheme};
@@ -62,6 +65,22 @@ pub(crate) fn insert_all(
         txn.insert(&document)?;
     }
     txn.commit()
+}
+
+/// Runs `work` in another thread, and fails if it takes longer than `limit`. For what must not hang.
+pub(crate) fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (send, receive) = mpsc::channel();
+    // A thread that hangs ends with the process.
+    let thread = thread::spawn(move || {
+        let done = work();
+        _ = send.send(());
+        done
+    });
+    match receive.recv_timeout(limit) {
+        Err(RecvTimeoutError::Timeout) => panic!("it hangs: {limit:?} are over"),
+        // If the thread has panicked, so does this one.
+        _ => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+    }
 }
 
 /// The keys and distances of matches, in order.
@@ -173,7 +192,7 @@ pub(crate) fn run_with_input(command: &mut Command, input: &[u8]) -> std::io::Re
     let mut stdin = child.stdin.take().expect("standard input is a pipe");
     let input = input.to_vec();
     // From another thread, because the program may fill standard output before it has read everything.
-    let writer = std::thread::spawn(move || _ = stdin.write_all(&input));
+    let writer = thread::spawn(move || _ = stdin.write_all(&input));
     let output = child.wait_with_output()?;
     writer.join().expect("writing does not panic");
     Ok(output.into())

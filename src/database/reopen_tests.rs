@@ -1,0 +1,186 @@
+//! Opening the file again, with the same handle, after the disk has failed.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Database, Snapshot};
+use crate::document::Document;
+use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprint;
+use crate::{CreateOptions, OpenOptions, Query, Scheme};
+
+fn insert(database: &Database, keys: std::ops::Range<u64>) -> Result<()> {
+    let mut txn = database.begin_write()?;
+    for key in keys {
+        let fingerprint = Fingerprint::from_bits(key.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        txn.insert(&Document::new(key.to_string(), fingerprint).with_seen(0))?;
+    }
+    txn.commit()
+}
+
+/// A database with a hundred documents, in many small levels.
+fn database(folder: &tempfile::TempDir, cache_bytes: usize) -> Result<Database> {
+    let options = CreateOptions::new().scheme(Scheme::External).recent_documents(8).tiny_blocks();
+    let options = options.cache_bytes(cache_bytes);
+    let database = Database::create(folder.path().join("d.simdb"), &options)?;
+    (0..10).try_for_each(|i| insert(&database, i * 10..i * 10 + 10))?;
+    database.settle()?;
+    Ok(database)
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder can be made")
+}
+
+/// Lets a commit fail, then repairs the disk.
+fn fail_once(database: &Database) {
+    database.store.set_broken(true);
+    let failed = insert(database, 900..903);
+    assert!(failed.is_err(), "the disk is broken");
+    database.store.set_broken(false);
+}
+
+/// The number of documents, all of which can be read.
+fn read_all(snapshot: &Snapshot) -> Result<u64> {
+    let mut count = 0;
+    for document in snapshot.documents() {
+        let document = document?;
+        assert_eq!(snapshot.get(document.key())?, Some(document));
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Every handle and every snapshot had to be dropped, and another process could get the file in between.
+#[test]
+fn a_handle_goes_on_with_what_the_file_holds_and_keeps_its_lock() -> Result<()> {
+    let folder = folder();
+    let database = database(&folder, 1 << 20)?;
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let intruder = scope.spawn(|| {
+            let mut tries = 0;
+            let begun = Instant::now();
+            while !done.load(Ordering::Relaxed) && begun.elapsed() < Duration::from_secs(60) {
+                let opened = Database::open(folder.path().join("d.simdb"), &OpenOptions::new());
+                assert!(matches!(opened, Err(Error::Busy { .. })), "{opened:?}");
+                tries += 1;
+            }
+            tries
+        });
+        let rounds = (0..5).try_for_each(|round| {
+            fail_once(&database);
+            let refused = insert(&database, 0..1);
+            // If the disk failed while the transaction read, nothing was committed.
+            assert!(matches!(refused, Err(Error::OutcomeUnknown { .. } | Error::Storage(_))), "{refused:?}");
+            database.reopen()?;
+            assert_eq!(read_all(&database.snapshot()?)?, 100 + round, "the failed commit is not there");
+            insert(&database, 100 + round..101 + round)
+        });
+        done.store(true, Ordering::Relaxed);
+        assert!(intruder.join().expect("nobody gets in") > 0);
+        rounds
+    })?;
+    // Merges go on too.
+    insert(&database, 200..260)?;
+    database.settle()?;
+    assert_eq!(read_all(&database.snapshot()?)?, 165);
+    let report = database.check()?;
+    assert!(report.is_sound(), "{report:?}");
+    drop(database);
+    let database = Database::open(folder.path().join("d.simdb"), &OpenOptions::new())?;
+    assert_eq!(read_all(&database.snapshot()?)?, 165);
+    Ok(())
+}
+
+/// The engine writes over pages that an old snapshot still reads, since it does not know of that snapshot.
+#[test]
+fn an_old_snapshot_answers_rightly_or_says_that_it_cannot() -> Result<()> {
+    let folder = folder();
+    // Without a cache, nearly everything is read from the file.
+    let database = database(&folder, 0)?;
+    let old = database.snapshot()?;
+    assert_eq!(read_all(&old)?, 100);
+    fail_once(&database);
+    database.reopen()?;
+    for round in 0..30 {
+        insert(&database, 0..50)?;
+        insert(&database, 1_000 + round * 40..1_040 + round * 40)?;
+    }
+    database.settle()?;
+    let mut refused = 0;
+    for key in 0..2_200u64 {
+        match old.get(key.to_string()) {
+            Ok(found) => assert_eq!(found.is_some(), key < 100, "{key}"),
+            Err(Error::Reopened) => refused += 1,
+            Err(error) => return Err(error),
+        }
+        let fingerprint = Fingerprint::from_bits(key.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        match old.query(&Query::new(fingerprint).max_distance(0)) {
+            Ok(found) => assert_eq!(found.total(), u64::from(key < 100), "{key}"),
+            Err(Error::Reopened) => refused += 1,
+            Err(error) => return Err(error),
+        }
+    }
+    assert!(refused > 100, "{refused}");
+    assert_eq!(read_all(&database.snapshot()?)?, 1_300);
+    Ok(())
+}
+
+#[test]
+fn opening_again_fails_while_the_cause_is_there_and_can_be_repeated() -> Result<()> {
+    let folder = folder();
+    let database = database(&folder, 1 << 20)?;
+    let old = database.snapshot()?;
+    database.store.set_broken(true);
+    assert!(insert(&database, 100..101).is_err());
+    for _ in 0..3 {
+        assert!(matches!(database.reopen(), Err(Error::Io { .. } | Error::Storage(_))));
+        assert!(matches!(insert(&database, 100..101), Err(Error::OutcomeUnknown { .. })));
+        assert!(matches!(database.snapshot(), Err(Error::OutcomeUnknown { .. })), "nothing can be read");
+        let intruder = Database::open(folder.path().join("d.simdb"), &OpenOptions::new());
+        assert!(matches!(intruder, Err(Error::Busy { .. })), "{intruder:?}");
+    }
+    database.store.set_broken(false);
+    database.reopen()?;
+    insert(&database, 100..101)?;
+    assert_eq!(read_all(&database.snapshot()?)?, 101);
+    drop(old);
+    assert!(database.check()?.is_sound());
+    Ok(())
+}
+
+/// The engine refuses to read on after one error, also when the disk is well again.
+#[test]
+fn a_handle_that_could_not_read_reads_again() -> Result<()> {
+    let folder = folder();
+    let database = database(&folder, 0)?;
+    let old = database.snapshot()?;
+    database.store.set_broken(true);
+    assert!(read_all(&database.snapshot()?).is_err());
+    database.store.set_broken(false);
+    assert!(read_all(&database.snapshot()?).is_err(), "one error is enough");
+    database.reopen()?;
+    assert_eq!(read_all(&database.snapshot()?)?, 100);
+    insert(&database, 100..110)?;
+    assert!(matches!(read_all(&old), Err(Error::Reopened)));
+    Ok(())
+}
+
+/// A handle that has not failed is left alone, and so are its snapshots.
+#[test]
+fn a_handle_that_has_not_failed_is_not_opened_again() -> Result<()> {
+    let folder = folder();
+    let database = database(&folder, 0)?;
+    let old = database.snapshot()?;
+    database.reopen()?;
+    insert(&database, 100..110)?;
+    assert_eq!((read_all(&old)?, read_all(&database.snapshot()?)?), (100, 110));
+    drop((database, old));
+    let reader = Database::open(folder.path().join("d.simdb"), &OpenOptions::new().read_only(true))?;
+    let snapshot = reader.snapshot()?;
+    reader.reopen()?;
+    assert_eq!((read_all(&snapshot)?, read_all(&reader.snapshot()?)?), (110, 110));
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! Turns: who may write now. One transaction at a time, first come, first served.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::error::{Error, Result};
+
+/// How long somebody who wants to write waits for the turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// Until the turn comes.
+    Endless,
+    /// Until the turn comes, or this moment.
+    Until(Instant),
+    /// Not at all.
+    None,
+}
+
+/// The line of those who want to write.
+#[derive(Default)]
+pub(crate) struct Turns {
+    line: Mutex<Line>,
+    /// The number of the thread that has used the turn last. [`NOBODY`] if nobody has the turn.
+    user: AtomicU64,
+}
+
+#[derive(Default)]
+struct Line {
+    is_taken: bool,
+    /// Who waits, the first first.
+    waiting: VecDeque<Arc<Place>>,
+}
+
+/// A place in the line.
+struct Place {
+    thread: u64,
+    /// Signalled when the turn has come. Each place has one of its own, so that nobody else wakes up.
+    called: Condvar,
+}
+
+/// The number of no thread.
+const NOBODY: u64 = 0;
+
+/// The number of this thread. No other thread ever has the same.
+fn this_thread() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(NOBODY + 1);
+    thread_local! {
+        static NUMBER: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    // A thread that ends and has no numbers any more cannot be told from others.
+    NUMBER.try_with(|number| *number).unwrap_or(NOBODY)
+}
+
+impl Turns {
+    /// Waits for the turn, and takes it. False if it did not come in time.
+    ///
+    /// The turn goes straight to the first in the line. If whoever gives it back could take it again before the
+    /// first in the line wakes up, a fast thread would keep all others from writing.
+    ///
+    /// It is an error to wait for a turn that this thread has itself.
+    pub(crate) fn take(&self, patience: Patience) -> Result<bool> {
+        let mut line = self.line.lock();
+        if !line.is_taken {
+            line.is_taken = true;
+            self.user.store(this_thread(), Ordering::Relaxed);
+            return Ok(true);
+        }
+        if patience == Patience::None {
+            return Ok(false);
+        }
+        if self.is_used_here() {
+            return Err(Error::WouldDeadlock);
+        }
+        let place = Arc::new(Place { thread: this_thread(), called: Condvar::new() });
+        line.waiting.push_back(place.clone());
+        // Whoever gives the turn back takes the place out of the line.
+        while let Some(index) = line.waiting.iter().position(|it| Arc::ptr_eq(it, &place)) {
+            match patience {
+                Patience::Until(end) if Instant::now() >= end => {
+                    line.waiting.remove(index);
+                    return Ok(false);
+                }
+                Patience::Until(end) => _ = place.called.wait_until(&mut line, end),
+                Patience::Endless | Patience::None => place.called.wait(&mut line),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Gives the turn to the first in the line.
+    pub(crate) fn give_back(&self) {
+        let mut line = self.line.lock();
+        match line.waiting.pop_front() {
+            Some(next) => {
+                self.user.store(next.thread, Ordering::Relaxed);
+                next.called.notify_one();
+            }
+            None => {
+                line.is_taken = false;
+                self.user.store(NOBODY, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Notes that this thread uses the turn. A transaction may be moved to another thread.
+    pub(crate) fn use_here(&self) {
+        self.user.store(this_thread(), Ordering::Relaxed);
+    }
+
+    /// Whether this thread has used the turn last.
+    pub(crate) fn is_used_here(&self) -> bool {
+        let thread = this_thread();
+        thread != NOBODY && self.user.load(Ordering::Relaxed) == thread
+    }
+
+    /// Whether somebody has the turn.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.line.lock().is_taken
+    }
+}

@@ -1,0 +1,201 @@
+//! Who may write: one transaction at a time, first come, first served, and nobody waits for itself.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use simdb::{Database, Document, Error};
+
+use crate::support::{Folder, TestResult, document, insert_all, within};
+
+/// Much longer than anything here takes.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn shared_database(folder: &Folder) -> simdb::Result<Arc<Database>> {
+    folder.database("d.simdb").map(Arc::new)
+}
+
+/// A thread that had a transaction open and asked for another hung for ever.
+#[test]
+fn a_thread_that_would_wait_for_itself_gets_an_error() -> TestResult {
+    let folder = Folder::new()?;
+    let database = shared_database(&folder)?;
+    within(LIMIT, move || {
+        let mut txn = database.begin_write()?;
+        let long = Duration::from_secs(3_600);
+        assert!(matches!(database.begin_write(), Err(Error::WouldDeadlock)));
+        assert!(matches!(database.begin_write_within(long), Err(Error::WouldDeadlock)));
+        assert!(matches!(database.compact(|_, _| {}), Err(Error::WouldDeadlock)));
+        assert!(matches!(database.reopen(), Err(Error::WouldDeadlock)));
+        assert!(database.try_begin_write()?.is_none(), "this does not wait");
+        // The transaction is as good as before.
+        txn.insert(&document("a", 1))?;
+        txn.commit()?;
+        database.begin_write()?.commit()?;
+        database.compact(|_, _| {})
+    })?;
+    Ok(())
+}
+
+#[test]
+fn a_transaction_belongs_to_the_thread_that_used_it_last() -> TestResult {
+    let folder = Folder::new()?;
+    let database = shared_database(&folder)?;
+    within(LIMIT, move || -> simdb::Result<()> {
+        let mut txn = database.begin_write()?;
+        let (used, is_used) = mpsc::channel();
+        let (end, may_end) = mpsc::channel::<()>();
+        let other = thread::spawn({
+            let database = database.clone();
+            move || {
+                txn.insert(&document("a", 1))?;
+                let refused = database.begin_write();
+                assert!(matches!(refused, Err(Error::WouldDeadlock)), "this thread has it now");
+                _ = used.send(());
+                _ = may_end.recv();
+                txn.commit()
+            }
+        });
+        is_used.recv().expect("the other thread uses it");
+        // This thread has no transaction any more. So it waits.
+        assert!(database.begin_write_within(Duration::from_millis(20))?.is_none());
+        _ = end.send(());
+        database.begin_write()?.commit()?;
+        other.join().expect("the other thread does not panic")
+    })?;
+    Ok(())
+}
+
+#[test]
+fn waiting_for_a_transaction_ends_in_time_and_leaves_the_line() -> TestResult {
+    let folder = Folder::new()?;
+    let database = shared_database(&folder)?;
+    within(LIMIT, move || -> simdb::Result<()> {
+        let txn = database.begin_write()?;
+        let impatient = thread::spawn({
+            let database = database.clone();
+            move || {
+                assert!(database.try_begin_write()?.is_none());
+                let begun = Instant::now();
+                let none = database.begin_write_within(Duration::from_millis(50))?.is_none();
+                Ok::<_, Error>((none, begun.elapsed()))
+            }
+        });
+        let (none, waited) = impatient.join().expect("it does not panic")?;
+        assert!(none && waited >= Duration::from_millis(50), "{waited:?}");
+        drop(txn);
+        // Nobody stands in the line any more.
+        assert!(database.try_begin_write()?.is_some());
+        assert!(database.begin_write_within(Duration::MAX)?.is_some());
+        Ok(())
+    })?;
+    Ok(())
+}
+
+#[test]
+fn turns_come_in_the_order_of_asking() -> TestResult {
+    let folder = Folder::new()?;
+    let database = shared_database(&folder)?;
+    let order = within(LIMIT, move || -> simdb::Result<Vec<usize>> {
+        let txn = database.begin_write()?;
+        let (served, order) = mpsc::channel();
+        let threads: Vec<_> = (0..8)
+            .map(|number| {
+                let (database, served) = (database.clone(), served.clone());
+                let thread = thread::spawn(move || {
+                    let patience = Duration::from_secs(if number % 2 == 0 { 3_600 } else { 7_200 });
+                    let txn = database.begin_write_within(patience)?.expect("there is time");
+                    _ = served.send(number);
+                    txn.commit()
+                });
+                // So that it stands in the line before the next one comes.
+                thread::sleep(Duration::from_millis(30));
+                thread
+            })
+            .collect();
+        drop((txn, served));
+        for thread in threads {
+            thread.join().expect("no thread panics")?;
+        }
+        Ok(order.iter().collect())
+    })?;
+    assert_eq!(order, (0..8).collect::<Vec<_>>());
+    Ok(())
+}
+
+/// A thread that began again at once took the turn before those who had waited for it. Others got a hundredth
+/// of its transactions.
+#[test]
+fn nobody_is_overtaken_by_threads_that_write_all_the_time() -> TestResult {
+    const THREADS: u64 = 5;
+    let folder = Folder::new()?;
+    let database = shared_database(&folder)?;
+    let shares = within(LIMIT, move || {
+        let (turns, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let ready = Arc::new(Barrier::new(THREADS as usize + 1));
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let (database, turns, done) = (database.clone(), turns.clone(), done.clone());
+                let ready = ready.clone();
+                thread::spawn(move || {
+                    let (mut all, mut overtaken) = (0u64, 0u64);
+                    ready.wait();
+                    while !done.load(Ordering::Relaxed) || all < 10 {
+                        let before = turns.load(Ordering::SeqCst);
+                        let mut txn = database.begin_write()?;
+                        let others = turns.fetch_add(1, Ordering::SeqCst) - before;
+                        // Some use it for longer.
+                        for i in 0..=thread * 10 {
+                            txn.insert(&document(format!("{thread}, {i}"), i))?;
+                        }
+                        drop(txn);
+                        all += 1;
+                        overtaken += u64::from(others > THREADS);
+                    }
+                    Ok::<_, Error>((overtaken, all))
+                })
+            })
+            .collect();
+        ready.wait();
+        thread::sleep(Duration::from_millis(500));
+        done.store(true, Ordering::Relaxed);
+        let join = |it: thread::JoinHandle<_>| it.join().expect("no thread panics");
+        threads.into_iter().map(join).collect::<Result<Vec<_>, Error>>()
+    })?;
+    // A thread that loses its processor before it stands in the line is overtaken now and then.
+    assert!(shares.iter().all(|(overtaken, all)| overtaken * 5 < *all), "{shares:?}");
+    Ok(())
+}
+
+/// An error could reach one caller only.
+#[test]
+fn one_error_reaches_many_callers() -> TestResult {
+    let folder = Folder::new()?;
+    let missing = Database::create(folder.path("no/such/d.simdb"), &simdb::CreateOptions::new());
+    let error = missing.expect_err("there is no such folder");
+    let (first, second) = (error.clone(), error);
+    assert_eq!(first.to_string(), second.to_string());
+    let cause = |error: &Error| std::error::Error::source(error).map(|it| it.is::<std::io::Error>());
+    assert_eq!((cause(&first), cause(&second)), (Some(true), Some(true)));
+    Ok(())
+}
+
+/// The error was that of the document, and did not say which it was.
+#[test]
+fn a_document_out_of_bounds_is_named_by_its_index() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.database("d.simdb")?;
+    insert_all(&database, [document("a", 1)])?;
+    let bad = document("b", 2).with_scope("s".repeat(256));
+    assert!(matches!(bad.validate(), Err(Error::ScopeLength { bytes: 256, max_bytes: 255 })));
+    let batch: Vec<Document> = vec![document("a", 7), bad, document("", 3)];
+    let mut txn = database.begin_write()?;
+    let refused = txn.insert_batch_if_new(&batch, &simdb::Policy::link()).expect_err("it is out of bounds");
+    let Error::InBatch { index: 1, source } = &refused else { panic!("{refused:?}") };
+    assert!(matches!(**source, Error::ScopeLength { .. }));
+    assert!(refused.to_string().contains("document 1 of the batch"), "{refused}");
+    txn.commit()?;
+    assert_eq!(database.snapshot()?.get("a")?, Some(document("a", 1)), "nothing was done");
+    Ok(())
+}
