@@ -3,9 +3,11 @@
 mod database;
 mod document;
 mod error;
+mod events;
 mod fingerprint;
 #[cfg(feature = "ingest")]
 pub mod ingest;
+mod memory;
 mod plan;
 mod store;
 mod text;
@@ -17,6 +19,7 @@ pub use database::{
 pub use document::Document;
 pub use error::{Error, Result};
 pub use fingerprint::Fingerprint;
+pub use memory::Cache;
 pub use plan::{PlanEstimate, Prefer};
 pub use text::{Fingerprinter, Scheme};
 

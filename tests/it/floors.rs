@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use crate::support::TestResult;
 
 /// The modules of the library, each of which imports only from those before it.
-const MODULES: [&str; 8] =
-    ["error", "fingerprint", "document", "text", "plan", "store", "database", "ingest"];
+const MODULES: [&str; 10] =
+    ["error", "events", "memory", "fingerprint", "document", "text", "plan", "store", "database", "ingest"];
 
 /// The floors of the store, and the files above them, each of which imports only from those before it.
 const FLOORS: [&str; 17] = [

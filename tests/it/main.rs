@@ -14,6 +14,7 @@ mod leftovers;
 mod levels;
 mod library;
 mod limits;
+mod memory;
 mod model;
 mod names;
 mod owners;

@@ -60,16 +60,17 @@ cached_row!(u64, Narrow);
 cached_row!(u128, Wide);
 
 impl Decoded {
+    /// The bytes for the reference counts, the vectors and the allocator.
+    pub(super) const OVERHEAD: u64 = 96;
+
     /// The memory that the block takes, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
-        /// For the reference counts, the vectors and the allocator.
-        const OVERHEAD: usize = 96;
         let bytes = match self {
             Decoded::Narrow(block) => size_of_val::<[u64]>(&block.rows),
             Decoded::Wide(block) => size_of_val::<[u128]>(&block.rows),
             Decoded::Documents(block) => block.memory_bytes(),
         };
-        (OVERHEAD + bytes) as u64
+        bytes as u64 + Self::OVERHEAD
     }
 }
 

@@ -14,9 +14,10 @@ mod filter;
 mod memory;
 mod packed;
 mod row;
+mod slots;
 
 pub(crate) use block_reader::{Blocks, SetBlocks};
-pub(crate) use cache::{BlockCache, Held};
+pub(crate) use cache::{BLOCK_OVERHEAD, BlockCache, Held};
 pub(crate) use decoded::{Block, CachedRow};
 pub(crate) use document_packing::pack_documents;
 pub(crate) use documents::{DocumentBlock, DocumentRef};
