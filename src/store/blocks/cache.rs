@@ -21,6 +21,9 @@ use crate::store::lookup::prefetch;
 /// many blocks as the others.
 const SLOTS_PER_BLOCK: u64 = 4;
 
+/// Of the blocks that would take the place of others, one of this number is admitted.
+const ADMITTED: u64 = 8;
+
 pub(crate) struct BlockCache {
     slots: Slots,
     capacity: AtomicU64,
@@ -28,6 +31,8 @@ pub(crate) struct BlockCache {
     blocks: AtomicU64,
     /// The bytes that the blocks and their slots take.
     bytes: AtomicU64,
+    /// The number of blocks that asked to be admitted to a full cache.
+    asked: AtomicU64,
     /// The set at which the next search for blocks to evict begins.
     hand: AtomicUsize,
 }
@@ -52,6 +57,7 @@ impl BlockCache {
             capacity: capacity.into(),
             blocks: 0.into(),
             bytes: 0.into(),
+            asked: 0.into(),
             hand: 0.into(),
         }
     }
@@ -69,6 +75,18 @@ impl BlockCache {
     pub(crate) fn set_capacity(&self, capacity: u64) {
         self.capacity.store(capacity, Ordering::Relaxed);
         self.evict();
+    }
+
+    /// Whether a block of some 16 KB that was read should be inserted: always if there is room, otherwise one
+    /// time in eight.
+    ///
+    /// If more blocks are read than fit, most of them would be evicted before they are needed again, and so
+    /// would the others. To decode a whole block and to let go of another costs more than to decode a few
+    /// rows. A block that is needed often is soon admitted.
+    pub(crate) fn admits(&self) -> bool {
+        const BLOCK_BYTES: u64 = 16 << 10;
+        self.bytes() + BLOCK_BYTES <= self.capacity()
+            || self.asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(ADMITTED)
     }
 
     /// A block, if it is there. The cache then keeps it for longer.
@@ -252,6 +270,19 @@ mod tests {
         assert!(cache.blocks.load(Ordering::Relaxed) < 20, "{:?}", cache.blocks);
         cache.clear();
         assert_eq!((cache.bytes(), cache.blocks.load(Ordering::Relaxed)), (0, 0));
+    }
+
+    #[test]
+    fn a_full_cache_admits_one_block_in_eight() {
+        let cache = BlockCache::new(100 * bytes_of(&block(0)));
+        assert!((0..90).all(|number| {
+            cache.insert(id(number), &Hint::default(), block(number));
+            cache.admits()
+        }));
+        (90..101).for_each(|number| cache.insert(id(number), &Hint::default(), block(number)));
+        assert_eq!((0..80).filter(|_| cache.admits()).count(), 10);
+        cache.clear();
+        assert!((0..80).all(|_| cache.admits()));
     }
 
     #[test]

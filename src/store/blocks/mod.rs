@@ -13,6 +13,7 @@ mod filter;
 #[cfg(test)]
 mod memory;
 mod packed;
+mod packed_part;
 mod row;
 mod slots;
 
