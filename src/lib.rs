@@ -3,10 +3,12 @@
 mod database;
 mod document;
 mod error;
+mod events;
 mod fingerprint;
 mod holder;
 #[cfg(feature = "ingest")]
 pub mod ingest;
+mod memory;
 mod parallel;
 mod plan;
 mod store;
@@ -20,6 +22,7 @@ pub use document::Document;
 pub use error::{Error, Result};
 pub use fingerprint::Fingerprint;
 pub use holder::Holder;
+pub use memory::Cache;
 pub use plan::{PlanEstimate, Prefer};
 pub use text::{Fingerprinter, Scheme};
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use simdb::ingest::{InputFormat, ReadOptions};
-use simdb::{Error, Prefer, Scheme};
+use simdb::{Cache, Error, Prefer, Scheme};
 
 /// The path of the database, the first argument of most commands.
 #[derive(Args)]
@@ -105,4 +105,15 @@ pub(super) fn parse_scheme(name: &str) -> Result<Scheme, Error> {
 /// The bytes of a key argument. On Unix these are the bytes that were given, elsewhere its text as UTF-8.
 pub(super) fn key_bytes(argument: &OsStr) -> Vec<u8> {
     argument.as_encoded_bytes().to_vec()
+}
+
+/// Parses the limit of a cache: bytes, or a share such as `25%`.
+pub(super) fn cache_parser(text: &str) -> Result<Cache, String> {
+    let parsed = match text.strip_suffix('%') {
+        Some(percent) => {
+            percent.parse().ok().filter(|it| (0.0..=100.0).contains(it)).map(|it| Cache::Share(it / 100.0))
+        }
+        None => text.parse().ok().map(Cache::Bytes),
+    };
+    parsed.ok_or_else(|| "it must be a number of bytes, or a share from 0% to 100%".to_owned())
 }

@@ -97,7 +97,7 @@ impl Command {
             | Self::Explain(query::Arguments { database, .. })
             | Self::Get(get::Arguments { database, .. })
             | Self::Delete(delete::Arguments { database, .. })
-            | Self::Stats(stats::Arguments { database })
+            | Self::Stats(stats::Arguments { database, .. })
             | Self::Check(check::Arguments { database })
             | Self::Compact(compact::Arguments { database, .. })
             | Self::Backup(backup::Arguments { database, .. })

@@ -1,10 +1,10 @@
 //! `simdb stats`: prints what a database holds.
 
 use serde_json::{Value, json};
-use simdb::Statistics;
+use simdb::{Cache, Statistics};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::DatabaseArgument;
+use super::arguments::{DatabaseArgument, cache_parser};
 use super::open::open_to_read;
 use super::output::Output;
 
@@ -12,10 +12,18 @@ use super::output::Output;
 pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) database: DatabaseArgument,
+
+    /// The most memory for what is read of the file, in bytes or as a share of the memory, such as 50%
+    /// [default: 25%]
+    #[arg(long, value_name = "BYTES", value_parser = cache_parser)]
+    pub(super) cache: Option<Cache>,
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let database = open_to_read(&arguments.database.database)?;
+    if let Some(cache) = arguments.cache {
+        database.set_cache(cache)?;
+    }
     let stats = database.snapshot()?.stats()?;
     let object = stats_object(&stats);
     if output.is_json() {
@@ -26,7 +34,22 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         output.print(|| Value::Null, || format!("{name}\t{value}"));
     }
+    if !stats.tables_fit {
+        eprintln!("simdb: {}", advice(&stats));
+    }
     Ok(Answer::Yes)
+}
+
+/// What it would take if the tables do not fit.
+fn advice(stats: &Statistics) -> String {
+    let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
+    format!(
+        "the permuted tables do not fit into the cache of {}, so queries read the file; they fit from {} on, and \
+         with the postings from {} on",
+        megabytes(stats.cache_limit_bytes),
+        megabytes(stats.tables_need_bytes),
+        megabytes(stats.queries_need_bytes)
+    )
 }
 
 /// The statistics, under the names they have in the library.
@@ -45,6 +68,13 @@ pub(super) fn stats_object(stats: &Statistics) -> Value {
         "created": stats.created,
         "marks": stats.marks,
         "directory_bytes": stats.directory_bytes,
+        "cache_limit_bytes": stats.cache_limit_bytes,
+        "cache_bytes": stats.cache_bytes,
+        "table_bytes": stats.table_bytes,
+        "posting_bytes": stats.posting_bytes,
+        "tables_need_bytes": stats.tables_need_bytes,
+        "queries_need_bytes": stats.queries_need_bytes,
+        "tables_fit": stats.tables_fit,
         "levels": stats.levels,
     })
 }

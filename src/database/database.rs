@@ -10,6 +10,7 @@ use super::snapshot::Snapshot;
 use super::write::WriteTxn;
 use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::memory::Cache;
 use crate::store::{Access, Patience, Store};
 use crate::text::{Fingerprinter, Scheme};
 
@@ -68,12 +69,9 @@ impl Database {
     /// * [`Error::Io`] and [`Error::Storage`] if the file cannot be written.
     pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<Self> {
         let settings = options.settings()?;
-        let store = Store::create(
-            path.as_ref(),
-            &settings,
-            options.open.bounded_cache_bytes(),
-            options.open.sizes(),
-        )?;
+        let limit = options.open.cache_limit();
+        let sizes = options.open.sizes(&limit);
+        let store = Store::create(path.as_ref(), &settings, limit, sizes)?;
         Ok(Self { store: Arc::new(store) })
     }
 
@@ -110,7 +108,8 @@ impl Database {
         // `documents` may change the directory of the process.
         let path = path::absolute(path)
             .map_err(|source| Error::Io { path: path.to_owned(), source: source.into() })?;
-        Store::build(&path, &settings, documents.into_iter(), memory_bytes, options.open.sizes())?;
+        let sizes = options.open.sizes(&options.open.cache_limit());
+        Store::build(&path, &settings, documents.into_iter(), memory_bytes, sizes)?;
         Self::open(path, &options.open)
     }
 
@@ -136,14 +135,16 @@ impl Database {
     /// and mostly less than twice as many.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
         let access = if options.read_only { Access::ReadOnly } else { Access::ReadWrite };
-        let store = Store::open(path.as_ref(), access, options.bounded_cache_bytes(), options.sizes())?;
+        let limit = options.cache_limit();
+        let sizes = options.sizes(&limit);
+        let store = Store::open(path.as_ref(), access, limit, sizes)?;
         Ok(Self { store: Arc::new(store) })
     }
 
     /// Opens the database at `path` for reading and writing, or creates it with `options` if there is
     /// none.
     ///
-    /// For a database that exists, only [`cache_bytes`](CreateOptions::cache_bytes) and
+    /// For a database that exists, only [`cache`](CreateOptions::cache) and
     /// [`recent_documents`](CreateOptions::recent_documents) count.
     ///
     /// # Errors
@@ -184,6 +185,19 @@ impl Database {
     /// [`Error::ExternalScheme`] if the fingerprints are made elsewhere.
     pub fn fingerprinter(&self) -> Result<Fingerprinter> {
         Fingerprinter::new(self.scheme())
+    }
+
+    /// Sets another limit of the memory for data that was read from the file, as
+    /// [`OpenOptions::cache`] does. What does not fit any more is let go at once.
+    ///
+    /// The part for pages of the file stays as it was, and so do the directories and an eighth of the rest.
+    /// [`recent_documents`](OpenOptions::recent_documents) does not follow either.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`snapshot`](Self::snapshot).
+    pub fn set_cache(&self, cache: Cache) -> Result<()> {
+        self.store.set_cache(cache)
     }
 
     /// A view of what is committed now, which later commits do not change.

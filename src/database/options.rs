@@ -1,14 +1,13 @@
 //! The options to create and open a database with.
 
-use std::fs;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
+use crate::memory::{Cache, Memory};
 use crate::plan::{self, Plan, PlanEstimate, Prefer};
-use crate::store::{FileSeed, Settings, Sizes};
+use crate::store::{CacheLimit, FileSeed, Settings, Sizes};
 use crate::text::Scheme;
 
 /// The choices that are made when a database is created, and are stored in it.
@@ -20,7 +19,7 @@ use crate::text::Scheme;
 ///
 /// let options = CreateOptions::new().scheme(Scheme::External).max_distance(2);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct CreateOptions {
     scheme: Scheme,
     max_distance: u32,
@@ -95,10 +94,10 @@ impl CreateOptions {
         self
     }
 
-    /// As [`OpenOptions::cache_bytes`], for the handle that creation returns. It is not stored.
+    /// As [`OpenOptions::cache`], for the handle that creation returns. It is not stored.
     #[must_use]
-    pub fn cache_bytes(mut self, cache_bytes: usize) -> Self {
-        self.open.cache_bytes = cache_bytes;
+    pub fn cache(mut self, cache: Cache) -> Self {
+        self.open.cache = cache;
         self
     }
 
@@ -168,33 +167,19 @@ impl CreateOptions {
 /// take 80 GB of memory.
 const MOST_RECENT_DOCUMENTS: usize = 100_000_000;
 
-/// The most bytes of a cache: the memory of the machine. A part of a cache is allocated at once. So a cache
-/// as large as you like must not be larger.
-static MOST_CACHE_BYTES: LazyLock<usize> = LazyLock::new(|| {
-    const NOT_TOLD: u64 = 64 << 30;
-    let told = fs::read_to_string("/proc/meminfo").ok().and_then(|text| machine_bytes(&text));
-    usize::try_from(told.unwrap_or(NOT_TOLD)).unwrap_or(usize::MAX)
-});
-
-/// The memory of the machine, by the text that Linux has about it.
-fn machine_bytes(meminfo: &str) -> Option<u64> {
-    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kibibytes: u64 = total.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    (kibibytes > 0).then_some(kibibytes.saturating_mul(1024))
-}
-
 /// The choices that concern only this handle of a database.
 ///
 /// # Example
 ///
 /// ```
-/// use simdb::OpenOptions;
+/// use simdb::{Cache, OpenOptions};
 ///
-/// let options = OpenOptions::new().cache_bytes(1 << 30).read_only(true);
+/// let options = OpenOptions::new().cache(Cache::Bytes(1 << 30)).read_only(true);
+/// let options = OpenOptions::new().cache(Cache::Share(0.5));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct OpenOptions {
-    cache_bytes: usize,
+    cache: Cache,
     pub(super) read_only: bool,
     recent_documents: Option<usize>,
     sizes: Sizes,
@@ -203,7 +188,7 @@ pub struct OpenOptions {
 impl Default for OpenOptions {
     fn default() -> Self {
         let sizes = Sizes::default();
-        Self { cache_bytes: 256 << 20, read_only: false, recent_documents: None, sizes }
+        Self { cache: Cache::default(), read_only: false, recent_documents: None, sizes }
     }
 }
 
@@ -213,27 +198,29 @@ impl OpenOptions {
         Self::default()
     }
 
-    /// The memory for data that was read from the file, in bytes: directories, blocks and pages.
-    /// Default: 256 MiB.
+    /// The most memory for data that was read from the file: directories, blocks and pages. Default: a
+    /// quarter of the memory that the process may have, [`Cache::Share(0.25)`](Cache::Share).
     ///
-    /// A quarter of it, at most 64 MiB, is for pages. Directories take about 2 bytes a document. A query
-    /// compares without reading the file if there is also room for 8 bytes a document in each table. It
-    /// counts its matches without reading the file if there is room for another 16 bytes a document, or
-    /// 32 with scopes. That is some 700 MB for ten million documents in six tables. With less memory,
-    /// blocks are read from the file.
+    /// It is taken as data is read, so a small database takes little. A quarter of it, at most 64 MiB, is for
+    /// pages. Directories take about 2 bytes a document. A query compares without reading the file if there
+    /// is also room for 8 bytes a document in each table. It counts its matches without reading the file if
+    /// there is room for another 16 bytes a document, or 32 with scopes. That is some 700 MB for ten million
+    /// documents in six tables. With less memory, blocks are read from the file, and a query takes some ten
+    /// times as long. [`Statistics`](crate::Statistics) tells what fits.
     ///
-    /// More than the memory of the machine counts as the memory of the machine. If the system does not tell
-    /// how much that is, more than 64 GiB count as 64 GiB. A fortieth of the memory is taken when the
-    /// database is opened, the rest only for data that was read.
+    /// The limit is of this database. Two open databases with a share of 0.25 may take half of the memory
+    /// together. If the memory that the process may have becomes less, what does not fit any more is let go
+    /// at the next commit or snapshot, but the memory is looked at only every two seconds.
+    /// [`Database::set_cache`](crate::Database::set_cache) sets another limit.
     #[must_use]
-    pub fn cache_bytes(mut self, cache_bytes: usize) -> Self {
-        self.cache_bytes = cache_bytes;
+    pub fn cache(mut self, cache: Cache) -> Self {
+        self.cache = cache;
         self
     }
 
     /// The number of recent rows that are kept in memory before they are merged into the file. Default:
-    /// one for each KiB of the cache, but at least 250,000 and at most a million. The least is one, the
-    /// most 100 million. A number beyond these counts as the nearest of them.
+    /// one for each KiB of the cache, as large as it may be when the database is opened, but at least
+    /// 250,000 and at most a million. The least is one, the most 100 million. A number beyond these counts as the nearest of them.
     ///
     /// The number is that of the sorted set with the most recent rows. A document has one row there, or
     /// two if it has a scope. It takes about 100 bytes of memory. If merging cannot follow, up to four
@@ -250,15 +237,16 @@ impl OpenOptions {
         self
     }
 
-    /// The memory for data that was read from the file, within its bounds.
-    pub(super) fn bounded_cache_bytes(&self) -> usize {
-        self.cache_bytes.min(*MOST_CACHE_BYTES)
+    /// The limit of the cache, by the memory that the process may have now.
+    pub(super) fn cache_limit(&self) -> CacheLimit {
+        CacheLimit::new(self.cache, Memory::default())
     }
 
-    pub(super) fn sizes(&self) -> Sizes {
+    /// The sizes, with a cache of this limit.
+    pub(super) fn sizes(&self, limit: &CacheLimit) -> Sizes {
         /// Ten times the memory that a recent document takes.
         const CACHE_BYTES_EACH: usize = 1024;
-        let by_cache = || (self.cache_bytes / CACHE_BYTES_EACH).clamp(250_000, 1_000_000);
+        let by_cache = || (limit.bytes() / CACHE_BYTES_EACH).clamp(250_000, 1_000_000);
         Sizes { recent_rows: self.recent_documents.unwrap_or_else(by_cache), ..self.sizes }
     }
 
@@ -295,14 +283,10 @@ mod tests {
 
     #[test]
     fn options_have_bounds() {
-        let meminfo = "MemTotal:       24689764 kB\nMemFree:          231504 kB\n";
-        assert_eq!(machine_bytes(meminfo), Some(24_689_764 << 10));
-        assert_eq!(machine_bytes("MemTotal: 0 kB"), None);
-        assert_eq!(machine_bytes(""), None);
-        let cache = |bytes| OpenOptions::new().cache_bytes(bytes).bounded_cache_bytes();
-        assert_eq!((cache(0), cache(1 << 20)), (0, 1 << 20));
-        assert_eq!(cache(usize::MAX), *MOST_CACHE_BYTES);
-        let recent = |documents| OpenOptions::new().recent_documents(documents).sizes().recent_rows;
+        let options = OpenOptions::new().cache(Cache::Bytes(300_000 << 10));
+        assert_eq!(options.sizes(&options.cache_limit()).recent_rows, 300_000);
+        let recent =
+            |documents| options.clone().recent_documents(documents).sizes(&options.cache_limit()).recent_rows;
         assert_eq!((recent(0), recent(7), recent(usize::MAX)), (1, 7, 100_000_000));
     }
 }

@@ -8,6 +8,7 @@ use super::{Database, Snapshot};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
+use crate::memory::Cache;
 use crate::{CreateOptions, OpenOptions, Query, Scheme};
 
 fn insert(database: &Database, keys: std::ops::Range<u64>) -> Result<()> {
@@ -22,7 +23,7 @@ fn insert(database: &Database, keys: std::ops::Range<u64>) -> Result<()> {
 /// A database with a hundred documents, in many small levels.
 fn database(folder: &tempfile::TempDir, cache_bytes: usize) -> Result<Database> {
     let options = CreateOptions::new().scheme(Scheme::External).recent_documents(8).tiny_blocks();
-    let options = options.cache_bytes(cache_bytes);
+    let options = options.cache(Cache::Bytes(cache_bytes));
     let database = Database::create(folder.path().join("d.simdb"), &options)?;
     (0..10).try_for_each(|i| insert(&database, i * 10..i * 10 + 10))?;
     database.settle()?;

@@ -37,9 +37,25 @@ pub struct Statistics {
     /// brings it to the row that it deletes.
     pub marks: u64,
     /// The memory of the directories, which say where blocks are, and of the filters of keys, in bytes. A
-    /// part of a directory is read when it is first needed; all parts are counted. It is part of the memory
-    /// given as [`OpenOptions::cache_bytes`](crate::OpenOptions::cache_bytes).
+    /// part of a directory is read when it is first needed; all parts are counted. It is part of the cache.
     pub directory_bytes: u64,
+    /// The bytes that the cache of this handle may take now, by [`OpenOptions::cache`](crate::OpenOptions::cache).
+    pub cache_limit_bytes: u64,
+    /// The bytes that directories and blocks take in the cache. Pages of the engine are not counted; they take
+    /// up to a quarter of the limit, at most 64 MiB.
+    pub cache_bytes: u64,
+    /// The bytes of all rows of the permuted tables in memory: 8 for each.
+    pub table_bytes: u64,
+    /// The bytes of all postings in memory: 16 for each. They lead from a fingerprint to its documents.
+    pub posting_bytes: u64,
+    /// The least limit of the cache with which all permuted tables fit, beside directories and pages. With less,
+    /// queries read the file, and take some ten times as long.
+    pub tables_need_bytes: u64,
+    /// The least limit of the cache with which the postings fit too. Then a query that only counts its matches
+    /// reads nothing from the file.
+    pub queries_need_bytes: u64,
+    /// Whether all permuted tables fit.
+    pub tables_fit: bool,
     /// The largest number of levels in a sorted set, without its recent rows in memory.
     pub levels: u32,
 }
@@ -51,6 +67,7 @@ impl Statistics {
         let settings = reader.settings();
         let counters = reader.counters();
         let (levels, marks) = reader.levels_and_marks();
+        let cache = store.cache_use(reader);
         Ok(Statistics {
             documents: counters.documents,
             too_short: counters.too_short,
@@ -65,6 +82,13 @@ impl Statistics {
             created: settings.created,
             marks,
             directory_bytes: reader.directory_bytes(),
+            cache_limit_bytes: cache.limit,
+            cache_bytes: cache.used,
+            table_bytes: cache.table_rows,
+            posting_bytes: cache.posting_rows,
+            tables_need_bytes: cache.tables_need,
+            queries_need_bytes: cache.queries_need,
+            tables_fit: cache.tables_fit(),
             levels,
         })
     }

@@ -44,9 +44,9 @@ pub(crate) use checking::{CheckProgress, Checked, Finding, Findings};
 pub(crate) use engine::{Access, allocated_bytes};
 #[cfg(test)]
 pub(crate) use engine::{Event, Image, Recording, fail_directory_syncs};
+pub(crate) use file::{CacheLimit, FORMAT_VERSION, Patience, Settings};
 #[cfg(test)]
 pub(crate) use file::{DEAD, KEYS, POSTINGS, Set, SetRow, number_of, permuted};
-pub(crate) use file::{FORMAT_VERSION, Patience, Settings};
 pub(crate) use numbers::{DocumentNumber, ScopeNumber};
 pub(crate) use postings::Posted;
 pub(crate) use read::Read;

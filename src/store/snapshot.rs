@@ -9,7 +9,7 @@ use crate::document::Document;
 use crate::error::Result;
 use crate::store::checking::{self, CheckProgress, Checked};
 use crate::store::dense::{self, CopyProgress};
-use crate::store::file::{CountedSnapshot, Counters, View, Written, damaged_document};
+use crate::store::file::{CountedSnapshot, Counters, State, View, Written, damaged_document};
 use crate::store::numbers::DocumentNumber;
 use crate::store::sizes::Sizes;
 
@@ -52,6 +52,11 @@ impl Reader {
     /// Makes a dense copy at `path`, where nothing may be yet.
     pub(crate) fn backup(&self, path: &Path, sizes: &Sizes, progress: CopyProgress<'_>) -> Result<()> {
         dense::backup(&self.view, path, sizes, progress)
+    }
+
+    /// The part of the commit that is kept in memory.
+    pub(super) fn state(&self) -> &State {
+        self.view.state()
     }
 
     /// The greatest number of levels of a set, and the number of marks in all sets.

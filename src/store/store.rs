@@ -10,14 +10,13 @@ use super::snapshot::Reader;
 use super::write::Transaction;
 use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::memory::Cache;
 use crate::plan::Plan;
 use crate::store::dense::{self, CopyProgress};
-use crate::store::engine::{
-    Access, Changes, NewFile, OpenFile, directory_of, ensure_nothing_at, page_cache_bytes,
-};
+use crate::store::engine::{Access, Changes, NewFile, OpenFile, directory_of, ensure_nothing_at};
 #[cfg(test)]
 use crate::store::engine::{Engine, FirstRows, Recording};
-use crate::store::file::{self, Patience, Settings, Shared, Turn};
+use crate::store::file::{self, CacheLimit, CacheUse, Patience, Settings, Shared, Turn};
 use crate::store::merging::{Worker, settle};
 use crate::store::sizes::Sizes;
 
@@ -38,15 +37,15 @@ impl Store {
     /// Creates a file at `path`, where nothing may be yet. Afterwards either the whole new file is there
     /// or nothing. Until it is whole, the file has no name, where the system can do that. Elsewhere it has
     /// a temporary name beside `path`, and a crash may leave it behind.
-    pub(crate) fn create(path: &Path, settings: &Settings, cache_bytes: usize, sizes: Sizes) -> Result<Self> {
+    pub(crate) fn create(path: &Path, settings: &Settings, limit: CacheLimit, sizes: Sizes) -> Result<Self> {
         ensure_nothing_at(path)?;
         let directory = directory_of(path)?;
         let new = NewFile::create(directory)?;
-        let engine = file::create(&new, directory, settings, page_cache_bytes(cache_bytes))?;
+        let engine = file::create(&new, directory, settings, limit.page_cache_bytes())?;
         engine.apply(&Changes::default(), &[])?;
         // The engine's handle and its lock then belong to the file under its new name.
         new.temporary.keep_as(path)?;
-        Self::new(path, OpenFile::new(engine, new.file), cache_bytes, sizes)
+        Self::new(path, OpenFile::new(engine, new.file), limit, sizes)
     }
 
     /// Creates a file as [`create`](Self::create) does, and fills it with valid documents with different
@@ -62,15 +61,15 @@ impl Store {
     }
 
     /// Opens an existing file and checks that this release can read it.
-    pub(crate) fn open(path: &Path, access: Access, cache_bytes: usize, sizes: Sizes) -> Result<Self> {
-        let open = OpenFile::open(path, access, page_cache_bytes(cache_bytes))?;
-        Self::new(path, open, cache_bytes, sizes)
+    pub(crate) fn open(path: &Path, access: Access, limit: CacheLimit, sizes: Sizes) -> Result<Self> {
+        let open = OpenFile::open(path, access, limit.page_cache_bytes())?;
+        Self::new(path, open, limit, sizes)
     }
 
     /// Reads the settings and the last commit of the file, and starts to merge.
-    fn new(path: &Path, open: OpenFile, cache_bytes: usize, sizes: Sizes) -> Result<Self> {
+    fn new(path: &Path, open: OpenFile, limit: CacheLimit, sizes: Sizes) -> Result<Self> {
         let writes = open.engine.ensure_writable().is_ok();
-        let shared = Arc::new(Shared::new(path, open, cache_bytes, sizes)?);
+        let shared = Arc::new(Shared::new(path, open, limit, sizes)?);
         let worker = writes.then(|| Worker::start(shared.clone()));
         Ok(Self { shared, _worker: worker })
     }
@@ -78,16 +77,16 @@ impl Store {
     /// Opens a store on a recorded storage, or creates it if there are settings.
     #[cfg(test)]
     pub(crate) fn on_backend(backend: Recording, settings: Option<&Settings>, sizes: Sizes) -> Result<Self> {
-        const CACHE_BYTES: usize = 1 << 20;
+        let limit = CacheLimit::for_tests();
         let rows = settings.map(file::first_rows);
         let first = rows.as_ref().map(|(block_tables, meta)| FirstRows { block_tables, meta });
-        let engine = Engine::on_backend(backend, page_cache_bytes(CACHE_BYTES), first.as_ref())?;
+        let engine = Engine::on_backend(backend, limit.page_cache_bytes(), first.as_ref())?;
         let file = tempfile::tempfile();
         let file = file.map_err(|source: io::Error| Error::Io {
             path: std::path::PathBuf::new(),
             source: source.into(),
         })?;
-        Self::new(Path::new(""), OpenFile::new(engine, file), CACHE_BYTES, sizes)
+        Self::new(Path::new(""), OpenFile::new(engine, file), limit, sizes)
     }
 
     /// Makes everything that is done with the file fail from now on, or no longer.
@@ -148,6 +147,16 @@ impl Store {
         let _merging = turn.shared().merging.lock();
         turn.shared().ensure_certain()?;
         dense::compact(turn.shared(), plan, progress)
+    }
+
+    /// Sets another limit of the cache.
+    pub(crate) fn set_cache(&self, cache: Cache) -> Result<()> {
+        self.shared.set_cache(cache)
+    }
+
+    /// What the cache takes, and what it would need for the data of a snapshot.
+    pub(crate) fn cache_use(&self, reader: &Reader) -> CacheUse {
+        self.shared.cache_use(reader.state())
     }
 
     /// The sizes of runs, blocks and merges.

@@ -337,6 +337,7 @@ impl Read for Transaction {
 mod tests {
     use super::*;
     use crate::store::engine::Access;
+    use crate::store::file::CacheLimit;
     use crate::store::file::{MergeFailure, Settings};
     use crate::store::{Recording, Sizes, Store};
 
@@ -363,7 +364,12 @@ mod tests {
     fn a_waiting_block_that_has_changed_is_not_committed_and_the_database_goes_on() -> Result<()> {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let sizes = Sizes { spill_bytes: 1_000, document_block_bytes: 300, ..Sizes::default() };
-        let store = Store::create(&folder.path().join("d.simdb"), &Settings::for_tests(), 1 << 20, sizes)?;
+        let store = Store::create(
+            &folder.path().join("d.simdb"),
+            &Settings::for_tests(),
+            CacheLimit::for_tests(),
+            sizes,
+        )?;
         put_all(&store, 0..100)?.commit()?;
         let writer = put_all(&store, 100..200)?;
         writer.written.documents.damage_waiting();
@@ -387,7 +393,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let path = folder.path().join("d.simdb");
         let sizes = Sizes { recent_rows: 20, ..Sizes::default() };
-        let store = Store::create(&path, &Settings::for_tests(), 1 << 20, sizes)?;
+        let store = Store::create(&path, &Settings::for_tests(), CacheLimit::for_tests(), sizes)?;
         // Forty operations go through the log, then into a level below the large transaction.
         put_all(&store, 0..5)?.commit()?;
         put_all(&store, 5..45)?.commit()?;
@@ -397,7 +403,7 @@ mod tests {
         assert!(view.state().is_log_empty() && view.state().generation() > before);
         view.tables().log_page_numbers(|page| panic!("page {page} is there"))?;
         drop((view, store));
-        let store = Store::open(&path, Access::ReadOnly, 1 << 20, sizes)?;
+        let store = Store::open(&path, Access::ReadOnly, CacheLimit::for_tests(), sizes)?;
         let view = store.shared.view()?;
         assert_eq!((view.state().recent_length(), view.state().sets.any_frozen()), (0, false));
         let reader = store.begin_read()?;

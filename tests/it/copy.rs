@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Stdio;
 use std::time::Duration;
 
-use simdb::{CreateOptions, Database, Document, Error, Fingerprint, OpenOptions, Query, Scheme};
+use simdb::{Cache, CreateOptions, Database, Document, Error, Fingerprint, OpenOptions, Query, Scheme};
 
 use crate::support::{Folder, TestResult, assert_sound, document, insert_all, listed, run, simdb, tiny};
 
@@ -127,7 +127,7 @@ fn compaction_with_another_plan_keeps_every_document_and_every_answer() -> TestR
 fn compaction_with_another_plan_in_little_memory() -> TestResult {
     let folder = Folder::new()?;
     drop(folder.database("d.simdb")?);
-    let database = Database::open(folder.path("d.simdb"), &OpenOptions::new().cache_bytes(20_000))?;
+    let database = Database::open(folder.path("d.simdb"), &OpenOptions::new().cache(Cache::Bytes(20_000)))?;
     half_deleted(&database, 10_000)?;
     database.compact_with_plan("6x21", |_, _| {})?;
     assert_exact(&database, &all(&database)?)?;

@@ -1,6 +1,6 @@
 //! The bounds of options and arguments: values at a bound and beyond it.
 
-use simdb::{CreateOptions, Database, Fingerprint, OpenOptions, Query, Scheme};
+use simdb::{Cache, CreateOptions, Database, Fingerprint, OpenOptions, Query, Scheme};
 
 use crate::support::{Folder, TestResult, assert_sound, document, insert_all, run};
 
@@ -10,7 +10,7 @@ use crate::support::{Folder, TestResult, assert_sound, document, insert_all, run
 fn options_as_large_as_possible_are_taken() -> TestResult {
     let folder = Folder::new()?;
     let options = CreateOptions::new().scheme(Scheme::External);
-    let options = options.cache_bytes(usize::MAX).recent_documents(usize::MAX);
+    let options = options.cache(Cache::Bytes(usize::MAX)).recent_documents(usize::MAX);
     let database = Database::create(folder.path("d.simdb"), &options)?;
     insert_all(&database, (0..1_000).map(|i| document(i.to_string(), i << 40)))?;
     insert_all(&database, (0..1_000).map(|i| document(i.to_string(), i << 20)))?;
@@ -19,7 +19,7 @@ fn options_as_large_as_possible_are_taken() -> TestResult {
     assert_eq!(database.snapshot()?.query(&query)?.as_slice().len(), 1_000);
     assert_sound(&database)?;
     drop(database);
-    let options = OpenOptions::new().cache_bytes(usize::MAX).recent_documents(1 << (usize::BITS - 2));
+    let options = OpenOptions::new().cache(Cache::Bytes(usize::MAX)).recent_documents(1 << (usize::BITS - 2));
     assert_eq!(Database::open(folder.path("d.simdb"), &options)?.snapshot()?.stats()?.documents, 1_000);
     Ok(())
 }

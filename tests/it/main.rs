@@ -15,6 +15,7 @@ mod leftovers;
 mod levels;
 mod library;
 mod limits;
+mod memory;
 mod model;
 mod names;
 mod owners;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 use serde_json::{Value, json};
-use simdb::{CreateOptions, Database, Document, Fingerprint, OpenOptions, Prefer, Query, Scheme, Snapshot};
+use simdb::{Cache, CreateOptions, Database, Document, Fingerprint, OpenOptions, Prefer, Query, Scheme, Snapshot};
 
 use crate::measure::{self, Inserted, Peer, Result, Task};
 
@@ -30,7 +30,7 @@ pub(crate) fn run(options: &Options, task: &Task) -> Result<Value> {
     let documents = std::fs::metadata(&task.fingerprints)?.len() / 8;
     let mut create_options = CreateOptions::new()
         .scheme(Scheme::External)
-        .cache_bytes(options.cache_bytes)
+        .cache(Cache::Bytes(options.cache_bytes))
         .expected_documents(documents)
         .prefer(Prefer::Speed);
     if let Some(plan) = &options.plan {
@@ -49,7 +49,7 @@ pub(crate) fn run(options: &Options, task: &Task) -> Result<Value> {
     let mut report = measure::report("simdb", measure::version_of("simdb"), settings, inserted);
     report.insert("steady".into(), state(options, task, inserted, database, &path)?);
     if inserted.complete {
-        let database = Database::open(&path, &OpenOptions::new().cache_bytes(options.cache_bytes))?;
+        let database = Database::open(&path, &OpenOptions::new().cache(Cache::Bytes(options.cache_bytes)))?;
         database.compact(|_, _| {})?;
         report.insert("compacted".into(), state(options, task, inserted, database, &path)?);
     }
@@ -67,7 +67,7 @@ fn state(
     let query_us = if inserted.complete { task.query(&mut database.snapshot()?)? } else { Value::Null };
     let memory = measure::memory()?;
     drop(database);
-    let open_options = OpenOptions::new().cache_bytes(options.cache_bytes);
+    let open_options = OpenOptions::new().cache(Cache::Bytes(options.cache_bytes));
     let reopen = |query| Database::open(path, &open_options)?.snapshot()?.count(query, 3);
     let reopen_seconds = if inserted.complete { Some(task.reopen(reopen)?) } else { None };
     Ok(json!({

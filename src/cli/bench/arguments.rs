@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{ValueEnum, value_parser};
-use simdb::{CreateOptions, Scheme};
+use simdb::{Cache, CreateOptions, Scheme};
 
 use super::collection::{Collection, Spread};
-use crate::cli::arguments::max_distance_parser;
+use crate::cli::arguments::{cache_parser, max_distance_parser};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Arguments {
@@ -60,9 +60,10 @@ pub(in crate::cli) struct Arguments {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PHASES", default_values_t = PHASES)]
     pub(super) phases: Vec<Phase>,
 
-    /// The memory for what is read of the file (bytes)
-    #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
-    pub(super) cache: usize,
+    /// The most memory for what is read of the file, in bytes or as a share of the memory, such as 50%
+    /// [default: 25%, that of the library]
+    #[arg(long, value_name = "BYTES", value_parser = cache_parser)]
+    cache: Option<Cache>,
 
     /// Where the database is made, and removed again
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -134,12 +135,24 @@ impl Arguments {
         self.more.unwrap_or(self.documents)
     }
 
+    pub(super) fn cache(&self) -> Cache {
+        self.cache.unwrap_or_default()
+    }
+
+    /// The memory to sort in when a database is built: that of the cache, if it is given in bytes.
+    pub(super) fn sorting_bytes(&self) -> usize {
+        match self.cache {
+            Some(Cache::Bytes(bytes)) => bytes,
+            _ => 1 << 30,
+        }
+    }
+
     pub(super) fn create_options(&self) -> CreateOptions {
         let options = CreateOptions::new()
             .scheme(Scheme::External)
             .max_distance(self.max_distance)
             .expected_documents(self.documents)
-            .cache_bytes(self.cache);
+            .cache(self.cache());
         match &self.plan {
             Some(plan) => options.plan(plan),
             None => options,

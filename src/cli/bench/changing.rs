@@ -17,7 +17,8 @@ impl Bench<'_> {
         let arguments = self.arguments;
         let documents = (0..arguments.documents).map(|number| Ok(self.document(number)));
         let begun = Instant::now();
-        let database = Database::build(&self.path, &arguments.create_options(), documents, arguments.cache)?;
+        let database =
+            Database::build(&self.path, &arguments.create_options(), documents, arguments.sorting_bytes())?;
         let seconds = begun.elapsed().as_secs_f64();
         row.add_rounded("seconds", seconds);
         row.add_rounded("per_second", arguments.documents as f64 / seconds);

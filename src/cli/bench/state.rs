@@ -46,7 +46,7 @@ impl<'a> Bench<'a> {
     }
 
     pub(super) fn open(&mut self) -> Result<(), Failure> {
-        let options = OpenOptions::new().cache_bytes(self.arguments.cache);
+        let options = OpenOptions::new().cache(self.arguments.cache());
         self.database = Some(Database::open(&self.path, &options)?);
         Ok(())
     }

@@ -57,6 +57,11 @@ pub(crate) fn unpack(bytes: &[u8], count: usize, width: u32, mut each: impl FnMu
     }
 }
 
+/// The number at `index` of those that [`pack`] put at the beginning of `bytes`.
+pub(crate) fn unpack_one(bytes: &[u8], index: usize, width: u32) -> u64 {
+    if width == 0 { 0 } else { read(bytes, index * width as usize, width) }
+}
+
 /// The number of `width` bits that begins at `bit`.
 fn read(bytes: &[u8], bit: usize, width: u32) -> u64 {
     let mut word = [0; 16];
@@ -86,6 +91,8 @@ mod tests {
                     let padded = [bytes.clone(), vec![0xff; room]].concat();
                     unpack(&padded, count, width, |number| found.push(number));
                     assert_eq!(found, numbers, "width {width}, room {room}");
+                    let one_by_one = (0..count).map(|index| unpack_one(&padded, index, width));
+                    assert!(one_by_one.eq(numbers.iter().copied()), "width {width}, room {room}");
                 }
             }
         }

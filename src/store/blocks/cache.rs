@@ -1,73 +1,63 @@
 //! The cache of verified, decoded blocks, by their number: set-associative, as the caches of processors are.
 //!
 //! The number of a block decides its *set* of eight slots. The block is in one of these slots, or not in
-//! the cache. So a look-up reads two lines of memory, whatever the size of the cache. With a hint it reads
+//! the cache. Only if all eight are taken, it may be in the next set. So a look-up reads two lines of memory, whatever the size of the cache. With a hint it reads
 //! one. A hash table with a list of recent use would read many. Threads disturb each other only if they
 //! look for the same block. A number is never used for another block. So a cached block is never out of
 //! date.
+//!
+//! The cache begins with a few sets, and gets more of them as blocks come in.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::{RwLock, RwLockReadGuard};
+use parking_lot::RwLockReadGuard;
 
 use super::decoded::Decoded;
 use super::entry::{BlockId, Hint};
+use super::slots::{SLOT_BYTES, SLOTS_PER_SET, Slot, Slots, USED};
 use crate::store::lookup::prefetch;
 
-/// The slots of a set. The names of their blocks fill a line of memory.
-const SLOTS_PER_SET: usize = 8;
+/// The number of slots for each block. With four, few sets are full. Before a set is divided, it has up to twice as
+/// many blocks as the others.
+const SLOTS_PER_BLOCK: u64 = 4;
 
-/// A typical size of a block. The number of slots is twice the number of such blocks that fit into the
-/// cache. So hardly any set is full before the cache is full.
-const TYPICAL_BYTES: u64 = 6_000;
+/// Of the blocks that would take the place of others, one of this number is admitted.
+const ADMITTED: u64 = 8;
 
 pub(crate) struct BlockCache {
-    sets: Box<[SlotNames]>,
-    /// The slots of all sets, one set after the other. The lock of a slot is held while the slot is filled
-    /// or emptied, and while its block is read.
-    slots: Box<[Slot]>,
+    slots: Slots,
     capacity: AtomicU64,
-    /// The bytes that the blocks take.
+    /// The number of blocks.
+    blocks: AtomicU64,
+    /// The bytes that the blocks and their slots take.
     bytes: AtomicU64,
+    /// The number of blocks that asked to be admitted to a full cache.
+    asked: AtomicU64,
     /// The set at which the next search for blocks to evict begins.
     hand: AtomicUsize,
-}
-
-/// For each slot, the name of its block. The holder of the lock of the slot writes it.
-#[derive(Default)]
-#[repr(align(64))]
-struct SlotNames([AtomicU64; SLOTS_PER_SET]);
-
-/// Room for a block. It takes a line of memory.
-#[derive(Default)]
-#[repr(align(64))]
-struct Slot {
-    /// Twice the name of the block. It is odd if the block was used since the hand came by. The holder of
-    /// the lock writes it, except for the last bit.
-    label: AtomicU64,
-    block: RwLock<Option<Decoded>>,
-}
-
-const USED: u64 = 1;
-
-/// The name of a block in its set. 0 means no block.
-fn name(id: BlockId) -> u64 {
-    id.bits() + 1
 }
 
 /// A block that cannot be evicted while it is held. The holder must not insert into the cache: two holders
 /// could wait for each other's slots.
 pub(crate) type Held<'a> = RwLockReadGuard<'a, Option<Decoded>>;
 
+/// The bytes of a cached block beside those of its rows.
+pub(crate) const BLOCK_OVERHEAD: u64 = Decoded::OVERHEAD + SLOTS_PER_BLOCK * SLOT_BYTES;
+
+/// The bytes of a block and of its slots.
+fn bytes_of(block: &Decoded) -> u64 {
+    block.memory_bytes() + SLOTS_PER_BLOCK * SLOT_BYTES
+}
+
 impl BlockCache {
-    /// A cache for blocks of about `capacity` bytes in all.
+    /// A cache for blocks of about `capacity` bytes in all. It takes memory as blocks come in.
     pub(crate) fn new(capacity: u64) -> Self {
-        let sets = (2 * capacity / TYPICAL_BYTES / SLOTS_PER_SET as u64 + 1) as usize;
         Self {
-            sets: (0..sets).map(|_| SlotNames::default()).collect(),
-            slots: (0..sets * SLOTS_PER_SET).map(|_| Slot::default()).collect(),
+            slots: Slots::new(),
             capacity: capacity.into(),
+            blocks: 0.into(),
             bytes: 0.into(),
+            asked: 0.into(),
             hand: 0.into(),
         }
     }
@@ -81,22 +71,34 @@ impl BlockCache {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Changes the number of bytes that its blocks may take. The number of sets stays.
+    /// Changes the number of bytes that its blocks may take. Blocks that do not fit are let go.
     pub(crate) fn set_capacity(&self, capacity: u64) {
         self.capacity.store(capacity, Ordering::Relaxed);
         self.evict();
     }
 
+    /// Whether a block of some 16 KB that was read should be inserted: always if there is room, otherwise one
+    /// time in eight.
+    ///
+    /// If more blocks are read than fit, most of them would be evicted before they are needed again, and so
+    /// would the others. To decode a whole block and to let go of another costs more than to decode a few
+    /// rows. A block that is needed often is soon admitted.
+    pub(crate) fn admits(&self) -> bool {
+        const BLOCK_BYTES: u64 = 16 << 10;
+        self.bytes() + BLOCK_BYTES <= self.capacity()
+            || self.asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(ADMITTED)
+    }
+
     /// A block, if it is there. The cache then keeps it for longer.
     pub(crate) fn get(&self, id: BlockId) -> Option<Decoded> {
-        let slot = self.slot_of(id)?;
+        let slot = self.slots.find(id)?;
         self.note_use(slot);
         self.hold(slot, id).and_then(|block| block.clone())
     }
 
     /// A block, if it is there.
     pub(crate) fn peek(&self, id: BlockId) -> Option<Decoded> {
-        self.hold(self.slot_of(id)?, id).and_then(|block| block.clone())
+        self.hold(self.slots.find(id)?, id).and_then(|block| block.clone())
     }
 
     /// Fetches what [`find`](Self::find) reads.
@@ -104,7 +106,7 @@ impl BlockCache {
     pub(crate) fn prefetch(&self, id: BlockId, hint: &Hint) {
         match hint.slot().and_then(|slot| self.slots.get(slot)) {
             Some(slot) => prefetch(slot),
-            None => prefetch(&self.sets[self.set(id)]),
+            None => self.slots.prefetch_names(id),
         }
     }
 
@@ -114,23 +116,17 @@ impl BlockCache {
     pub(crate) fn find(&self, id: BlockId, hint: &Hint) -> Option<usize> {
         let is_there = |&slot: &usize| self.slots.get(slot).is_some_and(|slot| slot.has(id));
         hint.slot().filter(is_there).or_else(|| {
-            let slot = self.slot_of(id)?;
+            let slot = self.slots.find(id)?;
             hint.set(slot);
-            prefetch(&self.slots[slot]);
+            self.slots.get(slot).map(prefetch);
             Some(slot)
         })
-    }
-
-    fn slot_of(&self, id: BlockId) -> Option<usize> {
-        let set = self.set(id);
-        let index = self.sets[set].0.iter().position(|it| it.load(Ordering::Relaxed) == name(id))?;
-        Some(set * SLOTS_PER_SET + index)
     }
 
     /// The block that was found in a slot. `None` if it has gone or is about to go.
     #[inline]
     pub(crate) fn hold(&self, slot: usize, id: BlockId) -> Option<Held<'_>> {
-        let slot = &self.slots[slot];
+        let slot = self.slots.get(slot)?;
         let held = slot.block.try_read()?;
         slot.has(id).then_some(held)
     }
@@ -140,7 +136,7 @@ impl BlockCache {
     pub(crate) fn note_use(&self, slot: usize) {
         // Threads can share the line of memory while nobody writes to it. So it is written only if that
         // changes it.
-        let label = &self.slots[slot].label;
+        let Some(Slot { label, .. }) = self.slots.get(slot) else { return };
         if label.load(Ordering::Relaxed) & USED == 0 {
             label.fetch_or(USED, Ordering::Relaxed);
         }
@@ -148,87 +144,71 @@ impl BlockCache {
 
     /// Adds a block. Other blocks are evicted if all together are too large.
     pub(crate) fn insert(&self, id: BlockId, hint: &Hint, block: Decoded) {
-        // The bytes are counted before the block is there. So no thread can subtract bytes that were not
-        // added.
-        self.bytes.fetch_add(block.memory_bytes(), Ordering::Relaxed);
-        let slot = self.slot_of(id).unwrap_or_else(|| self.slot_for_another(self.set(id)));
-        let removed = self.fill(slot, name(id), Some(block));
+        // The block is counted before it is there. So no thread can subtract what was not added.
+        self.bytes.fetch_add(bytes_of(&block), Ordering::Relaxed);
+        let blocks = self.blocks.fetch_add(1, Ordering::Relaxed) + 1;
+        if blocks * SLOTS_PER_BLOCK > (self.slots.sets() * SLOTS_PER_SET) as u64 {
+            self.slots.grow();
+        }
+        let slot = self.slots.find(id).unwrap_or_else(|| self.slot_for(id));
+        let removed = self.slots.fill(slot, id, block);
         hint.set(slot);
         self.let_go(removed);
         self.evict();
     }
 
+    /// Lets go of a block that only old snapshots can still ask for.
+    pub(crate) fn forget(&self, id: BlockId) {
+        if let Some(slot) = self.slots.find(id) {
+            self.let_go(self.slots.empty(slot, Some(id)));
+        }
+    }
+
     pub(crate) fn clear(&self) {
-        (0..self.slots.len()).for_each(|slot| self.empty(slot));
+        let slots = self.slots.sets() * SLOTS_PER_SET;
+        (0..slots).for_each(|slot| self.let_go(self.slots.empty(slot, None)));
     }
 
-    #[inline]
-    fn set(&self, id: BlockId) -> usize {
-        // Multiples of the golden ratio are spread evenly, also those of neighbouring numbers.
-        let spread = id.bits().wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        ((u128::from(spread) * self.sets.len() as u128) >> 64) as usize
+    /// An empty slot for a block that is not there, or else the slot of a block that was not used lately.
+    fn slot_for(&self, id: BlockId) -> usize {
+        let label = |slot: &usize| self.slots.get(*slot).map_or(0, |it| it.label.load(Ordering::Relaxed));
+        let [slots, others] = self.slots.sets_of_block(id).map(|set| self.slots.of_set(set));
+        let empty = slots.clone().chain(others).find(|slot| label(slot) == 0);
+        let unused = || slots.clone().find(|slot| label(slot) & USED == 0);
+        empty.or_else(unused).unwrap_or_else(|| {
+            let used = slots.clone().filter_map(|slot| self.slots.get(slot));
+            used.for_each(|it| _ = it.label.fetch_and(!USED, Ordering::Relaxed));
+            slots.start
+        })
     }
 
-    /// An empty slot of a set, or else the slot of a block that was not used lately.
-    fn slot_for_another(&self, set: usize) -> usize {
-        let slots = &self.slots[set * SLOTS_PER_SET..][..SLOTS_PER_SET];
-        let labels: [u64; SLOTS_PER_SET] =
-            std::array::from_fn(|index| slots[index].label.load(Ordering::Relaxed));
-        let empty = labels.iter().position(|&it| it == 0);
-        let unused = || labels.iter().position(|it| it & USED == 0);
-        let index = empty.or_else(unused).unwrap_or_else(|| {
-            slots.iter().for_each(|it| _ = it.label.fetch_and(!USED, Ordering::Relaxed));
-            0
-        });
-        set * SLOTS_PER_SET + index
-    }
-
-    fn empty(&self, slot: usize) {
-        let removed = self.fill(slot, 0, None);
-        self.let_go(removed);
-    }
-
-    /// Puts a block with this name into a slot, or no block. Returns the block that was there.
-    fn fill(&self, slot: usize, name: u64, block: Option<Decoded>) -> Option<Decoded> {
-        let Slot { label, block: held } = &self.slots[slot];
-        let mut there = held.write();
-        label.store(name << 1 | u64::from(block.is_some()), Ordering::Relaxed);
-        self.sets[slot / SLOTS_PER_SET].0[slot % SLOTS_PER_SET].store(name, Ordering::Relaxed);
-        std::mem::replace(&mut there, block)
-    }
-
-    /// Subtracts the bytes of a block that was removed.
+    /// Subtracts what a block took that was removed.
     fn let_go(&self, removed: Option<Decoded>) {
-        let bytes = removed.map_or(0, |block| block.memory_bytes());
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        if let Some(block) = removed {
+            self.bytes.fetch_sub(bytes_of(&block), Ordering::Relaxed);
+            self.blocks.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// Goes through the sets like the hand of a clock until the blocks fit. It removes each block that was
     /// not used since the hand came by last.
     fn evict(&self) {
         // After two rounds, all blocks that were there before are gone. Another thread may have added more.
-        let mut steps = 2 * self.sets.len();
+        let sets = self.slots.sets();
+        let mut steps = 2 * sets;
         while self.bytes() > self.capacity() && steps > 0 {
             steps -= 1;
-            let set = self.hand.fetch_add(1, Ordering::Relaxed) % self.sets.len();
-            for slot in set * SLOTS_PER_SET..(set + 1) * SLOTS_PER_SET {
-                let before = self.slots[slot].label.fetch_and(!USED, Ordering::Relaxed);
+            let set = self.hand.fetch_add(1, Ordering::Relaxed) % sets;
+            for slot in self.slots.of_set(set) {
+                let Some(Slot { label, .. }) = self.slots.get(slot) else { continue };
+                let before = label.fetch_and(!USED, Ordering::Relaxed);
                 if before != 0 && before & USED == 0 {
-                    self.empty(slot);
+                    self.let_go(self.slots.empty(slot, None));
                 }
             }
         }
     }
 }
-
-impl Slot {
-    #[inline]
-    fn has(&self, id: BlockId) -> bool {
-        self.label.load(Ordering::Relaxed) >> 1 == name(id)
-    }
-}
-
-const _: () = assert!(size_of::<Slot>() == 64);
 
 #[cfg(test)]
 mod tests {
@@ -254,7 +234,7 @@ mod tests {
 
     #[test]
     fn it_keeps_what_fits_and_what_is_used_and_no_more() {
-        let each = block(0).memory_bytes();
+        let each = bytes_of(&block(0));
         let cache = BlockCache::new(1000 * each);
         (0..900).for_each(|number| cache.insert(id(number), &Hint::default(), block(number)));
         let kept = (0..900).filter(|&number| is_right(&cache.get(id(number)), number)).count();
@@ -274,9 +254,40 @@ mod tests {
         assert_eq!((cache.bytes(), cache.get(id(4_999)).is_none()), (0, true));
     }
 
+    /// A fortieth of the bytes that a cache could ever take was allocated when it was made.
+    #[test]
+    fn it_begins_small_and_grows_with_its_blocks() {
+        let cache = BlockCache::new(1 << 40);
+        let begins_with = cache.slots.sets();
+        (0..4_000).for_each(|number| cache.insert(id(number), &Hint::default(), block(number)));
+        let kept = (0..4_000).filter(|&number| is_right(&cache.get(id(number)), number)).count();
+        // Just before the number of sets has doubled, the sets are as uneven as they can be.
+        assert!(kept >= 3_997, "{kept}");
+        let slots = cache.slots.sets() * SLOTS_PER_SET;
+        assert!(begins_with < 100 && (15_000..=16_500).contains(&slots), "{begins_with}, {slots}");
+        // A block in the second of its sets is not found once the first one has room.
+        (0..4_000).for_each(|number| cache.forget(id(number)));
+        assert!(cache.blocks.load(Ordering::Relaxed) < 20, "{:?}", cache.blocks);
+        cache.clear();
+        assert_eq!((cache.bytes(), cache.blocks.load(Ordering::Relaxed)), (0, 0));
+    }
+
+    #[test]
+    fn a_full_cache_admits_one_block_in_eight() {
+        let cache = BlockCache::new(100 * bytes_of(&block(0)));
+        assert!((0..90).all(|number| {
+            cache.insert(id(number), &Hint::default(), block(number));
+            cache.admits()
+        }));
+        (90..101).for_each(|number| cache.insert(id(number), &Hint::default(), block(number)));
+        assert_eq!((0..80).filter(|_| cache.admits()).count(), 10);
+        cache.clear();
+        assert!((0..80).all(|_| cache.admits()));
+    }
+
     #[test]
     fn many_threads_get_the_block_they_ask_for_or_none() {
-        let cache = BlockCache::new(60 * block(0).memory_bytes());
+        let cache = BlockCache::new(60 * bytes_of(&block(0)));
         let hint = Hint::default();
         std::thread::scope(|scope| {
             for thread in 0..4u64 {
@@ -297,7 +308,7 @@ mod tests {
                 });
             }
         });
-        assert!(cache.bytes() <= 60 * block(0).memory_bytes());
+        assert!(cache.bytes() <= 60 * bytes_of(&block(0)));
         cache.clear();
         assert_eq!(cache.bytes(), 0);
     }

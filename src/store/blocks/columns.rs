@@ -33,12 +33,19 @@ pub(super) fn decode_packed(
     count: usize,
     each: impl FnMut(u64),
 ) -> Result<(), Problem> {
+    let (bytes, width) = packed_fields(fields, count)?;
+    unpack(bytes, count, width, each);
+    Ok(())
+}
+
+/// Reads a width, and goes past `count` numbers of that width. The bytes that are returned begin with these
+/// numbers. What follows them is there too, so that the last numbers are read faster.
+pub(super) fn packed_fields<'a>(fields: &mut Fields<'a>, count: usize) -> Result<(&'a [u8], u32), Problem> {
     let [width] = fields.take()?;
     if u32::from(width) > u64::BITS {
         return Err("a column is wider than 64 bits");
     }
     let bytes = fields.0;
     fields.take_slice(packed_bytes(count, width.into()))?;
-    unpack(bytes, count, width.into(), each);
-    Ok(())
+    Ok((bytes, width.into()))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::documents::DocumentBlock;
 use super::entry::Entry;
-use super::row::Row;
+use super::row::{Lists, Row};
 use crate::store::lookup::Samples;
 
 /// A verified and decoded block.
@@ -60,16 +60,17 @@ cached_row!(u64, Narrow);
 cached_row!(u128, Wide);
 
 impl Decoded {
+    /// The bytes for the reference counts, the vectors and the allocator.
+    pub(super) const OVERHEAD: u64 = 96;
+
     /// The memory that the block takes, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
-        /// For the reference counts, the vectors and the allocator.
-        const OVERHEAD: usize = 96;
         let bytes = match self {
             Decoded::Narrow(block) => size_of_val::<[u64]>(&block.rows),
             Decoded::Wide(block) => size_of_val::<[u128]>(&block.rows),
             Decoded::Documents(block) => block.memory_bytes(),
         };
-        (OVERHEAD + bytes) as u64
+        bytes as u64 + Self::OVERHEAD
     }
 }
 
@@ -84,6 +85,22 @@ impl<R> Block<R> {
     /// A block of these rows. `entry` has the number of rows that it puts.
     pub(super) fn new(rows: Arc<[R]>, entry: &Entry<R>) -> Self {
         Self { rows, puts: entry.puts.into() }
+    }
+
+    /// The same, of lists.
+    pub(super) fn of(lists: Lists<R>) -> Self {
+        let Lists { puts: mut rows, mut marks } = lists;
+        let puts = rows.len();
+        rows.append(&mut marks);
+        Self { rows: rows.into(), puts }
+    }
+
+    /// A copy of lists.
+    pub(super) fn part(lists: &Lists<R>) -> Self
+    where
+        R: Copy,
+    {
+        Self { rows: lists.puts.iter().chain(&lists.marks).copied().collect(), puts: lists.puts.len() }
     }
 
     pub(crate) fn puts(&self) -> &[R] {

@@ -13,10 +13,12 @@ mod filter;
 #[cfg(test)]
 mod memory;
 mod packed;
+mod packed_part;
 mod row;
+mod slots;
 
 pub(crate) use block_reader::{Blocks, SetBlocks};
-pub(crate) use cache::{BlockCache, Held};
+pub(crate) use cache::{BLOCK_OVERHEAD, BlockCache, Held};
 pub(crate) use decoded::{Block, CachedRow};
 pub(crate) use document_packing::pack_documents;
 pub(crate) use documents::{DocumentBlock, DocumentRef};

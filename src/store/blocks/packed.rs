@@ -199,24 +199,32 @@ fn encode_list<R: Row>(rows: &[R], bytes: &mut Vec<u8>) {
 /// Adds the rows of a block to lists whose rows come before them. If the block is refused, the rows that
 /// were added mean nothing.
 pub(super) fn decode<R: Row>(bytes: &[u8], rows: &mut Lists<R>) -> Result<(), Problem> {
-    let mut fields = Fields(bytes);
-    match fields.take()? {
-        [KIND, VERSION] => {}
-        [KIND, _] => return Err("it has a version this release does not know"),
-        _ => return Err("another kind of value was expected"),
-    }
+    let mut fields = fields_of(bytes)?;
     decode_list(&mut fields, &mut rows.puts)?;
     decode_list(&mut fields, &mut rows.marks)?;
     fields.finish()
 }
 
-fn decode_list<R: Row>(fields: &mut Fields<'_>, rows: &mut Vec<R>) -> Result<(), Problem> {
+/// The fields of a block behind its kind and version.
+pub(super) fn fields_of(bytes: &[u8]) -> Result<Fields<'_>, Problem> {
+    let mut fields = Fields(bytes);
+    match fields.take()? {
+        [KIND, VERSION] => Ok(fields),
+        [KIND, _] => Err("it has a version this release does not know"),
+        _ => Err("another kind of value was expected"),
+    }
+}
+
+/// The number of rows of a list.
+pub(super) fn rows_of_list(fields: &mut Fields<'_>) -> Result<usize, Problem> {
     let count = usize::from(u16::from_le_bytes(fields.take()?));
+    if count > MAX_ROWS { Err("it claims more rows than a block has") } else { Ok(count) }
+}
+
+fn decode_list<R: Row>(fields: &mut Fields<'_>, rows: &mut Vec<R>) -> Result<(), Problem> {
+    let count = rows_of_list(fields)?;
     if count == 0 {
         return Ok(());
-    }
-    if count > MAX_ROWS {
-        return Err("it claims more rows than a block has");
     }
     let first = rows.len();
     rows.reserve(count);
@@ -243,6 +251,7 @@ fn decode_list<R: Row>(fields: &mut Fields<'_>, rows: &mut Vec<R>) -> Result<(),
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::packed_part::decode_part;
     use super::*;
 
     fn pack_rows<R: Row>(puts: &[R], marks: &[R], limit: usize, filtered: bool) -> Vec<Packed<R>> {
@@ -265,10 +274,30 @@ mod tests {
             assert_eq!((rows.puts.len(), rows.marks.len()), (block.puts.into(), block.marks.into()));
             assert!(rows.puts.iter().chain(&rows.marks).all(|&row| low.is_none_or(|low| row > low)));
             assert_eq!(rows.puts.last().max(rows.marks.last()), Some(&block.high));
+            assert_parts(block, &rows);
             assert!(rows.puts.iter().chain(&rows.marks).all(|row| block.filter.passes(row.prefix())));
             low = Some(block.high);
         }
         blocks.iter().map(|block| decoded(&block.bytes).expect("a block of ours")).collect()
+    }
+
+    /// Any part of a block that is decoded alone has the rows that the whole block has there.
+    fn assert_parts<R: Row>(block: &Packed<R>, whole: &Lists<R>) {
+        let mut prefixes: Vec<u64> = whole.puts.iter().chain(&whole.marks).map(|row| row.prefix()).collect();
+        prefixes.extend([0, u64::MAX]);
+        prefixes.sort_unstable();
+        let beside = |prefix: u64, step: usize| [prefix.saturating_sub(step as u64 % 2), prefix];
+        for (step, pair) in prefixes.iter().zip(prefixes.iter().skip(3)).enumerate().step_by(7) {
+            for first in beside(*pair.0, step) {
+                let range = first..=*pair.1;
+                let mut part = Lists::default();
+                let counts = decode_part(&block.bytes, &range, &mut part);
+                assert_eq!(counts, Ok((whole.puts.len(), whole.marks.len())));
+                let within =
+                    |rows: &[R]| rows.iter().copied().filter(|it| range.contains(&it.prefix())).collect();
+                assert_eq!(part, Lists { puts: within(&whole.puts), marks: within(&whole.marks) });
+            }
+        }
     }
 
     fn agree<R: Row>(rows: &std::collections::BTreeMap<R, bool>, limit: usize) {
@@ -330,6 +359,8 @@ mod tests {
         let bytes = &pack_rows(&[1u64, 2, 900], &[3], 4080, false)[0].bytes;
         for length in 0..bytes.len() {
             assert!(decoded::<u64>(&bytes[..length]).is_err(), "{length} bytes");
+            let part = decode_part::<u64>(&bytes[..length], &(0..=u64::MAX), &mut Lists::default());
+            assert!(part.is_err(), "{length} bytes");
         }
         assert!(decoded::<u64>(&[bytes.as_slice(), &[0]].concat()).is_err());
         assert!(decoded::<u64>(&[&[9], &bytes[1..]].concat()).is_err());

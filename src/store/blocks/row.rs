@@ -118,6 +118,12 @@ impl<R: Row> Lists<R> {
         self.puts.len() + self.marks.len()
     }
 
+    /// Removes all rows. The memory is used again.
+    pub(crate) fn clear(&mut self) {
+        self.puts.clear();
+        self.marks.clear();
+    }
+
     /// Adds rows that come after those in the lists.
     pub(crate) fn extend(&mut self, (puts, marks): (&[R], &[R])) {
         self.puts.extend_from_slice(puts);

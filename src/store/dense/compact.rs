@@ -10,6 +10,9 @@ use crate::plan::Plan;
 use crate::store::engine::{NewFile, OpenFile, Temporary, is_same_file, names_of, sync_directory};
 use crate::store::file::{Shared, View};
 
+/// The most memory for sorting. With more, little is gained.
+const MOST_SORTING_BYTES: usize = 1 << 30;
+
 /// Makes the copy, with the tables of `plan` if there is one, and replaces the file by it. The caller
 /// makes sure that nobody commits. Snapshots go on with the old file. Its space is free when the last of
 /// them is gone.
@@ -23,7 +26,8 @@ pub(crate) fn compact(shared: &Shared, plan: Option<Plan>, progress: CopyProgres
         settings.plan = plan;
     }
     // Only readers need the rest of the memory meanwhile.
-    let memory = Memory { engine: shared.page_cache_bytes, sorting: shared.cache_bytes / 2 };
+    let sorting = (shared.limit.own_bytes() / 2).min(MOST_SORTING_BYTES);
+    let memory = Memory { engine: shared.limit.page_cache_bytes(), sorting };
     let new = NewFile::replacing(target, view.file())?;
     let Copied { new, engine } = copy::copy(&view, &settings, new, target, &shared.sizes, memory, progress)?;
     let open = Arc::new(OpenFile::new(engine, new.file));

@@ -21,6 +21,8 @@ use crate::store::sorted_set::{Level, Position, Splice};
 pub(crate) struct Edit {
     pub(crate) state: State,
     pub(crate) changes: Changes,
+    /// Blocks that the change removes.
+    pub(crate) gone: Vec<BlockId>,
     file: FileSeed,
     /// The most entries of a chunk of a directory.
     chunk_entries: usize,
@@ -29,7 +31,13 @@ pub(crate) struct Edit {
 impl Edit {
     /// An edit of `state` that changes nothing yet. `file` is the seed of the file.
     pub(crate) fn new(state: State, file: FileSeed, sizes: &Sizes) -> Self {
-        Self { state, changes: Changes::default(), file, chunk_entries: sizes.chunk_entries }
+        Self {
+            state,
+            changes: Changes::default(),
+            gone: Vec::new(),
+            file,
+            chunk_entries: sizes.chunk_entries,
+        }
     }
 
     /// The seed of the file.
@@ -104,7 +112,11 @@ impl Edit {
         blocks: &Blocks,
     ) -> Result<Arc<Level<R>>> {
         let blocks = blocks.of_table(name.table);
-        let rows: Vec<u128> = level.entries(old.clone(), blocks)?.map(|entry| entry.high.number()).collect();
+        let mut rows: Vec<u128> = Vec::new();
+        for entry in level.entries(old.clone(), blocks)? {
+            rows.push(entry.high.number());
+            self.gone.push(entry.id);
+        }
         let removed = rows.first().zip(rows.last());
         let removed = removed.map(|(&first, &last)| RemovedBlocks { rows: first..=last, count: rows.len() });
         let mut change = LevelChange { removed, ..LevelChange::none(name) };

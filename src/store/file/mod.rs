@@ -1,5 +1,6 @@
 //! All sets of a file at one commit: which sets there are, what is kept in memory, and how it changes.
 
+mod cache_limit;
 mod edit;
 mod log;
 mod meta;
@@ -16,6 +17,7 @@ mod turns;
 mod view;
 mod written;
 
+pub(crate) use cache_limit::{CacheLimit, CacheUse};
 pub(crate) use edit::Edit;
 pub(crate) use meta::{Counters, FORMAT_VERSION, Settings, decode_scope};
 pub(crate) use new_levels::NewLevels;

@@ -5,10 +5,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 
+use super::cache_limit::{CacheLimit, CacheUse};
 use super::edit::Edit;
 use super::meta::Settings;
 use super::opening;
@@ -17,8 +18,10 @@ use super::state::State;
 use super::turns::{Patience, Turns};
 use super::view::View;
 use crate::error::{Error, Result};
+use crate::events;
+use crate::memory::Cache;
 use crate::store::blocks::{BlockCache, Blocks};
-use crate::store::engine::{OpenFile, is_same_file, names_of, page_cache_bytes};
+use crate::store::engine::{OpenFile, is_same_file, names_of};
 use crate::store::sizes::Sizes;
 
 /// What the handles of a file share.
@@ -36,10 +39,9 @@ pub(crate) struct Shared {
     settings: Mutex<Arc<Settings>>,
     pub(crate) sizes: Sizes,
     cache: Arc<BlockCache>,
-    /// The bytes for decoded blocks and directories together.
-    pub(crate) cache_bytes: usize,
-    /// The bytes for the pages of the engine.
-    pub(crate) page_cache_bytes: usize,
+    pub(crate) limit: CacheLimit,
+    /// Whether somebody was told that the tables do not fit into the cache.
+    told: AtomicBool,
     /// The last commit. `None` while pages are checked, and after that if the file cannot be read.
     current: Mutex<Option<Arc<View>>>,
     /// Held by every commit, from reading the last state to publishing the next.
@@ -68,12 +70,10 @@ struct Failure {
 
 impl Shared {
     /// Reads the settings and the last commit of a file.
-    pub(crate) fn new(path: &Path, open: OpenFile, cache_bytes: usize, sizes: Sizes) -> Result<Self> {
+    pub(crate) fn new(path: &Path, open: OpenFile, limit: CacheLimit, sizes: Sizes) -> Result<Self> {
         let target = target_of(path)?;
-        let page_cache_bytes = page_cache_bytes(cache_bytes);
-        let cache_bytes = cache_bytes - page_cache_bytes;
         let open = Arc::new(open);
-        let cache = Arc::new(BlockCache::new(cache_bytes as u64));
+        let cache = Arc::new(BlockCache::new(limit.own_bytes() as u64));
         let txn = open.engine.begin_read()?;
         let settings = Arc::new(opening::read_settings(&txn, path)?);
         let state = opening::read_state(&txn, &settings)?;
@@ -85,8 +85,8 @@ impl Shared {
             settings: Mutex::new(settings),
             sizes,
             cache,
-            cache_bytes,
-            page_cache_bytes,
+            limit,
+            told: AtomicBool::new(false),
             current: Mutex::new(Some(view.clone())),
             gate: Mutex::new(()),
             merging: Mutex::new(()),
@@ -103,6 +103,15 @@ impl Shared {
 
     /// The last commit.
     pub(crate) fn view(&self) -> Result<Arc<View>> {
+        let view = self.current_view()?;
+        // A process that only reads commits nothing.
+        if self.limit.look_now_and_then() {
+            self.share_cache(view.state());
+        }
+        Ok(view)
+    }
+
+    fn current_view(&self) -> Result<Arc<View>> {
         let mut current = self.current.lock();
         if let Some(view) = &*current {
             return Ok(view.clone());
@@ -131,8 +140,12 @@ impl Shared {
         let mut edit = Edit::new(view.state().clone(), view.settings().file, &self.sizes);
         change(&mut edit, view.blocks())?;
         drop(view);
+        let gone = std::mem::take(&mut edit.gone);
         match self.publish(edit) {
             Ok(view) => {
+                // The cache would otherwise fill up with blocks that nobody asks for.
+                gone.into_iter().for_each(|id| self.cache.forget(id));
+                self.limit.look_now_and_then();
                 self.share_cache(view.state());
                 *self.current.lock() = Some(Arc::new(view));
             }
@@ -198,6 +211,8 @@ impl Shared {
         *self.open.lock() = open;
         *self.settings.lock() = view.settings().clone();
         *self.current.lock() = Some(Arc::new(view));
+        // Only old snapshots could ask for the blocks of the old file.
+        self.cache.clear();
     }
 
     /// Whether the checksums of all pages are right. If not, the engine goes back to the last whole
@@ -245,7 +260,7 @@ impl Shared {
         let generation = current.as_ref().map_or(of_failure, |view| view.state().generation());
         // Until the file is read, nothing is known of it.
         *current = None;
-        let opened = open.open_again(&self.target, self.page_cache_bytes).and_then(|again| {
+        let opened = open.open_again(&self.target, self.limit.page_cache_bytes()).and_then(|again| {
             *open = Arc::new(again);
             self.load(&open)
         });
@@ -274,11 +289,26 @@ impl Shared {
 
     /// Gives decoded blocks the part of the cache that the directories do not take.
     fn share_cache(&self, state: &State) {
-        // Blocks always get an eighth. Without a cache, a block that is needed twice is read twice.
-        let left = self.cache_bytes.saturating_sub(state.directory_bytes()).max(self.cache_bytes / 8) as u64;
+        let left = self.limit.block_bytes(state.directory_bytes());
         if left.abs_diff(self.cache.capacity()) > left / 64 {
             self.cache.set_capacity(left);
         }
+        let needs = self.cache_use(state);
+        if !needs.tables_fit() && !self.told.swap(true, Ordering::Relaxed) {
+            events::tables_do_not_fit(&self.path, needs.limit, needs.tables_need);
+        }
+    }
+
+    /// What the cache takes, and what it would need for the data of a commit.
+    pub(crate) fn cache_use(&self, state: &State) -> CacheUse {
+        CacheUse::of(&self.limit, state, &self.settings().plan, self.cache.bytes(), &self.sizes)
+    }
+
+    /// Sets another limit of the cache.
+    pub(crate) fn set_cache(&self, cache: Cache) -> Result<()> {
+        self.limit.set(cache);
+        self.share_cache(self.current_view()?.state());
+        Ok(())
     }
 
     pub(crate) fn settings(&self) -> Arc<Settings> {

@@ -6,6 +6,7 @@ mod collected;
 mod directory;
 mod fence;
 mod inspect;
+mod last_read;
 mod level;
 mod lists;
 mod overlay;

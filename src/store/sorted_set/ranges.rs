@@ -18,13 +18,14 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
+use super::last_read::LastRead;
 use super::level::{Level, Position};
 use super::lists::part;
 use super::run::Run;
 use super::set::SetLevel;
 use super::set_reader::SetReader;
 use crate::error::Result;
-use crate::store::blocks::{Block, BlockId, CachedRow, Entry, Held, SetBlocks};
+use crate::store::blocks::{Block, CachedRow, Entry, Held, SetBlocks};
 use crate::store::lookup::{prefetch, prefetch_at};
 
 /// The number of ranges, or of their parts, that are read together.
@@ -33,10 +34,6 @@ const TOGETHER: usize = 32;
 /// The most lines of a range that are fetched ahead. The processor fetches the next lines by itself while
 /// it goes through them.
 const MOST_LINES: usize = 16;
-
-/// The most blocks that are kept although they are not cached. Ranges that come in order need one block in
-/// each level.
-const LAST_READ: usize = 8;
 
 /// The rows in a line of memory.
 const fn rows_of_a_line<R>() -> usize {
@@ -75,7 +72,7 @@ pub(crate) fn read_ranges<'a, R: CachedRow>(
 ) -> Result<Reading> {
     let reading = Reading::default();
     let (runs, levels, parts) = (SmallVec::new(), SmallVec::new(), SmallVec::new());
-    let last_read = SmallVec::new();
+    let last_read = LastRead::new();
     let mut together = Together { most_blocks, runs, levels, parts, last_read, reading };
     for (index, Wanted { reader, first, last }) in ranges.enumerate() {
         let (puts, marks) = reader.unsorted();
@@ -109,9 +106,7 @@ struct Together<'a, R> {
     runs: SmallVec<[InSource<'a, R, &'a Run<R>>; TOGETHER]>,
     levels: SmallVec<[InSource<'a, R, &'a Level<R>>; TOGETHER]>,
     parts: SmallVec<[Part<'a, R>; TOGETHER]>,
-    /// The blocks that were not cached and were read last. A cache that is too small
-    /// does not have them when the next range needs them.
-    last_read: SmallVec<[(BlockId, Block<R>); LAST_READ]>,
+    last_read: LastRead<R>,
     reading: Reading,
 }
 
@@ -214,23 +209,6 @@ impl<R: CachedRow> Part<'_, R> {
     }
 }
 
-/// A block that was not in the cache.
-fn read_block<R: CachedRow>(
-    blocks: SetBlocks<'_>,
-    entry: &Entry<R>,
-    last_read: &mut SmallVec<[(BlockId, Block<R>); LAST_READ]>,
-) -> Result<Block<R>> {
-    if let Some((_, block)) = last_read.iter().find(|it| it.0 == entry.id) {
-        return Ok(block.clone());
-    }
-    let block = blocks.rows(entry)?;
-    if last_read.len() == LAST_READ {
-        last_read.remove(0);
-    }
-    last_read.push((entry.id, block.clone()));
-    Ok(block)
-}
-
 impl<'a, R: CachedRow> Together<'a, R> {
     /// Reads all ranges, and leaves none. The steps for the runs are between the steps for the levels.
     fn read(&mut self, each: &mut impl FnMut(usize, &[R], &[R])) -> Result<()> {
@@ -302,7 +280,8 @@ impl<'a, R: CachedRow> Together<'a, R> {
         // Blocks that are not cached are read before any block is held. A holder must not insert into the
         // cache.
         for part in self.parts.iter_mut().filter(|part| part.slot.is_none()) {
-            part.rows = Rows::Read(read_block(part.blocks, part.entry, &mut self.last_read)?);
+            let block = self.last_read.rows(part.blocks, part.entry, part.first, part.last)?;
+            part.rows = Rows::Read(block);
         }
         for part in &mut self.parts {
             let Some(slot) = part.slot else { continue };

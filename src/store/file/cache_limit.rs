@@ -1,0 +1,177 @@
+//! CacheLimit: the memory that the cache of an open file may take now. CacheUse: how much it takes, and how much
+//! it would need.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::schema::{POSTINGS, permuted};
+use super::state::State;
+use crate::memory::{Cache, Memory};
+use crate::plan::Plan;
+use crate::store::blocks::{BLOCK_OVERHEAD, Row};
+use crate::store::engine::page_cache_bytes;
+use crate::store::sizes::Sizes;
+
+/// How often the memory that the process may have is looked at.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// The memory that the cache of an open file may take. The limit follows the memory that the process may have.
+#[derive(Debug)]
+pub(crate) struct CacheLimit {
+    memory: Memory,
+    cache: Mutex<Cache>,
+    bytes: AtomicUsize,
+    /// When the memory was looked at last.
+    looked: Mutex<Instant>,
+    /// The bytes of the limit that the engine got for its pages when the file was opened.
+    page_cache_bytes: usize,
+}
+
+impl CacheLimit {
+    pub(crate) fn new(cache: Cache, memory: Memory) -> Self {
+        let bytes = cache.bytes(memory.bytes());
+        Self {
+            memory,
+            cache: cache.into(),
+            bytes: bytes.into(),
+            looked: Instant::now().into(),
+            page_cache_bytes: page_cache_bytes(bytes),
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> Self {
+        Self::new(Cache::Bytes(1 << 20), Memory::default())
+    }
+
+    /// The bytes for directories, decoded blocks and pages together.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// The bytes for the pages of the engine.
+    pub(crate) fn page_cache_bytes(&self) -> usize {
+        self.page_cache_bytes
+    }
+
+    /// The bytes for directories and decoded blocks.
+    pub(crate) fn own_bytes(&self) -> usize {
+        self.bytes().saturating_sub(self.page_cache_bytes)
+    }
+
+    /// The bytes for decoded blocks, beside directories of this size.
+    pub(crate) fn block_bytes(&self, directory_bytes: usize) -> u64 {
+        // Blocks always get an eighth. Without a cache, a block that is needed twice is read twice.
+        self.own_bytes().saturating_sub(directory_bytes).max(self.own_bytes() / 8) as u64
+    }
+
+    /// Sets another limit.
+    pub(crate) fn set(&self, cache: Cache) {
+        *self.cache.lock() = cache;
+        self.look();
+    }
+
+    /// Looks at the memory again, if that was not done in the last two seconds. Returns whether the limit is
+    /// another one now.
+    pub(crate) fn look_now_and_then(&self) -> bool {
+        let Some(mut looked) = self.looked.try_lock() else { return false };
+        if looked.elapsed() < EVERY {
+            return false;
+        }
+        let changed = self.look();
+        *looked = Instant::now();
+        changed
+    }
+
+    fn look(&self) -> bool {
+        let bytes = self.cache.lock().bytes(self.memory.bytes());
+        self.bytes.swap(bytes, Ordering::Relaxed) != bytes
+    }
+}
+
+/// What the cache of an open file takes, and what it would need. All in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CacheUse {
+    /// What it may take.
+    pub(crate) limit: u64,
+    /// What its directories and blocks take.
+    pub(crate) used: u64,
+    /// The rows of the permuted tables.
+    pub(crate) table_rows: u64,
+    /// The rows of the postings.
+    pub(crate) posting_rows: u64,
+    /// The least limit with which the permuted tables fit.
+    pub(crate) tables_need: u64,
+    /// The least limit with which the permuted tables and the postings fit.
+    pub(crate) queries_need: u64,
+}
+
+impl CacheUse {
+    /// The use of a cache whose blocks take `block_bytes` now.
+    pub(super) fn of(
+        limit: &CacheLimit,
+        state: &State,
+        plan: &Plan,
+        block_bytes: u64,
+        sizes: &Sizes,
+    ) -> Self {
+        let set = |rows: (u64, u64), row_bytes: usize, blocks: u64| {
+            let rows = (rows.0 + rows.1) * row_bytes as u64;
+            (rows, rows + blocks * BLOCK_OVERHEAD)
+        };
+        let tables = (0..plan.tables().len()).map(|table| &state.sets[permuted(table)]);
+        let tables = tables.map(|it| set(it.rows(), <u64 as Row>::BYTES, it.blocks(sizes.block_bytes)));
+        let tables = tables.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+        let postings = &state.sets[POSTINGS];
+        let postings = set(postings.rows(), <u128 as Row>::BYTES, postings.blocks(sizes.block_bytes));
+        let directories = state.directory_bytes() as u64;
+        // A larger limit gives a larger part to pages, up to its bound.
+        let need = |blocks: u64| {
+            let own = blocks + directories;
+            own + (page_cache_bytes(usize::MAX) as u64).min(own / 3 + 1)
+        };
+        Self {
+            limit: limit.bytes() as u64,
+            used: directories + block_bytes,
+            table_rows: tables.0,
+            posting_rows: postings.0,
+            tables_need: need(tables.1),
+            queries_need: need(tables.1 + postings.1),
+        }
+    }
+
+    /// Whether the permuted tables fit.
+    pub(crate) fn tables_fit(&self) -> bool {
+        self.tables_need <= self.limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn the_limit_follows_the_memory_that_the_process_may_have() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let tell = |kibibytes: u64| {
+            fs::create_dir_all(folder.path().join("proc")).expect("a directory is made");
+            let text = format!("MemTotal: {kibibytes} kB\n");
+            fs::write(folder.path().join("proc/meminfo"), text).expect("a file is written");
+        };
+        tell(1000 << 10);
+        let limit = CacheLimit::new(Cache::Share(0.5), Memory::below(folder.path()));
+        assert_eq!((limit.bytes(), limit.page_cache_bytes()), (500 << 20, 64 << 20));
+        tell(100 << 10);
+        assert!(!limit.look_now_and_then(), "it was looked at just now");
+        let Some(long_ago) = limit.looked.lock().checked_sub(EVERY) else { return };
+        *limit.looked.lock() = long_ago;
+        assert!(limit.look_now_and_then());
+        assert_eq!((limit.bytes(), limit.own_bytes()), (50 << 20, 0));
+        limit.set(Cache::Bytes(70 << 20));
+        assert_eq!((limit.bytes(), limit.own_bytes()), (70 << 20, 6 << 20));
+    }
+}

@@ -1,0 +1,189 @@
+//! The memory of the cache: what it may take, what it takes, and what it would need.
+
+use simdb::{Cache, CreateOptions, Database, OpenOptions, Query, Scheme, Statistics};
+
+use crate::support::{Folder, TestResult, document, insert_all, run};
+
+const DOCUMENTS: u64 = 30_000;
+
+/// Fingerprints that are spread evenly.
+fn bits(number: u64) -> u64 {
+    (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+fn create(folder: &Folder, name: &str) -> simdb::Result<Database> {
+    let options = CreateOptions::new().scheme(Scheme::External).plan("4x16").recent_documents(1_000);
+    let database = Database::create(folder.path(name), &options.cache(Cache::Bytes(64 << 20)))?;
+    insert_all(&database, (0..DOCUMENTS).map(|i| document(i.to_string(), bits(i))))?;
+    database.settle()?;
+    Ok(database)
+}
+
+/// Asks for every document, so that all blocks of the tables and of the postings are read.
+fn ask_for_all(database: &Database) -> TestResult {
+    let snapshot = database.snapshot()?;
+    for number in 0..DOCUMENTS {
+        let query = Query::new(simdb::Fingerprint::from_bits(bits(number))).max_distance(3).limit(0);
+        assert!(snapshot.query(&query)?.total() > 0, "document {number} was not found");
+    }
+    Ok(())
+}
+
+fn stats(database: &Database) -> simdb::Result<Statistics> {
+    database.snapshot()?.stats()
+}
+
+/// All memory of a cache was for as many blocks as it could ever have, and a cache never became smaller.
+#[test]
+fn a_cache_grows_as_it_fills_and_gives_memory_back_under_a_lower_limit() -> TestResult {
+    let folder = Folder::new()?;
+    let database = create(&folder, "d.simdb")?;
+    drop(database);
+    let database = Database::open(folder.path("d.simdb"), &OpenOptions::new())?;
+    let before = stats(&database)?;
+    assert_eq!(before.cache_bytes, before.directory_bytes);
+    ask_for_all(&database)?;
+    let full = stats(&database)?;
+    assert!(full.cache_bytes > full.table_bytes + full.posting_bytes, "{full:?}");
+    database.set_cache(Cache::Bytes(400_000))?;
+    let less = stats(&database)?;
+    assert!(less.cache_limit_bytes == 400_000 && less.cache_bytes <= 400_000, "{less:?}");
+    ask_for_all(&database)?;
+    assert!(stats(&database)?.cache_bytes <= 400_000);
+    database.set_cache(Cache::Share(0.1))?;
+    ask_for_all(&database)?;
+    assert!(stats(&database)?.cache_bytes > full.table_bytes);
+    Ok(())
+}
+
+/// With the limit that the statistics name, nothing is read twice. With less, they say that it does not fit.
+#[test]
+fn with_what_the_statistics_ask_for_all_tables_fit() -> TestResult {
+    let folder = Folder::new()?;
+    drop(create(&folder, "d.simdb")?);
+    let open = |cache: u64| {
+        let options = OpenOptions::new().cache(Cache::Bytes(cache as usize));
+        Database::open(folder.path("d.simdb"), &options)
+    };
+    let needs = stats(&open(0)?)?;
+    assert_eq!((needs.table_bytes, needs.posting_bytes), (4 * 8 * DOCUMENTS, 16 * DOCUMENTS));
+    assert!(!needs.tables_fit && needs.tables_need_bytes < needs.queries_need_bytes);
+    // More than the rows, but not much more.
+    let rows = needs.table_bytes + needs.directory_bytes;
+    assert!((rows..rows * 2).contains(&needs.tables_need_bytes), "{needs:?}");
+    let database = open(needs.queries_need_bytes)?;
+    ask_for_all(&database)?;
+    let full = stats(&database)?;
+    assert!(full.tables_fit);
+    let blocks = full.cache_bytes - full.directory_bytes;
+    assert!(blocks > full.table_bytes + full.posting_bytes, "{full:?}");
+    drop(database);
+    assert!(stats(&open(needs.tables_need_bytes)?)?.tables_fit);
+    assert!(!stats(&open(needs.tables_need_bytes - 1)?)?.tables_fit);
+    Ok(())
+}
+
+/// Blocks that a merge had replaced stayed in the cache until it was full.
+#[test]
+fn replaced_blocks_leave_the_cache() -> TestResult {
+    let folder = Folder::new()?;
+    let database = create(&folder, "d.simdb")?;
+    for round in 1..=8 {
+        ask_for_all(&database)?;
+        // Every block of every table gets some of these.
+        let more = (0..2_000).map(|i| document(format!("{round}-{i}"), bits(i << 20 | round)));
+        insert_all(&database, more)?;
+        database.settle()?;
+    }
+    ask_for_all(&database)?;
+    let full = stats(&database)?;
+    // The keys were looked up too. Their rows take as much as postings.
+    let most = full.queries_need_bytes + 2 * full.posting_bytes;
+    assert!(full.cache_bytes < most, "{full:?}");
+    database.compact(|_, _| {})?;
+    let compacted = stats(&database)?;
+    assert_eq!(compacted.cache_bytes, compacted.directory_bytes);
+    Ok(())
+}
+
+#[test]
+fn the_command_says_what_it_would_take() -> TestResult {
+    let folder = Folder::new()?;
+    drop(create(&folder, "d.simdb")?);
+    let path = folder.path("d.simdb");
+    let fits = run!("stats", &path).expect(0);
+    assert!(fits.err.is_empty() && fits.out.contains("tables_fit\ttrue"), "{} {}", fits.out, fits.err);
+    let small = run!("stats", &path, "--cache", "100000").expect(0);
+    assert!(small.out.contains("cache_limit_bytes\t100000\n"), "{}", small.out);
+    small.says("the permuted tables do not fit into the cache of 0.1 MB");
+    let object = run!("stats", &path, "--cache", "0%", "--json").expect(0).object()?;
+    assert_eq!((&object["tables_fit"], &object["cache_limit_bytes"]), (&false.into(), &0.into()));
+    for wrong in ["101%", "-1%", "NaN%", "much"] {
+        run!("stats", &path, format!("--cache={wrong}")).expect(2).says("a share from 0% to 100%");
+    }
+    Ok(())
+}
+
+#[cfg(feature = "tracing")]
+mod events {
+    use std::sync::{Arc, Mutex};
+
+    use tracing::field::{Field, Visit};
+    use tracing::{Event, Level, Metadata, Subscriber, span};
+
+    use super::*;
+
+    /// Keeps the warnings, as text.
+    #[derive(Clone, Default)]
+    struct Warnings(Arc<Mutex<Vec<String>>>);
+
+    struct Fields(String);
+
+    impl Visit for Fields {
+        fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+            self.0 += &format!("{field}={value:?} ");
+        }
+    }
+
+    impl Subscriber for Warnings {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            *metadata.level() == Level::WARN
+        }
+
+        fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+            span::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+        fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+        fn event(&self, event: &Event<'_>) {
+            let mut fields = Fields(String::new());
+            event.record(&mut fields);
+            self.0.lock().expect("no other thread panicked").push(fields.0);
+        }
+
+        fn enter(&self, _: &span::Id) {}
+
+        fn exit(&self, _: &span::Id) {}
+    }
+
+    #[test]
+    fn a_log_is_told_once_that_the_tables_do_not_fit() -> TestResult {
+        let folder = Folder::new()?;
+        let warnings = Warnings::default();
+        let database = create(&folder, "d.simdb")?;
+        tracing::subscriber::with_default(warnings.clone(), || -> TestResult {
+            database.set_cache(Cache::Bytes(64 << 20))?;
+            assert!(warnings.0.lock().expect("no other thread panicked").is_empty());
+            database.set_cache(Cache::Bytes(100_000))?;
+            database.set_cache(Cache::Bytes(90_000))?;
+            insert_all(&database, [document("another", 5)]).map_err(Into::into)
+        })?;
+        let told = warnings.0.lock().expect("no other thread panicked");
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains("cache_limit_bytes=100000") && told[0].contains("tables_need_bytes="));
+        Ok(())
+    }
+}
