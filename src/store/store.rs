@@ -16,6 +16,7 @@ use crate::store::engine::{
 };
 #[cfg(test)]
 use crate::store::engine::{Engine, FirstRows, Recording};
+use crate::store::expiry::{self, Conditions, Removed};
 use crate::store::file::{self, Settings, Shared, Turn};
 use crate::store::merging::{Worker, settle};
 use crate::store::sizes::Sizes;
@@ -109,6 +110,13 @@ impl Store {
     pub(crate) fn begin_write(&self) -> Result<Writer> {
         self.shared.open().engine.ensure_writable()?;
         Writer::new(self.shared.clone())
+    }
+
+    /// Removes the documents that meet the conditions, in steps that are transactions of their own, until
+    /// there are none or `removed` breaks. Returns their number.
+    pub(crate) fn expire(&self, conditions: &Conditions, removed: Removed<'_>) -> Result<u64> {
+        self.shared.open().engine.ensure_writable()?;
+        expiry::expire(&self.shared, conditions, removed)
     }
 
     /// Whether the file is open to write.

@@ -104,6 +104,13 @@ impl Writer {
         })
     }
 
+    /// Commits a change that was prepared elsewhere. This transaction must have changed nothing itself.
+    pub(crate) fn commit_change(self, change: impl FnOnce(&mut Edit, &Blocks) -> Result<()>) -> Result<()> {
+        let Self { view, turn, .. } = self;
+        drop(view);
+        turn.shared().commit_transaction(change)
+    }
+
     /// Refuses a transaction in which an operation stopped half-way.
     pub(crate) fn ensure_whole(&self) -> Result<()> {
         if self.broken { Err(Error::Aborted) } else { Ok(()) }
@@ -148,11 +155,11 @@ impl Writer {
             Some(fingerprint) => self.documents_of(fingerprint)? == 1,
             None => false,
         };
-        let never_stored = self.written.documents.remove(number);
+        let unstored = self.written.documents.remove(number);
         // With a new number, rows would be marked that were never put.
         let scope = self.scope_number_of(document)?;
         self.apply(Operation {
-            change: Change::Remove { fingerprint_gone, never_stored },
+            change: Change::Remove { fingerprint_gone, unstored },
             number,
             key_hash: self.hash_of(document.key()),
             fingerprint: document.fingerprint(),

@@ -22,3 +22,4 @@ mod second_reader;
 mod strays;
 mod support;
 mod together;
+mod window;

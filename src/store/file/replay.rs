@@ -25,7 +25,7 @@ pub(super) fn threads_for(operations: &[Operation]) -> usize {
 }
 
 /// The runs that operations leave, the oldest first. At most `threads` threads make them.
-pub(super) fn runs_of(operations: &[Operation], plan: &Plan, threads: usize) -> Runs {
+pub(crate) fn runs_of(operations: &[Operation], plan: &Plan, threads: usize) -> Runs {
     let sets: Vec<_> = all_sets(plan.tables().len()).collect();
     let next = AtomicUsize::new(0);
     let make_some = || {
@@ -119,12 +119,12 @@ mod tests {
         for bits in 0..before as u64 {
             put(&mut live, bits % 9);
         }
-        let change = |&(removed, bits, never_stored): &(Option<prop::sample::Index>, u64, bool)| {
+        let change = |&(removed, bits, unstored): &(Option<prop::sample::Index>, u64, bool)| {
             let Some(index) = removed.filter(|_| !live.is_empty()) else { return put(&mut live, bits) };
             let number = live.keys().copied().nth(index.index(live.len())).expect("the index is one of them");
             let fingerprint = live.remove(&number).expect("it is there");
             let fingerprint_gone = live.values().all(|it| *it != fingerprint);
-            operation(Change::Remove { fingerprint_gone, never_stored }, number, fingerprint)
+            operation(Change::Remove { fingerprint_gone, unstored }, number, fingerprint)
         };
         changes.iter().map(change).collect()
     }
