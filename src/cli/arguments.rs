@@ -106,3 +106,10 @@ pub(super) fn parse_scheme(name: &str) -> Result<Scheme, Error> {
 pub(super) fn key_bytes(argument: &OsStr) -> Vec<u8> {
     argument.as_encoded_bytes().to_vec()
 }
+
+/// Parses Unix seconds or an RFC 3339 time.
+pub(super) fn parse_time(text: &str) -> Result<i64, String> {
+    text.parse::<i64>()
+        .or_else(|_| text.parse().map(jiff::Timestamp::as_second))
+        .map_err(|_| "Unix seconds, or a time as in RFC 3339, are wanted".to_owned())
+}
