@@ -15,7 +15,7 @@ mod store;
 mod text;
 
 pub use database::{
-    Change, CheckReport, CreateOptions, Database, Documents, Explanation, Match, Matches, OnMatch,
+    Change, CheckReport, CreateOptions, Database, Documents, Expiry, Explanation, Match, Matches, OnMatch,
     OpenOptions, Policy, Problem, Query, Snapshot, Statistics, TableProbes, Verdict, WriteTxn,
 };
 pub use document::Document;

@@ -117,3 +117,10 @@ pub(super) fn cache_parser(text: &str) -> Result<Cache, String> {
     };
     parsed.ok_or_else(|| "it must be a number of bytes, or a share from 0% to 100%".to_owned())
 }
+
+/// Parses Unix seconds or an RFC 3339 time.
+pub(super) fn parse_time(text: &str) -> Result<i64, String> {
+    text.parse::<i64>()
+        .or_else(|_| text.parse().map(jiff::Timestamp::as_second))
+        .map_err(|_| "Unix seconds, or a time as in RFC 3339, are wanted".to_owned())
+}

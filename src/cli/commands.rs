@@ -8,8 +8,8 @@ use simdb::Error;
 use super::answer::{CommandResult, Failure};
 use super::output::Output;
 use super::{
-    backup, bench, check, compact, create, delete, distance, dump, explain, fingerprint, get, ingest, load,
-    plan, query, stats,
+    backup, bench, check, compact, create, delete, distance, dump, expire, explain, fingerprint, get, ingest,
+    load, plan, query, stats,
 };
 
 /// An embedded index of near-duplicate documents.
@@ -37,8 +37,10 @@ enum Command {
     Explain(query::Arguments),
     /// Print a stored document
     Get(get::Arguments),
-    /// Delete documents by their keys
+    /// Delete documents by their keys, or all documents of a scope
     Delete(delete::Arguments),
+    /// Delete documents that were seen before a time
+    Expire(expire::Arguments),
     /// Print what a database holds and how large it is
     Stats(stats::Arguments),
     /// Check every invariant of a database
@@ -70,6 +72,7 @@ pub(crate) fn run(cli: &Cli) -> CommandResult {
         Command::Explain(arguments) => explain::run(arguments, &mut output),
         Command::Get(arguments) => get::run(arguments, &mut output),
         Command::Delete(arguments) => delete::run(arguments, &mut output),
+        Command::Expire(arguments) => expire::run(arguments, &mut output),
         Command::Stats(arguments) => stats::run(arguments, &mut output),
         Command::Check(arguments) => check::run(arguments, &mut output),
         Command::Compact(arguments) => compact::run(arguments, &mut output),
@@ -97,6 +100,7 @@ impl Command {
             | Self::Explain(query::Arguments { database, .. })
             | Self::Get(get::Arguments { database, .. })
             | Self::Delete(delete::Arguments { database, .. })
+            | Self::Expire(expire::Arguments { database, .. })
             | Self::Stats(stats::Arguments { database, .. })
             | Self::Check(check::Arguments { database })
             | Self::Compact(compact::Arguments { database, .. })

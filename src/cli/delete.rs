@@ -1,11 +1,13 @@
-//! `simdb delete`: deletes documents by their keys.
+//! `simdb delete`: deletes documents by their keys, or by their scope.
 
 use std::ffi::OsString;
 
 use serde_json::Value;
+use simdb::Expiry;
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::{DatabaseArgument, key_bytes};
+use super::expire::expire;
 use super::open::open_to_write;
 use super::output::{Output, complain, key_fields, printable};
 
@@ -15,13 +17,21 @@ pub(super) struct Arguments {
     pub(super) database: DatabaseArgument,
 
     /// The keys of the documents
-    #[arg(required = true, value_name = "KEY")]
+    #[arg(required_unless_present = "scope", value_name = "KEY")]
     keys: Vec<OsString>,
+
+    /// Delete all documents of this scope; may be given several times
+    #[arg(long, value_name = "SCOPE", conflicts_with = "keys")]
+    scope: Vec<String>,
 }
 
-/// Deletes all keys in one transaction. Keys that are not stored are named, and the answer is then no.
+/// Deletes all keys in one transaction. Keys that are not stored are named, and the answer is then no. The
+/// documents of a scope go in many transactions, and their number is printed.
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let database = open_to_write(&arguments.database.database)?;
+    if !arguments.scope.is_empty() {
+        return expire(&database, &Expiry::new().scopes(&arguments.scope), output);
+    }
     let mut txn = database.begin_write()?;
     let mut deleted = Vec::new();
     for key in &arguments.keys {

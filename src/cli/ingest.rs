@@ -39,6 +39,11 @@ pub(super) struct Arguments {
     #[arg(long, value_enum, default_value_t, value_name = "ACTION")]
     on_duplicate: OnDuplicate,
 
+    /// When a document is not stored because it has near-duplicates, its nearest counts as seen when it was
+    /// seen, if that is later
+    #[arg(long)]
+    touch: bool,
+
     /// How many documents are committed together
     #[arg(
         long,
@@ -113,7 +118,7 @@ impl Arguments {
             OnDuplicate::Skip => OnMatch::Skip,
             OnDuplicate::Replace => OnMatch::Replace,
         };
-        let mut policy = Policy::new(on_match).limit(self.limit);
+        let mut policy = Policy::new(on_match).limit(self.limit).touch(self.touch);
         if let Some(max_distance) = self.max_distance {
             policy = policy.max_distance(max_distance);
         }

@@ -11,6 +11,7 @@ mod create;
 mod delete;
 mod distance;
 mod dump;
+mod expire;
 mod explain;
 mod fingerprint;
 mod get;

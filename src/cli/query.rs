@@ -8,7 +8,7 @@ use simdb::ingest::{Fingerprinting, InputFormat, Records, Rejected};
 use simdb::{Database, Fingerprint, Matches, Query, Scheme, Snapshot};
 
 use super::answer::{Answer, CommandResult, Failure};
-use super::arguments::{DatabaseArgument, Reading, key_bytes, max_distance_parser, parse_scheme};
+use super::arguments::{DatabaseArgument, Reading, key_bytes, max_distance_parser, parse_scheme, parse_time};
 use super::open::open_to_read;
 use super::output::{
     Output, add_fingerprint, add_matches, complain, document_fields, key_fields, matches_line, printable,
@@ -68,13 +68,6 @@ struct Asked {
     /// Ask for every document of a file, one line each; `-` is standard input
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
-}
-
-/// Parses Unix seconds or an RFC 3339 time.
-fn parse_time(text: &str) -> Result<i64, String> {
-    text.parse::<i64>()
-        .or_else(|_| text.parse().map(jiff::Timestamp::as_second))
-        .map_err(|_| "Unix seconds, or a time as in RFC 3339, are wanted".to_owned())
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::plan::{Permuted, plan_named};
 use crate::store::{
-    DEAD, KEYS, Lists, POSTINGS, Recording, Set, SetRow, Settings, Sizes, Store, number_of, permuted,
+    DEAD, Extent, KEYS, Lists, POSTINGS, Recording, Set, SetRow, Settings, Sizes, Store, number_of, permuted,
 };
 
 /// Small blocks, so that each set has many.
@@ -373,5 +373,22 @@ fn very_many_differences_are_counted_and_the_first_are_listed() -> Result<()> {
     let (found, total) = problems(&database)?;
     assert_eq!(found.len(), CheckReport::MAX_PROBLEMS);
     assert!(total > 150 && total <= removed + 1, "{total} of {removed}");
+    Ok(())
+}
+
+/// A wrong extent would hide documents from a search by time, or from an expiry.
+#[test]
+fn a_wrong_extent_of_a_block_is_found() -> Result<()> {
+    let changes: [fn(&mut Extent); 3] =
+        [|it| it.least_seen -= 1, |it| it.greatest_seen += 1, |it| it.unposted ^= 1 << 40];
+    for change in changes {
+        let database = sound()?;
+        database.store.plant_extent(|_| {})?;
+        assert_problems(&database, &[])?;
+        database.store.plant_extent(change)?;
+        let (found, total) = problems(&database)?;
+        assert_eq!(total, 1, "{found:?}");
+        assert!(found[0].ends_with("the directory does not have the times and scopes of its documents"));
+    }
     Ok(())
 }

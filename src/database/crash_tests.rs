@@ -2,8 +2,9 @@
 //! agree.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
-use super::{Database, WriteTxn};
+use super::{Database, Expiry, WriteTxn};
 use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
@@ -145,6 +146,11 @@ fn cut(commits: u64) -> Result<usize> {
     assert!(levels > 1, "the history is too short for levels");
     assert_eq!(large, commits as usize / 3, "large transactions went through the log");
     drop(database);
+    Ok(examine_all(&recording, created, &models))
+}
+
+/// Opens every file that a power cut could leave of what was recorded after the creation, and counts them.
+fn examine_all(recording: &Recording, created: usize, models: &[Model]) -> usize {
     let events = recording.events();
     let mut synced = Image::default();
     events[..created].iter().for_each(|event| synced.apply(event));
@@ -156,7 +162,7 @@ fn cut(commits: u64) -> Result<usize> {
                 // A power cut before the sync ends. The commits that the sync makes durable may be there
                 // or not.
                 for (what, image) in images(&synced, &unsynced) {
-                    examine(&image, &models, acknowledged, &format!("event {at}, {what}"));
+                    examine(&image, models, acknowledged, &format!("event {at}, {what}"));
                     examined += 1;
                 }
                 unsynced.iter().for_each(|event| synced.apply(event));
@@ -165,13 +171,62 @@ fn cut(commits: u64) -> Result<usize> {
             event => unsynced.push(event.clone()),
         }
     }
-    Ok(examined)
+    examined
 }
 
 #[test]
 fn every_file_that_a_power_cut_could_leave_opens_to_one_committed_prefix() -> Result<()> {
     let examined = cut(24)?;
     assert!(examined >= 2_000, "{examined} images");
+    Ok(())
+}
+
+/// The documents that are stored now.
+fn stored(database: &Database) -> Result<Model> {
+    let snapshot = database.snapshot()?;
+    let documents = snapshot.documents().map(|it| it.map(|it| (it.key().to_vec(), it)));
+    documents.collect()
+}
+
+#[test]
+fn an_expiry_that_a_power_cut_ends_leaves_what_its_steps_have_left() -> Result<()> {
+    let recording = Recording::default();
+    let database =
+        Database { store: Store::on_backend(recording.clone(), Some(&Settings::for_tests()), SIZES)?.into() };
+    let created = recording.events().len();
+    let mut models = vec![Model::new()];
+    for first in (0..60).step_by(3) {
+        let mut txn = database.begin_write()?;
+        for i in first..first + 3 {
+            // Some fingerprints are shared, some documents of a block stay, and some were removed before.
+            let bits = (i % 13u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let seen = if i % 9 == 5 { 100 } else { i as i64 };
+            txn.insert(&Document::new(format!("{i}"), Fingerprint::from_bits(bits)).with_seen(seen))?;
+        }
+        txn.delete(format!("{}", (first * 7) % 50))?;
+        txn.commit()?;
+        models.push(stored(&database)?);
+        recording.note(Event::Acknowledged(models.len() - 1));
+    }
+    let mut failed = None;
+    let before = models.len();
+    database.expire(&Expiry::new().before(50), |_| match stored(&database) {
+        Ok(model) => {
+            models.push(model);
+            recording.note(Event::Acknowledged(models.len() - 1));
+            ControlFlow::Continue(())
+        }
+        Err(error) => {
+            failed = Some(error);
+            ControlFlow::Break(())
+        }
+    })?;
+    assert!(failed.is_none() && models.len() > before + 8, "{} steps", models.len() - before);
+    assert!(models[models.len() - 1].values().all(|it| it.seen() >= 50));
+    database.settle()?;
+    drop(database);
+    let examined = examine_all(&recording, created, &models);
+    assert!(examined >= 500, "{examined} images");
     Ok(())
 }
 

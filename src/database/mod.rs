@@ -10,6 +10,7 @@ mod crash_tests;
 mod database;
 #[cfg(test)]
 mod durability_tests;
+mod expiry;
 mod explain;
 mod near;
 mod options;
@@ -23,6 +24,7 @@ mod write;
 
 pub use check::{CheckReport, Problem};
 pub use database::Database;
+pub use expiry::Expiry;
 pub use explain::{Explanation, TableProbes};
 pub use options::{CreateOptions, OpenOptions};
 pub use query::{Match, Matches, Query};

@@ -11,7 +11,7 @@ use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::plan::Near;
-use crate::store::{DocumentNumber, Numbered, Posted, Read, ScopeNumber};
+use crate::store::{DocumentNumber, Numbered, Posted, Read, ReadRecent, ScopeNumber};
 
 /// If one match is enough, the number of ranges that are read before the answer is looked at. With
 /// fewer, the reads wait for memory just as long.
@@ -32,13 +32,14 @@ pub(super) fn answer_any(reader: &impl Read, query: &Query) -> Result<bool> {
     let mut search = Search::new(reader, query.fingerprint, filter, 1, None)?;
     let near_query = search.near_query;
     let mut probes = Vec::new();
-    // Only reading a document tells whether it is recent enough.
-    if search.since.is_some()
-        || !near_query.add_probes(reader, &mut KnownProbeSet::default(), 0, &mut probes)?
-    {
+    if search.is_over {
+        return Ok(false);
+    }
+    if !near_query.add_probes(reader, &mut KnownProbeSet::default(), 0, &mut probes)? {
         return search.any(reader);
     }
-    let each_near_matches = filter.scopes.is_none() && reader.all_rows_have_documents();
+    let each_near_matches =
+        filter.scopes.is_none() && filter.since.is_none() && reader.all_rows_have_documents();
     for probes in probes.chunks(PROBES_TOGETHER) {
         let Some(near) = near_candidates(reader, &[near_query], probes, MOST_NEAR)? else {
             return search.any(reader);
@@ -47,7 +48,7 @@ pub(super) fn answer_any(reader: &impl Read, query: &Query) -> Result<bool> {
             return Ok(true);
         }
         add_all(reader, slice::from_mut(&mut search), &near)?;
-        if search.total > 0 {
+        if search.has_match(reader)? {
             return Ok(true);
         }
     }
@@ -69,13 +70,25 @@ pub(super) fn answer_all(reader: &impl Read, queries: &[Query]) -> Result<Vec<Ma
 /// Gives each near fingerprint to the search that it belongs to. `near` has the indexes of the searches.
 pub(super) fn add_all(reader: &impl Read, searches: &mut [Search], near: &[(usize, Near)]) -> Result<()> {
     for near in near.chunks(NEAR_TOGETHER) {
-        let wanted: Vec<_> = near
-            .iter()
-            .map(|&(query_index, near)| (near.fingerprint, searches[query_index].scopes.clone()))
-            .collect();
-        for posted in reader.posted(&wanted)? {
-            let (query_index, near) = near[posted.index];
-            searches[query_index].add(near, posted);
+        let (mut wanted, mut of) = (Vec::with_capacity(near.len()), Vec::new());
+        let (mut recent, mut of_recent) = (Vec::new(), Vec::new());
+        for &(query_index, near) in near {
+            let Search { scopes, from, since, .. } = &searches[query_index];
+            if since.is_some() {
+                recent.push(((near.fingerprint, scopes.clone()), *from));
+                of_recent.push((query_index, near));
+            } else {
+                wanted.push((near.fingerprint, scopes.clone()));
+                of.push((query_index, near));
+            }
+        }
+        let posted = if wanted.is_empty() { Vec::new() } else { reader.posted(&wanted)? };
+        let recent = if recent.is_empty() { Vec::new() } else { reader.posted_from(&recent)? };
+        for (posted, of) in [(posted, of), (recent, of_recent)] {
+            for posted in posted {
+                let (query_index, near) = of[posted.index];
+                searches[query_index].add(near, posted);
+            }
         }
         searches.iter_mut().try_for_each(|search| search.drop_old(reader))?;
     }
@@ -96,6 +109,10 @@ pub(super) struct Search {
     /// The most documents that may be listed.
     limit: usize,
     since: Option<i64>,
+    /// In a search by time, no document with a number below this one is recent enough.
+    from: DocumentNumber,
+    /// Whether it is known that nothing matches.
+    is_over: bool,
     /// The scopes whose lists are read. Each document that may match stands in exactly one of them.
     scopes: Arc<[ScopeNumber]>,
     /// A document that does not count, with its fingerprint and scope.
@@ -125,6 +142,9 @@ impl Search {
         ignored: Option<&Numbered>,
     ) -> Result<Self> {
         let mut search = Self::new(reader, fingerprint, filter, limit, ignored)?;
+        if search.is_over {
+            return Ok(search);
+        }
         let near_query = [search.near_query];
         let mut parts = NearSearch::new(reader, &near_query);
         while let Some(near) = parts.next_part()? {
@@ -143,6 +163,9 @@ impl Search {
         ignored: Option<&Numbered>,
     ) -> Result<Self> {
         let mut search = Self::new(reader, fingerprint, filter, limit, ignored)?;
+        if search.is_over {
+            return Ok(search);
+        }
         let near: Vec<_> = near.iter().map(|&near| (0, near)).collect();
         add_all(reader, slice::from_mut(&mut search), &near)?;
         Ok(search)
@@ -175,10 +198,16 @@ impl Search {
             }
             None => None,
         };
+        let from = match filter.since {
+            Some(since) => reader.first_since(since)?,
+            None => Some(DocumentNumber::MIN),
+        };
         Ok(Self {
             near_query,
             limit,
             since: filter.since,
+            from: from.unwrap_or(DocumentNumber::MAX),
+            is_over: from.is_none(),
             scopes,
             ignored,
             near: BTreeMap::new(),
@@ -191,7 +220,11 @@ impl Search {
     /// Adds the documents of a near fingerprint in one scope, if any are left that count.
     fn add(&mut self, near: Near, posted: Posted) {
         let scope = posted.scope;
-        let ignored = self.ignored.is_some_and(|(_, f, of)| f == near.fingerprint && scope.covers(of));
+        // In a search by time, documents that are too old may have been left out already.
+        let is_counted = |number| number >= self.from;
+        let ignored = self.ignored.is_some_and(|(number, fingerprint, of)| {
+            is_counted(number) && fingerprint == near.fingerprint && scope.covers(of)
+        });
         let documents = posted.total.saturating_sub(u64::from(ignored));
         if documents == 0 {
             return;
@@ -240,11 +273,26 @@ impl Search {
         let mut parts = NearSearch::new(reader, &near_query);
         while let Some(near) = parts.next_part()? {
             add_all(reader, slice::from_mut(&mut self), &near)?;
-            if self.since.is_none() && self.total > 0 {
+            if self.has_match(reader)? {
                 return Ok(true);
             }
         }
-        Ok(self.matches(reader)?.total() > 0)
+        Ok(false)
+    }
+
+    /// Whether any document matches among those that were added since the last call.
+    fn has_match(&mut self, reader: &impl Read) -> Result<bool> {
+        if self.since.is_none() {
+            return Ok(self.total > 0);
+        }
+        let mut found = false;
+        self.walk(reader, |_, _, _| {
+            found = true;
+            ControlFlow::Break(())
+        })?;
+        self.near.clear();
+        self.kept = 0;
+        Ok(found)
     }
 
     /// The answer, with its documents.
@@ -297,15 +345,14 @@ impl Search {
         mut each: impl FnMut(Near, DocumentNumber, Document) -> ControlFlow<()>,
     ) -> Result<()> {
         for (near, group) in &self.near {
-            let mut newest = NewestFirst::new(reader, near.fingerprint, group, self.limit)?;
+            let mut newest = NewestFirst::new(reader, near.fingerprint, group, self)?;
             while let Some(number) = newest.next()? {
                 if self.ignored.is_some_and(|(ignored, ..)| ignored == number) {
                     continue;
                 }
-                let document = reader.linked_document(number)?;
-                if self.since.is_some_and(|since| document.seen() < since) {
+                let Some(document) = reader.linked_since(number, self.since.unwrap_or(i64::MIN))? else {
                     continue;
-                }
+                };
                 if each(*near, number, document).is_break() {
                     return Ok(());
                 }
@@ -317,10 +364,13 @@ impl Search {
 
 /// The documents of one fingerprint in some scopes, the newest first. It merges the lists of the scopes,
 /// and reads them in parts. So a group of millions costs no more than the documents that are taken of
-/// it.
+/// it. In a search by time it leaves out documents of blocks that have none that is recent enough.
 struct NewestFirst<'r, R> {
     reader: &'r R,
     fingerprint: Fingerprint,
+    /// Numbers below this one are left out.
+    from: DocumentNumber,
+    since: Option<i64>,
     part_length: usize,
     scopes: Vec<ScopePart>,
     /// For each scope the newest number that is not taken yet, with the index of the scope in `scopes`.
@@ -336,7 +386,8 @@ struct ScopePart {
 }
 
 impl<'r, R: Read> NewestFirst<'r, R> {
-    fn new(reader: &'r R, fingerprint: Fingerprint, group: &Group, limit: usize) -> Result<Self> {
+    fn new(reader: &'r R, fingerprint: Fingerprint, group: &Group, search: &Search) -> Result<Self> {
+        let Search { limit, from, since, .. } = *search;
         // One more than the limit, in case one of them is to be ignored.
         let part_length = limit.saturating_add(1).min(256);
         let part = |(scope, known): &(ScopeNumber, Option<Vec<DocumentNumber>>)| ScopePart {
@@ -345,7 +396,8 @@ impl<'r, R: Read> NewestFirst<'r, R> {
             read_down_to: if known.is_some() { DocumentNumber::MIN } else { DocumentNumber::MAX },
         };
         let scopes: Vec<ScopePart> = group.scopes.iter().map(part).collect();
-        let mut newest = Self { reader, fingerprint, part_length, scopes, heads: BinaryHeap::new() };
+        let heads = BinaryHeap::new();
+        let mut newest = Self { reader, fingerprint, from, since, part_length, scopes, heads };
         for index in 0..newest.scopes.len() {
             newest.advance(index)?;
         }
@@ -361,15 +413,31 @@ impl<'r, R: Read> NewestFirst<'r, R> {
     /// Puts the next number of a scope among the heads.
     fn advance(&mut self, index: usize) -> Result<()> {
         let part = &mut self.scopes[index];
-        if part.numbers.is_empty() {
-            part.numbers =
-                self.reader.newest(self.fingerprint, part.scope, part.read_down_to, self.part_length)?;
-            part.numbers.reverse();
-            // A part that is not full is the last.
-            let full = part.numbers.len() == self.part_length;
-            part.read_down_to = part.numbers.first().filter(|_| full).copied().unwrap_or(DocumentNumber::MIN);
+        loop {
+            if part.numbers.is_empty() {
+                let numbers = self.from..part.read_down_to;
+                part.numbers = self.reader.newest(self.fingerprint, part.scope, numbers, self.part_length)?;
+                part.numbers.reverse();
+                // A part that is not full is the last.
+                let full = part.numbers.len() == self.part_length;
+                let first = part.numbers.first().filter(|_| full);
+                part.read_down_to = first.copied().unwrap_or(DocumentNumber::MIN);
+            }
+            let Some(number) = part.numbers.pop() else { return Ok(()) };
+            let recent = match self.since {
+                Some(since) => self.reader.last_since(number, since)?,
+                None => Some(number),
+            };
+            if recent == Some(number) {
+                self.heads.push((number, index));
+                return Ok(());
+            }
+            // Nothing between the two numbers is recent enough.
+            let below = recent.map_or(DocumentNumber::MIN, DocumentNumber::next);
+            part.numbers.truncate(part.numbers.partition_point(|&number| number < below));
+            if part.numbers.is_empty() {
+                part.read_down_to = part.read_down_to.min(below);
+            }
         }
-        self.heads.extend(part.numbers.pop().map(|number| (number, index)));
-        Ok(())
     }
 }

@@ -47,6 +47,7 @@ pub enum OnMatch {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     on_match: OnMatch,
+    touch: bool,
     pub(super) filter: Filter,
 }
 
@@ -54,12 +55,13 @@ impl Policy {
     /// The number of matches that a search has to find.
     pub(super) fn most_listed(&self) -> usize {
         // With this policy a document has to outrank every match, not only the listed ones.
-        if self.on_match == OnMatch::Replace { usize::MAX } else { self.filter.limit }
+        let least = usize::from(self.touch);
+        if self.on_match == OnMatch::Replace { usize::MAX } else { self.filter.limit.max(least) }
     }
 
     /// A policy that acts on matches as `on_match` says, with the defaults of the methods below.
     pub fn new(on_match: OnMatch) -> Self {
-        Self { on_match, filter: Filter::default() }
+        Self { on_match, touch: false, filter: Filter::default() }
     }
 
     /// Stores every document and reports its matches: [`OnMatch::Link`]. This is the default.
@@ -93,6 +95,17 @@ impl Policy {
         self
     }
 
+    /// If a document is skipped, its nearest match counts as seen at the time of the document, if that is
+    /// later. Default: no.
+    ///
+    /// So a page that is met again and again stays in a window of time, and its near-duplicates are found as
+    /// long as they come. See [`WriteTxn::touch`]. The verdict has the match as it was before.
+    #[must_use]
+    pub fn touch(mut self, touch: bool) -> Self {
+        self.touch = touch;
+        self
+    }
+
     /// Only documents seen at this time (Unix seconds) or later match. Default: all.
     #[must_use]
     pub fn since(mut self, seen: i64) -> Self {
@@ -117,7 +130,7 @@ pub enum Change {
     Inserted,
     /// It was stored and replaced this document of the same key.
     Replaced(Document),
-    /// It was not stored, and nothing was changed.
+    /// It was not stored. Nothing was changed, unless the policy [touches](Policy::touch) the nearest match.
     Skipped,
 }
 
@@ -343,9 +356,9 @@ impl WriteTxn {
             if verdict.is_duplicate() {
                 match policy.on_match {
                     OnMatch::Link => {}
-                    OnMatch::Skip => return Ok(Verdict { change: Change::Skipped, ..verdict }),
+                    OnMatch::Skip => return self.skip(document, policy, &search, verdict),
                     OnMatch::Replace => match outranked(&self.writer, document, &search)? {
-                        None => return Ok(Verdict { change: Change::Skipped, ..verdict }),
+                        None => return self.skip(document, policy, &search, verdict),
                         Some(outranked) => {
                             outranked.iter().try_for_each(|it| self.writer.remove(it))?;
                             verdict.deleted = outranked.into_iter().map(|(_, document)| document).collect();
@@ -359,6 +372,74 @@ impl WriteTxn {
             verdict.change = Change::Replaced(old);
         }
         Ok(verdict)
+    }
+
+    /// The verdict on a document that is not stored. The policy may touch its nearest match.
+    fn skip(
+        &mut self,
+        document: &Document,
+        policy: &Policy,
+        search: &Search,
+        verdict: Verdict,
+    ) -> Result<Verdict> {
+        if policy.touch {
+            let mut nearest = None;
+            search.walk(&self.writer, |_, number, found| {
+                nearest = Some((number, found));
+                ControlFlow::Break(())
+            })?;
+            if let Some(nearest) = nearest {
+                self.touch_found(&nearest, document.seen())?;
+            }
+        }
+        Ok(Verdict { change: Change::Skipped, ..verdict })
+    }
+
+    /// Says that the document of a key was seen at a later time, and whether there is such a document.
+    ///
+    /// An earlier time changes nothing. So a page that was met again, but not stored, can stay in a window of
+    /// time. For matches of equal distance and fingerprint, the document then counts as the one that was
+    /// written last.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`delete`](Self::delete), and [`Error::TooManyDocuments`](crate::Error::TooManyDocuments) after
+    /// about 2^40 insertions and touches in the life of the database.
+    ///
+    /// # Cost
+    ///
+    /// That of inserting a document whose key is there: the document is written anew.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use simdb::{CreateOptions, Database, Document, Fingerprint};
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("pages.simdb");
+    ///
+    /// let database = Database::create(&path, &CreateOptions::new())?;
+    /// let mut txn = database.begin_write()?;
+    /// txn.insert(&Document::new("page", Fingerprint::from_bits(7)).with_seen(100))?;
+    /// assert!(txn.touch("page", 200)?);
+    /// assert!(!txn.touch("other page", 200)?);
+    /// txn.commit()?;
+    /// assert_eq!(database.snapshot()?.get("page")?.map(|page| page.seen()), Some(200));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn touch(&mut self, key: impl AsRef<[u8]>, seen: i64) -> Result<bool> {
+        validate_key(key.as_ref())?;
+        let Some(found) = self.writer.find_to_change(key.as_ref())? else { return Ok(false) };
+        self.touch_found(&found, seen)?;
+        Ok(true)
+    }
+
+    fn touch_found(&mut self, found: &Numbered, seen: i64) -> Result<()> {
+        if found.1.seen() >= seen {
+            return Ok(());
+        }
+        // Under a new number. So documents stay nearly in the order of their times, and blocks of old ones
+        // can go as a whole.
+        self.writer.put(&found.1.clone().with_seen(seen), Some(found))
     }
 
     /// Removes the document of a key and returns it, or `None` if there is none.

@@ -21,6 +21,7 @@ mod blocks;
 mod checking;
 mod dense;
 mod engine;
+mod expiry;
 mod file;
 mod lookup;
 mod merging;
@@ -29,6 +30,7 @@ mod numbers;
 mod planting;
 mod postings;
 mod read;
+mod recent;
 mod scan;
 mod sizes;
 mod snapshot;
@@ -39,17 +41,19 @@ mod write;
 
 pub(crate) use blocks::FileSeed;
 #[cfg(test)]
-pub(crate) use blocks::Lists;
+pub(crate) use blocks::{Extent, Lists};
 pub(crate) use checking::{CheckProgress, Checked, Finding, Findings};
 pub(crate) use engine::{Access, allocated_bytes};
 #[cfg(test)]
 pub(crate) use engine::{Event, Image, Recording, fail_directory_syncs};
+pub(crate) use expiry::Conditions;
 pub(crate) use file::{CacheLimit, FORMAT_VERSION, Patience, Settings};
 #[cfg(test)]
 pub(crate) use file::{DEAD, KEYS, POSTINGS, Set, SetRow, number_of, permuted};
 pub(crate) use numbers::{DocumentNumber, ScopeNumber};
 pub(crate) use postings::Posted;
 pub(crate) use read::Read;
+pub(crate) use recent::ReadRecent;
 pub(crate) use scan::Scan;
 pub(crate) use sizes::Sizes;
 pub(crate) use snapshot::Reader;

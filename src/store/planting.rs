@@ -5,7 +5,7 @@ use super::store::Store;
 use super::write::Transaction;
 use crate::document::Document;
 use crate::error::Result;
-use crate::store::blocks::{Blocks, DocumentBlock, Filter, Lists, Packed, Packer, pack_documents};
+use crate::store::blocks::{Blocks, DocumentBlock, Extent, Filter, Lists, Packed, Packer, pack_documents};
 use crate::store::file::{Counters, DOCUMENTS, Edit, Set, SetRow, Turn};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 
@@ -87,6 +87,22 @@ impl Store {
             let level = edit.state.documents.clone();
             let end = level.end()..level.end();
             edit.state.documents = edit.replace(DOCUMENTS, &level, end, packed, blocks)?;
+            Ok(())
+        })
+    }
+
+    /// Gives the first block of documents an extent that `change` made wrong.
+    pub(crate) fn plant_extent(&self, change: impl FnOnce(&mut Extent)) -> Result<()> {
+        let view = self.shared.view()?;
+        let level = view.state().documents.clone();
+        let first = level.entry(level.all().start, view.document_blocks())?.expect("there is a block");
+        let block = view.document_blocks().documents_once(first)?;
+        drop(view);
+        self.plant(|edit, blocks| {
+            let mut packed = pack_documents(&block.documents().collect::<Vec<_>>(), 1 << 14, edit.file());
+            change(packed[0].extent.as_mut().expect("documents have an extent"));
+            let positions = level.all().start..level.after(level.all().start, 1);
+            edit.state.documents = edit.replace(DOCUMENTS, &level, positions, packed, blocks)?;
             Ok(())
         })
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
-use crate::store::file::{number_of, posting_row};
+use crate::store::file::{all_listed, fingerprint_of, number_of, posting_row};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sorted_set::{SetReader, Wanted, read_ranges};
 
@@ -31,50 +31,73 @@ pub(crate) fn posted<'a>(
     reader: impl Fn() -> SetReader<'a, u128>,
     wanted: &[WantedPostings],
 ) -> Result<Vec<Posted>> {
-    let few = few_rows(&reader, wanted)?;
+    let ranges: Vec<_> = wanted.iter().map(|it| all_listed(it.0)).collect();
+    let few = few_rows(&reader, &ranges)?;
     let mut all = Vec::with_capacity(2 * wanted.len());
     for (index, (fingerprint, scopes)) in wanted.iter().enumerate() {
         let rows = few.of(index);
         for &scope in &**scopes {
-            let range = listed(*fingerprint, scope, DocumentNumber::MAX);
-            let (total, numbers) = match rows {
-                Some(rows) => {
-                    let listed = rows.iter().rev().map(|it| it.row).filter(|row| range.contains(row));
-                    let numbers: Vec<DocumentNumber> = listed.map(number_of).collect();
-                    (numbers.len() as i64, Some(numbers))
-                }
-                None => (reader().count(&range)?, None),
-            };
-            let total = u64::try_from(total).map_err(|_| Error::Damaged {
-                table: "postings",
-                key: fingerprint.to_string(),
-                problem: "more documents are marked as deleted than there are",
-            })?;
+            let range = listed(*fingerprint, scope, DocumentNumber::MIN..=DocumentNumber::MAX);
+            let (total, numbers) = total_of(&reader, rows, &range)?;
             all.push(Posted { index, scope, total, numbers });
         }
     }
     Ok(all)
 }
 
-/// A row of a fingerprint.
+/// The documents that stand in each of some ranges of rows. Each range has rows of one fingerprint and one
+/// scope. The index is that of the range.
+pub(crate) fn posted_in<'a>(
+    reader: impl Fn() -> SetReader<'a, u128>,
+    ranges: &[RangeInclusive<u128>],
+) -> Result<Vec<Posted>> {
+    let few = few_rows(&reader, ranges)?;
+    let posted = |(index, range)| {
+        let (total, numbers) = total_of(&reader, few.of(index), range)?;
+        Ok(Posted { index, scope: ScopeNumber::EMPTY, total, numbers })
+    };
+    ranges.iter().enumerate().map(posted).collect()
+}
+
+/// The number of documents in a range of rows, and the documents themselves if they are among rows that were
+/// read. `rows` has all rows of the range, and perhaps others, or nothing if there are many.
+fn total_of<'a>(
+    reader: &impl Fn() -> SetReader<'a, u128>,
+    rows: Option<&[PostingRow]>,
+    range: &RangeInclusive<u128>,
+) -> Result<(u64, Option<Vec<DocumentNumber>>)> {
+    if let Some(rows) = rows {
+        let listed = rows.iter().rev().map(|it| it.row).filter(|row| range.contains(row));
+        let numbers: Vec<DocumentNumber> = listed.map(number_of).collect();
+        return Ok((numbers.len() as u64, Some(numbers)));
+    }
+    let total = u64::try_from(reader().count(range)?).map_err(|_| Error::Damaged {
+        table: "postings",
+        key: fingerprint_of(*range.start()).to_string(),
+        problem: "more documents are marked as deleted than there are",
+    })?;
+    Ok((total, None))
+}
+
+/// A row of a range.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct PostingRow {
-    /// The index of the fingerprint among those wanted.
+    /// The index of its range.
     index: usize,
     row: u128,
     put: bool,
 }
 
-/// The rows of the fingerprints that have few.
+/// The rows of the ranges that have few.
 struct FewRows {
     /// In order.
     rows: Vec<PostingRow>,
-    /// The indexes of the fingerprints that have many, in order.
+    /// The indexes of the ranges that have many, in order.
     many: Vec<usize>,
 }
 
 impl FewRows {
-    /// The rows of a fingerprint, or `None` if it has many.
+    /// The rows of a range, or `None` if it has many.
     fn of(&self, index: usize) -> Option<&[PostingRow]> {
         if self.many.binary_search(&index).is_ok() {
             return None;
@@ -85,16 +108,14 @@ impl FewRows {
     }
 }
 
-/// Reads the rows of all wanted fingerprints together. The range of a fingerprint has all its scopes.
-fn few_rows<'a>(reader: impl Fn() -> SetReader<'a, u128>, wanted: &[WantedPostings]) -> Result<FewRows> {
-    let range = |fingerprint| {
-        let first = posting_row(fingerprint, ScopeNumber::EMPTY, DocumentNumber::MIN);
-        first..=posting_row(fingerprint, ScopeNumber::ANY, DocumentNumber::MAX)
-    };
-    let ranges: Vec<RangeInclusive<u128>> = wanted.iter().map(|it| range(it.0)).collect();
+/// Reads the rows of all ranges together.
+fn few_rows<'a>(
+    reader: impl Fn() -> SetReader<'a, u128>,
+    ranges: &[RangeInclusive<u128>],
+) -> Result<FewRows> {
     // In the order of the rows, a block is read once for all its fingerprints, even without a cache.
     let mut order: Vec<usize> = (0..ranges.len()).collect();
-    order.sort_unstable_by_key(|&index| wanted[index].0);
+    order.sort_unstable_by_key(|&index| *ranges[index].start());
     let read = order.iter().map(|&index| {
         let (first, last) = (*ranges[index].start(), *ranges[index].end());
         Wanted { reader: reader(), first, last }
@@ -126,13 +147,13 @@ fn few_rows<'a>(reader: impl Fn() -> SetReader<'a, u128>, wanted: &[WantedPostin
     Ok(FewRows { rows, many })
 }
 
-/// The rows of the documents of a fingerprint in a scope, up to the document `last`.
+/// The rows of the documents of a fingerprint in a scope whose numbers are in a range.
 pub(crate) fn listed(
     fingerprint: Fingerprint,
     scope: ScopeNumber,
-    last: DocumentNumber,
+    numbers: RangeInclusive<DocumentNumber>,
 ) -> RangeInclusive<u128> {
-    posting_row(fingerprint, scope, DocumentNumber::MIN)..=posting_row(fingerprint, scope, last)
+    posting_row(fingerprint, scope, *numbers.start())..=posting_row(fingerprint, scope, *numbers.end())
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Read: reading, the same for a snapshot and for a transaction, which sees its own writes too.
 
+use std::ops::Range;
+
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::postings::{self, Posted, WantedPostings, listed};
@@ -92,16 +94,18 @@ pub(crate) trait Read: Sync {
     }
 
     /// The newest documents of a fingerprint in a scope: at most `limit`, the newest first. All their
-    /// numbers are below `below`.
+    /// numbers are in `numbers`.
     fn newest(
         &self,
         fingerprint: Fingerprint,
         scope: ScopeNumber,
-        below: DocumentNumber,
+        numbers: Range<DocumentNumber>,
         limit: usize,
     ) -> Result<Vec<DocumentNumber>> {
-        let Some(last) = below.previous() else { return Ok(Vec::new()) };
-        let rows = self.set(POSTINGS).last(&listed(fingerprint, scope, last), limit)?;
+        let last = numbers.end.previous().filter(|_| !numbers.is_empty());
+        let Some(last) = last else { return Ok(Vec::new()) };
+        let range = listed(fingerprint, scope, numbers.start..=last);
+        let rows = self.set(POSTINGS).last(&range, limit)?;
         Ok(rows.into_iter().map(number_of).collect())
     }
 

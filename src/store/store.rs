@@ -16,6 +16,7 @@ use crate::store::dense::{self, CopyProgress};
 use crate::store::engine::{Access, Changes, NewFile, OpenFile, directory_of, ensure_nothing_at};
 #[cfg(test)]
 use crate::store::engine::{Engine, FirstRows, Recording};
+use crate::store::expiry::{self, Conditions, Removed};
 use crate::store::file::{self, CacheLimit, CacheUse, Patience, Settings, Shared, Turn};
 use crate::store::merging::{Worker, settle};
 use crate::store::sizes::Sizes;
@@ -126,6 +127,13 @@ impl Store {
     pub(crate) fn open_again(&self) -> Result<()> {
         let turn = Turn::wait(&self.shared)?;
         turn.shared().open_again()
+    }
+
+    /// Removes the documents that meet the conditions, in steps that are transactions of their own, until
+    /// there are none or `removed` breaks. Returns their number.
+    pub(crate) fn expire(&self, conditions: &Conditions, removed: Removed<'_>) -> Result<u64> {
+        self.shared.open().engine.ensure_writable()?;
+        expiry::expire(&self.shared, conditions, removed)
     }
 
     /// Whether the file is open to write.

@@ -163,6 +163,13 @@ impl Transaction {
         })
     }
 
+    /// Commits a change that was prepared elsewhere. This transaction must have changed nothing itself.
+    pub(crate) fn commit_change(self, change: impl FnOnce(&mut Edit, &Blocks) -> Result<()>) -> Result<()> {
+        let Self { view, turn, .. } = self;
+        drop(view);
+        turn.shared().commit_transaction(change)
+    }
+
     /// Refuses a transaction in which an operation stopped half-way. Every operation begins with this. So it
     /// is known which thread has the transaction.
     pub(crate) fn ensure_whole(&self) -> Result<()> {
@@ -210,11 +217,11 @@ impl Transaction {
             Some(fingerprint) => self.documents_of(fingerprint)? == 1,
             None => false,
         };
-        let never_stored = self.written.documents.remove(number);
+        let unstored = self.written.documents.remove(number);
         // With a new number, rows would be marked that were never put.
         let scope = self.scope_number_of(document)?;
         self.apply(Operation {
-            change: Change::Remove { fingerprint_gone, never_stored },
+            change: Change::Remove { fingerprint_gone, unstored },
             number,
             key_hash: self.hash_of(document.key()),
             fingerprint: document.fingerprint(),

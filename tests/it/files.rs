@@ -94,28 +94,33 @@ fn other_format_versions_and_features_are_refused_by_name() -> TestResult {
         txn.open_table(META)?.insert("format", envelope.as_slice())?;
         Ok(txn.commit()?)
     };
-    for other in [1, 2, 4] {
+    for other in [1, 2, 3, 5] {
         set_format(other, 0)?;
         let opened = open(&folder.path("d.simdb"));
-        assert!(matches!(opened, Err(Error::FormatVersion { found, supported: 3 }) if found == other));
+        assert!(matches!(opened, Err(Error::FormatVersion { found, supported: 4 }) if found == other));
     }
-    set_format(3, 8)?;
+    set_format(4, 8)?;
     assert!(matches!(open(&folder.path("d.simdb")), Err(Error::UnknownFeatures { bits: 8 })));
-    set_format(3, 0)?;
+    set_format(4, 0)?;
     assert_sound(&open(&folder.path("d.simdb"))?)?;
     Ok(())
 }
 
-/// A file that a program made before the format changed, with two documents.
+/// Files that programs made before the format changed, with two documents each.
 #[test]
-fn a_file_of_version_2_is_refused_by_name() -> TestResult {
+fn files_of_earlier_versions_are_refused_by_name() -> TestResult {
     let folder = Folder::new()?;
-    let mut whole = Vec::new();
-    GzDecoder::new(fs::File::open(bundled("format-2.simdb.gz"))?).read_to_end(&mut whole)?;
-    let path = folder.file("old.simdb", &whole)?;
-    let refused = open(&path);
-    assert!(matches!(refused, Err(Error::FormatVersion { found: 2, supported: 3 })), "{refused:?}");
-    run!("stats", &path).expect(2).says("format version 2");
+    for version in [2, 3] {
+        let mut whole = Vec::new();
+        let packed = bundled(&format!("format-{version}.simdb.gz"));
+        GzDecoder::new(fs::File::open(packed)?).read_to_end(&mut whole)?;
+        let path = folder.file("old.simdb", &whole)?;
+        let refused = open(&path);
+        let is_right =
+            matches!(refused, Err(Error::FormatVersion { found, supported: 4 }) if found == version);
+        assert!(is_right, "{refused:?}");
+        run!("stats", &path).expect(2).says(&format!("format version {version}"));
+    }
     Ok(())
 }
 

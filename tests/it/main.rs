@@ -26,3 +26,4 @@ mod support;
 mod together;
 mod turns;
 mod verdicts;
+mod window;

@@ -1,9 +1,10 @@
 //! Random sequences of operations against a linear scan over a map.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use proptest::prelude::*;
-use simdb::{Change, Database, Document, Fingerprint, Matches, OnMatch, Policy, Query, Snapshot};
+use simdb::{Change, Database, Document, Expiry, Fingerprint, Matches, OnMatch, Policy, Query, Snapshot};
 
 use crate::support::{Folder, assert_sound, document, insert_all, listed, tiny};
 
@@ -12,6 +13,10 @@ enum Operation {
     Insert(Document),
     InsertIfNew(Document, OnMatch, Conditions),
     Delete(u8),
+    /// Says that the document of a key was seen at a time.
+    Touch(u8, i64),
+    /// Removes the documents seen before a time and those of some scopes, or those that are both.
+    Expire(Option<i64>, Option<Vec<String>>),
     Commit,
     Drop,
     Reopen,
@@ -33,6 +38,8 @@ struct Conditions {
     limit: usize,
     since: Option<i64>,
     scopes: Option<Vec<String>>,
+    /// Whether a policy touches the nearest match of a document that is skipped.
+    touch: bool,
 }
 
 impl Conditions {
@@ -42,7 +49,8 @@ impl Conditions {
     }
 
     fn policy(&self, on_match: OnMatch) -> Policy {
-        let mut policy = Policy::new(on_match).max_distance(self.max_distance).limit(self.limit);
+        let mut policy =
+            Policy::new(on_match).max_distance(self.max_distance).limit(self.limit).touch(self.touch);
         if let Some(since) = self.since {
             policy = policy.since(since);
         }
@@ -89,8 +97,15 @@ fn scopes() -> impl Strategy<Value = String> {
 fn conditions() -> impl Strategy<Value = Conditions> {
     let max_distance = prop_oneof![4 => 0..5u32, 1 => 0..=64u32];
     let scopes = prop::option::of(prop::collection::vec(scopes(), 0..3));
-    (max_distance, 0..6usize, prop::option::of(0..4i64), scopes)
-        .prop_map(|(max_distance, limit, since, scopes)| Conditions { max_distance, limit, since, scopes })
+    (max_distance, 0..6usize, prop::option::of(0..4i64), scopes, any::<bool>()).prop_map(
+        |(max_distance, limit, since, scopes, touch)| Conditions {
+            max_distance,
+            limit,
+            since,
+            scopes,
+            touch,
+        },
+    )
 }
 
 fn operations() -> impl Strategy<Value = Operation> {
@@ -102,6 +117,9 @@ fn operations() -> impl Strategy<Value = Operation> {
         6 => insert_if_new.prop_map(|(one, on_match, within)| Operation::InsertIfNew(one, on_match, within)),
         3 => insert_batch.prop_map(|(all, on_match, within)| Operation::InsertBatchIfNew(all, on_match, within)),
         2 => (0..12u8).prop_map(Operation::Delete),
+        2 => (0..12u8, 0..5i64).prop_map(|(key, seen)| Operation::Touch(key, seen)),
+        1 => (prop::option::of(0..4i64), prop::option::of(prop::collection::vec(scopes(), 0..3)))
+            .prop_map(|(before, scopes)| Operation::Expire(before, scopes)),
         2 => Just(Operation::Commit),
         1 => Just(Operation::Drop),
         1 => Just(Operation::Reopen),
@@ -123,6 +141,27 @@ impl Model {
     fn insert(&mut self, document: &Document) -> Option<Document> {
         self.written += 1;
         self.documents.insert(document.key().to_vec(), (self.written, document.clone())).map(|(_, old)| old)
+    }
+
+    /// Says that a document was seen at a time. It then counts as written last, if that is later.
+    fn touch(&mut self, key: &[u8], seen: i64) -> bool {
+        let Some((_, document)) = self.documents.get(key).cloned() else { return false };
+        if document.seen() < seen {
+            self.insert(&document.with_seen(seen));
+        }
+        true
+    }
+
+    /// Removes the documents that meet all conditions, and returns their number.
+    fn expire(&mut self, before: Option<i64>, scopes: Option<&Vec<String>>) -> u64 {
+        let had = self.documents.len();
+        if before.is_some() || scopes.is_some() {
+            self.documents.retain(|_, (_, it)| {
+                before.is_some_and(|before| it.seen() >= before)
+                    || scopes.is_some_and(|scopes| scopes.iter().all(|scope| scope != it.scope()))
+            });
+        }
+        (had - self.documents.len()) as u64
     }
 
     /// All documents within the distance, nearest first, by a linear scan.
@@ -163,16 +202,24 @@ fn insert_if_new(
     model: &mut Model,
     document: &Document,
     on_match: OnMatch,
+    conditions: &Conditions,
     near: &[(Document, u32)],
 ) -> Change {
-    if !near.is_empty() {
+    if let Some((nearest, _)) = near.first() {
+        let is_skipped = match on_match {
+            OnMatch::Link => false,
+            OnMatch::Skip => true,
+            OnMatch::Replace => !near.iter().all(|(found, _)| document.outranks(found)),
+        };
+        if is_skipped {
+            if conditions.touch {
+                model.touch(nearest.key(), document.seen());
+            }
+            return Change::Skipped;
+        }
         match on_match {
-            OnMatch::Link => {}
-            OnMatch::Skip => return Change::Skipped,
+            OnMatch::Link | OnMatch::Skip => {}
             OnMatch::Replace => {
-                if !near.iter().all(|(found, _)| document.outranks(found)) {
-                    return Change::Skipped;
-                }
                 for (found, _) in near {
                     model.documents.remove(found.key());
                 }
@@ -207,7 +254,7 @@ fn agree(sequence: &[Operation], many: bool) -> Result<(), Box<dyn std::error::E
             operation,
             Operation::Insert(_) | Operation::InsertIfNew(..) | Operation::InsertBatchIfNew(..)
         );
-        if (inserts || matches!(operation, Operation::Delete(_))) && txn.is_none() {
+        if (inserts || matches!(operation, Operation::Delete(_) | Operation::Touch(..))) && txn.is_none() {
             txn = Some(database.begin_write()?);
         }
         match (operation, &mut txn) {
@@ -218,7 +265,10 @@ fn agree(sequence: &[Operation], many: bool) -> Result<(), Box<dyn std::error::E
                 let near = near_others(&model, document, conditions);
                 let verdict = txn.insert_if_new(document, &conditions.policy(*on_match))?;
                 conditions.agrees(verdict.matches(), &near);
-                assert_eq!(*verdict.change(), insert_if_new(&mut model, document, *on_match, &near));
+                assert_eq!(
+                    *verdict.change(),
+                    insert_if_new(&mut model, document, *on_match, conditions, &near)
+                );
             }
             (Operation::InsertBatchIfNew(documents, on_match, conditions), Some(txn)) => {
                 let verdicts = txn.insert_batch_if_new(documents, &conditions.policy(*on_match))?;
@@ -226,11 +276,33 @@ fn agree(sequence: &[Operation], many: bool) -> Result<(), Box<dyn std::error::E
                 for (document, verdict) in documents.iter().zip(verdicts) {
                     let near = near_others(&model, document, conditions);
                     conditions.agrees(verdict.matches(), &near);
-                    assert_eq!(*verdict.change(), insert_if_new(&mut model, document, *on_match, &near));
+                    assert_eq!(
+                        *verdict.change(),
+                        insert_if_new(&mut model, document, *on_match, conditions, &near)
+                    );
                 }
             }
             (Operation::Delete(key), Some(txn)) => {
                 assert_eq!(txn.delete([*key])?, model.documents.remove(&vec![*key]).map(|(_, old)| old));
+            }
+            (Operation::Touch(key, seen), Some(txn)) => {
+                assert_eq!(txn.touch([*key], *seen)?, model.touch(&[*key], *seen));
+            }
+            (Operation::Expire(before, scopes), _) => {
+                // An expiry has transactions of its own.
+                if let Some(txn) = txn.take() {
+                    txn.commit()?;
+                }
+                let mut expiry = Expiry::new();
+                if let Some(before) = before {
+                    expiry = expiry.before(*before);
+                }
+                if let Some(scopes) = scopes {
+                    expiry = expiry.scopes(scopes);
+                }
+                let removed = database.expire(&expiry, |_| ControlFlow::Continue(()))?;
+                assert_eq!(removed, model.expire(*before, scopes.as_ref()));
+                committed = model.clone();
             }
             (Operation::Commit, _) => {
                 if let Some(txn) = txn.take() {

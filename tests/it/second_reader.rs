@@ -5,10 +5,11 @@
 //! It reads plainly and slowly: nothing is cached, and the log is gone through for each question.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use redb::{ReadOnlyDatabase, ReadTransaction, ReadableDatabase, TableDefinition};
-use simdb::{CreateOptions, Database, Document, Fingerprint, OpenOptions, Query, Scheme};
+use simdb::{CreateOptions, Database, Document, Expiry, Fingerprint, OpenOptions, Query, Scheme};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::support::{Folder, TestResult, bundled, fingerprints, insert_all, listed, tiny};
@@ -36,6 +37,8 @@ struct Reader {
     pages: [u64; 3],
     /// keys, postings, dead, then the permuted tables.
     sets: Vec<Set>,
+    /// The last row and the extent of the last chunk of the documents.
+    last_documents: Option<(u128, Option<Extent>)>,
     log: Vec<Operation>,
 }
 
@@ -108,7 +111,7 @@ impl Reader {
             |name: &str| Ok::<_, redb::Error>(meta.get(name)?.expect("the row is there").value().to_vec());
         let format = row("format")?;
         let mut format = Bytes(open_envelope(&format, 2, 0, b"format"));
-        assert_eq!((format.number(4), format.u64()), (3, 0), "version and features");
+        assert_eq!((format.number(4), format.u64()), (4, 0), "version and features");
         let seed = format.u64();
         let settings = row("settings")?;
         let tables = read_tables(open_envelope(&settings, 3, seed, b"settings"));
@@ -117,11 +120,11 @@ impl Reader {
         state.take(8 + 4 + 8 + 8 + 8);
         let pages = [state.u64(), state.u64(), state.u64()];
         state.take(3 * 8);
-        skip_directory(&mut state);
+        let documents = read_directory(&mut state, true);
         let sets = (0..3 + tables.len()).map(|_| read_set(&mut state)).collect();
         assert!(state.0.is_empty());
         drop(meta);
-        let mut reader = Self { txn, seed, tables, pages, sets, log: Vec::new() };
+        let mut reader = Self { txn, seed, tables, pages, sets, last_documents: documents, log: Vec::new() };
         reader.log = reader.read_log()?;
         Ok(reader)
     }
@@ -269,6 +272,51 @@ impl Reader {
         Ok(read_document(block.1.value(), number))
     }
 
+    /// Compares what the directory says of the times and the scopes of all documents with the documents, and
+    /// returns the number of their blocks.
+    fn check_extents(&self) -> Result<usize, redb::Error> {
+        let documents = self.txn.open_table(TableDefinition::<(u8, u64), &[u8]>::new("documents"))?;
+        let directory = self.txn.open_table(TableDefinition::<(u16, u128), &[u8]>::new("directory"))?;
+        let summaries = self.txn.open_table(TableDefinition::<(u16, u128), &[u8]>::new("summaries"))?;
+        let key = |last: u128| [&0u16.to_le_bytes()[..], &last.to_le_bytes()].concat();
+        let (mut blocks, mut chunks) = (Vec::new(), Vec::new());
+        for chunk in directory.range((0, 0)..=(0, u128::MAX))? {
+            let (last, bytes) = chunk?;
+            let last = last.value().1;
+            let mut body = Bytes(open_envelope(bytes.value(), 6, self.seed, &key(last)));
+            let mut extents = Vec::new();
+            for _ in 0..body.number(2) {
+                let last_document = body.u64();
+                body.take(8 + 8 + 2 + 2);
+                assert_eq!(body.number(1), 0, "documents have no filters");
+                let extent = read_extent(&mut body);
+                let block = documents.get((0, last_document))?.expect("the block is there");
+                assert_eq!(extent, extent_of(block.value()), "block up to {last_document}");
+                extents.push(extent);
+            }
+            assert!(body.0.is_empty());
+            chunks.push((last, together(extents.iter().copied())));
+            blocks.append(&mut extents);
+        }
+        let mut outlined = Vec::new();
+        for summary in summaries.range((0, 0)..=(0, u128::MAX))? {
+            let (last, bytes) = summary?;
+            let mut body = Bytes(open_envelope(bytes.value(), 8, self.seed, &key(last.value().1)));
+            let count = body.number(2);
+            assert!(count <= 78);
+            for _ in 0..count {
+                let last = body.u64();
+                body.take(8 + 2 + 2 + 4 + 4);
+                outlined.push((last.into(), read_extent(&mut body)));
+            }
+            assert!(body.0.is_empty());
+        }
+        let last = self.last_documents.and_then(|(last, extent)| Some((last, extent?)));
+        outlined.extend(last);
+        assert_eq!(outlined, chunks);
+        Ok(blocks.len())
+    }
+
     /// The keys of the documents within a distance of 3, with the distances: of all documents, or of those
     /// in a scope.
     fn query(&self, query: u64, scope: Option<&str>) -> Result<BTreeSet<(String, u32)>, redb::Error> {
@@ -303,12 +351,30 @@ fn read_tables(settings: &[u8]) -> Vec<Table> {
     (0..count).map(table).collect()
 }
 
-/// What the state has of a directory is not needed here: the keys of the blocks tell where they are.
-fn skip_directory(state: &mut Bytes<'_>) {
+/// What a directory says of the documents of a block, or of the blocks of a chunk: the least and the greatest
+/// time seen, and the bits of the scopes of documents without a fingerprint.
+type Extent = (i64, i64, u64);
+
+fn read_extent(bytes: &mut Bytes<'_>) -> Extent {
+    (bytes.u64() as i64, bytes.u64() as i64, bytes.u64())
+}
+
+/// The extent of all that these are the extents of.
+fn together(extents: impl IntoIterator<Item = Extent>) -> Extent {
+    let both = |a: Extent, b: Extent| (a.0.min(b.0), a.1.max(b.1), a.2 | b.2);
+    extents.into_iter().reduce(both).expect("there are some")
+}
+
+/// What the state has of a directory: the last row and the extent of its last chunk, if it has a chunk. The
+/// rest is not needed here: the keys of the blocks tell where they are.
+fn read_directory(state: &mut Bytes<'_>, has_extents: bool) -> Option<(u128, Option<Extent>)> {
     state.take(8);
-    if state.number(1) == 1 {
-        state.take(36);
+    if state.number(1) == 0 {
+        return None;
     }
+    let last = state.number(16);
+    state.take(8 + 2 + 2 + 4 + 4);
+    Some((last, has_extents.then(|| read_extent(state))))
 }
 
 fn read_set(state: &mut Bytes<'_>) -> Set {
@@ -317,7 +383,7 @@ fn read_set(state: &mut Bytes<'_>) -> Set {
     let level = |_| {
         let number = state.number(1) as u8;
         state.take(16);
-        skip_directory(state);
+        read_directory(state, false);
         number
     };
     Set { frozen_from: has_frozen.then_some(from), levels: (0..levels).map(level).collect() }
@@ -366,17 +432,50 @@ fn read_block(bytes: &[u8], wide: bool, last: u128) -> Vec<(u128, bool)> {
     rows
 }
 
-/// The key and the fingerprint of a document in a block.
-fn read_document(bytes: &[u8], number: u64) -> (String, u64) {
+/// The documents of a block, decompressed.
+fn open_documents(bytes: &[u8]) -> Vec<u8> {
     let mut block = Bytes(bytes);
     assert_eq!(block.take(2), [17, 1]);
-    let plain = match block.number(1) {
+    match block.number(1) {
         0 => block.0.to_vec(),
         _ => {
             let length = block.number(4) as usize;
             lz4_flex::block::decompress(block.0, length).expect("the block can be decompressed")
         }
-    };
+    }
+}
+
+/// The least and the greatest time seen of a block, and the scopes of its documents without a fingerprint.
+fn extent_of(bytes: &[u8]) -> Extent {
+    let plain = open_documents(bytes);
+    let mut block = Bytes(&plain);
+    let count = block.number(2) as usize;
+    let (least, greatest) = (block.u64() as i64, block.u64() as i64);
+    let (_numbers, flags, seen) = (block.column(count), block.column(count), block.column(count));
+    assert_eq!(seen.iter().max(), Some(&(greatest.wrapping_sub(least) as u64)), "the greatest time");
+    assert!(seen.contains(&0), "the least time");
+    let (keys, extras) = (block.column(count), block.column(count));
+    block.take(8 * count + keys.iter().sum::<u64>() as usize);
+    let mut unposted = 0;
+    for (flags, length) in flags.iter().zip(extras) {
+        let mut extras = Bytes(block.take(length as usize));
+        let mut scope: &[u8] = &[];
+        if length > 0 {
+            let rank = extras.u64() as usize;
+            extras.take(8 * rank);
+            let scope_length = extras.u64() as usize;
+            scope = extras.take(scope_length);
+        }
+        if flags & 1 == 0 {
+            unposted |= 1 << (xxh3_64_with_seed(scope, 0) >> 58);
+        }
+    }
+    (least, greatest, unposted)
+}
+
+/// The key and the fingerprint of a document in a block.
+fn read_document(bytes: &[u8], number: u64) -> (String, u64) {
+    let plain = open_documents(bytes);
     let mut block = Bytes(&plain);
     let count = block.number(2) as usize;
     block.take(8 + 8);
@@ -400,6 +499,7 @@ fn queries(fingerprints: &[u64]) -> Vec<u64> {
 /// Asks both readers the same, and returns how many matches they found. The database must be closed.
 fn agree(path: &Path, queries: &[u64], scopes: &[Option<&str>]) -> Result<usize, Box<dyn std::error::Error>> {
     let reader = Reader::open(path)?;
+    assert!(reader.check_extents()? > 1);
     let mut answers = Vec::new();
     for &query in queries {
         for &scope in scopes {
@@ -429,6 +529,12 @@ fn document(i: u64, fingerprints: &[u64]) -> Document {
     Document::new(format!("key {i}"), Fingerprint::from_bits(bits)).with_seen(i as i64).with_scope(scope)
 }
 
+/// A document without a fingerprint.
+fn too_short(i: u64) -> Document {
+    let scope = ["", "en", "de", "fr", "es"][i as usize % 5];
+    Document::new(format!("short {i}"), None).with_seen(1_000 - i as i64 % 7).with_scope(scope)
+}
+
 #[test]
 fn a_reader_that_knows_only_the_format_finds_the_same_in_levels_log_and_marks() -> TestResult {
     let stored = fingerprints(&bundled("fp-real/fp.u64le"))?;
@@ -442,11 +548,14 @@ fn a_reader_that_knows_only_the_format_finds_the_same_in_levels_log_and_marks() 
         let database = Database::create(&path, &options)?;
         for part in 0..20 {
             insert_all(&database, (part * 50..part * 50 + 50).map(|i| document(i, stored)))?;
+            insert_all(&database, (0..part % 4).map(|i| too_short(4 * part + i)))?;
             let mut txn = database.begin_write()?;
             for i in (0..part * 50).step_by(17).map(|i| i + part % 17) {
                 txn.delete(format!("key {i}"))?;
             }
             txn.commit()?;
+            let expiry = Expiry::new().before(part as i64 * 15);
+            database.expire(&expiry, |_| ControlFlow::Continue(()))?;
         }
         let statistics = database.snapshot()?.stats()?;
         // How many levels there are depends on how far the merges are.

@@ -56,6 +56,10 @@ pub(in crate::cli) struct Arguments {
     )]
     threads: Vec<u64>,
 
+    /// How often the phase window replaces all documents
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(super) turnovers: u64,
+
     /// What to measure, in this order
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PHASES", default_values_t = PHASES)]
     pub(super) phases: Vec<Phase>,
@@ -109,6 +113,11 @@ pub(super) enum Phase {
     Delete,
     /// Put another document in the place of each, with another fingerprint, in durable commits
     Replace,
+    /// Remove the older half of all documents while another thread writes
+    Expire,
+    /// Fill a file, let a window of as many documents move over a stream, and compare the end with the
+    /// beginning; as the only phase
+    Window,
     /// Pause until no merge is due
     Settle,
     /// Put a dense copy in the place of the database

@@ -66,6 +66,15 @@ impl Bench<'_> {
         Ok(())
     }
 
+    /// The median time of a query for the number of its matches.
+    pub(super) fn median_query(&self, distance: u32) -> Result<Duration, Failure> {
+        let snapshot = self.database()?.snapshot()?;
+        let queries = self.asserted_queries(&snapshot, distance)?;
+        let (mut times, _) = timed(&queries, |query| Ok(snapshot.query(&query.limit(0))?.total()))?;
+        times.sort_unstable();
+        Ok(times.get(times.len() / 2).copied().unwrap_or_default())
+    }
+
     pub(super) fn batch(&self, distance: u32, row: &mut Row) -> Result<(), Failure> {
         let snapshot = self.database()?.snapshot()?;
         let queries = self.asserted_queries(&snapshot, distance)?;
@@ -133,7 +142,7 @@ impl Bench<'_> {
     /// within `distance` and was not deleted.
     fn queries(&self, distance: u32) -> impl Iterator<Item = (Query, Option<u64>)> {
         (0..self.arguments.queries).map(move |number| {
-            let (fingerprint, near) = self.collection.query(number, self.inserted);
+            let (fingerprint, near) = self.collection.query(number, self.expired..self.inserted);
             let near = near.filter(|&near| {
                 let is_near = self.collection.fingerprint(near).distance(fingerprint) <= distance;
                 is_near && self.is_live(near)
@@ -177,7 +186,7 @@ impl Bench<'_> {
 
     fn totals_by_scan(&self, sample: &[Fingerprint], distance: u32) -> Vec<u64> {
         let mut totals = vec![0; sample.len()];
-        for number in (0..self.inserted).filter(|&number| self.is_live(number)) {
+        for number in (self.expired..self.inserted).filter(|&number| self.is_live(number)) {
             let fingerprint = self.collection.fingerprint(number);
             for (total, query) in totals.iter_mut().zip(sample) {
                 *total += u64::from(fingerprint.distance(*query) <= distance);

@@ -1,5 +1,7 @@
 //! Generated fingerprints. Each is computed from the number of its document, so none is stored.
 
+use std::ops::Range;
+
 use simdb::Fingerprint;
 
 /// How fingerprints are spread.
@@ -44,13 +46,13 @@ impl Collection {
         self.original_of(number).filter(|&original| self.original_of(original).is_none())
     }
 
-    /// A fingerprint to query, and the document below `documents` that it was made from, if there is one.
-    pub(super) fn query(&self, number: u64, documents: u64) -> (Fingerprint, Option<u64>) {
+    /// A fingerprint to query, and the document of `documents` that it was made from, if there is one.
+    pub(super) fn query(&self, number: u64, documents: Range<u64>) -> (Fingerprint, Option<u64>) {
         let random = mixed(!self.seed ^ number);
-        if number.is_multiple_of(2) || documents == 0 {
+        if number.is_multiple_of(2) || documents.is_empty() {
             return (self.original(u64::MAX - number), None);
         }
-        let near = random % documents;
+        let near = documents.start + random % (documents.end - documents.start);
         (flipped(self.fingerprint(near), mixed(random)), Some(near))
     }
 
@@ -105,7 +107,7 @@ mod tests {
     fn queries_are_near_the_document_they_name() {
         let collection = Collection::new(Spread::Uniform, 0.5, 1);
         for number in 0..1000 {
-            let (query, near) = collection.query(number, 5000);
+            let (query, near) = collection.query(number, 100..5000);
             assert_eq!(near.is_some(), number % 2 == 1);
             assert!(near.is_none_or(|near| collection.fingerprint(near).distance(query) <= 3));
         }

@@ -43,6 +43,8 @@ impl Bench<'_> {
             Phase::Beside => self.beside(distance, row)?,
             Phase::Cold => self.cold(distance, row)?,
             Phase::Delete => self.delete(row)?,
+            Phase::Expire => self.expire(row)?,
+            Phase::Window => self.window(distance, row)?,
             Phase::Settle => {
                 self.database()?.settle()?;
                 // Merges that wait for a pause begin after a second without commits.

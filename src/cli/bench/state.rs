@@ -21,6 +21,8 @@ pub(super) struct Bench<'a> {
     pub(super) database: Option<Database>,
     /// The documents with numbers below this were inserted.
     pub(super) inserted: u64,
+    /// The documents with numbers below this are expired.
+    pub(super) expired: u64,
     /// Whether a tenth of them was deleted, see [`DELETED`].
     pub(super) deleted: bool,
     /// The number of times that all documents were replaced.
@@ -36,6 +38,7 @@ impl<'a> Bench<'a> {
             database: Some(Database::create(&path, &arguments.create_options())?),
             path,
             inserted: 0,
+            expired: 0,
             deleted: false,
             replaced: 0,
         })
@@ -52,7 +55,7 @@ impl<'a> Bench<'a> {
     }
 
     pub(super) fn document(&self, number: u64) -> Document {
-        Document::new(key(number), self.collection.fingerprint(number)).with_seen(1_700_000_000)
+        Document::new(key(number), self.collection.fingerprint(number)).with_seen(seen(number))
     }
 
     /// Checks the number of stored documents.
@@ -64,14 +67,24 @@ impl<'a> Bench<'a> {
     /// The number of documents that should be stored.
     fn live(&self) -> u64 {
         let gone = |below: u64| below / 10 + u64::from(below % 10 > DELETED);
-        self.inserted - if self.deleted { gone(self.arguments.documents.min(self.inserted)) } else { 0 }
+        let deleted = |below: u64| gone(self.arguments.documents.min(below));
+        let deleted = if self.deleted { deleted(self.inserted) - deleted(self.expired) } else { 0 };
+        self.inserted - self.expired - deleted
     }
 
     /// Whether the document should be stored.
     pub(super) fn is_live(&self, number: u64) -> bool {
-        number < self.inserted
+        (self.expired..self.inserted).contains(&number)
             && !(self.deleted && number % 10 == DELETED && number < self.arguments.documents)
     }
+}
+
+/// Documents come at this rate.
+pub(super) const OF_A_SECOND: u64 = 1_000;
+
+/// The time at which a document is seen.
+pub(super) fn seen(number: u64) -> i64 {
+    1_700_000_000 + (number / OF_A_SECOND) as i64
 }
 
 /// The key of a document: its number, in eight bytes.

@@ -6,6 +6,7 @@
 use super::columns::{column_bytes, encode_column};
 use super::documents::{DocumentRef, KIND, LZ4, MAX_DOCUMENTS, PLAIN, VERSION};
 use super::envelope::FileSeed;
+use super::extent::{Extent, scope_bit};
 use super::filter::Filter;
 use super::packed::Packed;
 use crate::fingerprint::Fingerprint;
@@ -41,10 +42,24 @@ pub(crate) fn pack_documents(
             puts: count as u16,
             marks: 0,
             filter: Filter::default(),
+            extent: Some(extent_of(block)),
         });
         rest = others;
     }
     blocks
+}
+
+/// What the directory says of documents.
+pub(crate) fn extent_of(documents: &[DocumentRef<'_>]) -> Extent {
+    let of = |document: &DocumentRef<'_>| {
+        let unposted = match document.fingerprint {
+            Some(_) => 0,
+            // If the scope cannot be read, whoever looks for it has to see the document.
+            None => document.scope().map_or(u64::MAX, scope_bit),
+        };
+        Extent { least_seen: document.seen, greatest_seen: document.seen, unposted }
+    };
+    documents.iter().map(of).fold(Extent::EMPTY, Extent::with)
 }
 
 /// A compressed block of about `wanted` plain bytes, the number of its documents, and the plain bytes to
@@ -121,8 +136,7 @@ impl Bounds {
 }
 
 fn encode_plain(documents: &[DocumentRef<'_>], bytes: &mut Vec<u8>) {
-    let least = documents.iter().map(|document| document.seen).min().unwrap_or(0);
-    let greatest = documents.iter().map(|document| document.seen).max().unwrap_or(0);
+    let Extent { least_seen: least, greatest_seen: greatest, .. } = extent_of(documents);
     bytes.extend((documents.len() as u16).to_le_bytes());
     bytes.extend(least.to_le_bytes());
     bytes.extend(greatest.to_le_bytes());

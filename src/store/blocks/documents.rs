@@ -27,10 +27,11 @@ const MAX_PLAIN_BYTES: usize = 1 << 20;
 
 /// The parts of varying length that most documents do not have.
 #[derive(Serialize, Deserialize)]
-struct Extras {
+struct Extras<'a> {
     rank: Vec<i64>,
-    scope: String,
-    payload: Vec<u8>,
+    #[serde(borrow)]
+    scope: &'a str,
+    payload: &'a [u8],
 }
 
 /// A document in a block.
@@ -44,7 +45,16 @@ pub(crate) struct DocumentRef<'a> {
     pub(super) extras: &'a [u8],
 }
 
-impl DocumentRef<'_> {
+impl<'a> DocumentRef<'a> {
+    /// Its scope. Empty if it has none.
+    pub(crate) fn scope(self) -> Result<&'a str, Problem> {
+        if self.extras.is_empty() {
+            return Ok("");
+        }
+        let Extras { scope, .. } = envelope::decode(self.extras)?;
+        Ok(scope)
+    }
+
     pub(crate) fn to_document(self) -> Result<Document, Problem> {
         let document = Document::new(self.key, self.fingerprint).with_seen(self.seen);
         if self.extras.is_empty() {
@@ -101,8 +111,8 @@ impl DocumentBlock {
         if !(document.rank().is_empty() && document.scope().is_empty() && document.payload().is_empty()) {
             let extras = Extras {
                 rank: document.rank().to_vec(),
-                scope: document.scope().to_owned(),
-                payload: document.payload().to_vec(),
+                scope: document.scope(),
+                payload: document.payload(),
             };
             envelope::encode(&extras, &mut self.extras);
         }
@@ -129,6 +139,11 @@ impl DocumentBlock {
         let guess = number.saturating_sub(first).min(self.len() as u64) as usize;
         let index = partition_point_from(&self.heads, guess, |head| head.number < number);
         (self.heads.get(index)?.number == number).then_some(index)
+    }
+
+    /// The number of documents whose numbers are below `number`.
+    pub(crate) fn before(&self, number: u64) -> usize {
+        self.heads.partition_point(|head| head.number < number)
     }
 
     /// The document at an index below [`len`](Self::len).

@@ -7,7 +7,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The kind of a stored value. The numbers are part of the format.
@@ -108,9 +108,9 @@ pub(crate) fn encode(value: &impl Serialize, bytes: &mut Vec<u8>) {
 }
 
 /// Reads back a value that [`encode`] wrote. The value must take all bytes.
-pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
     let config = bincode::config::legacy().with_limit::<BYTE_LIMIT>();
-    match bincode::serde::decode_from_slice(bytes, config) {
+    match bincode::serde::borrow_decode_from_slice(bytes, config) {
         Ok((value, used)) if used == bytes.len() => Ok(value),
         Ok(_) => Err("bytes are left over"),
         Err(_) => Err("it cannot be decoded"),

@@ -9,6 +9,7 @@ mod document_packing;
 mod documents;
 mod entry;
 mod envelope;
+mod extent;
 mod filter;
 #[cfg(test)]
 mod memory;
@@ -20,7 +21,7 @@ mod slots;
 pub(crate) use block_reader::{Blocks, SetBlocks};
 pub(crate) use cache::{BLOCK_OVERHEAD, BlockCache, Held};
 pub(crate) use decoded::{Block, CachedRow};
-pub(crate) use document_packing::pack_documents;
+pub(crate) use document_packing::{extent_of, pack_documents};
 pub(crate) use documents::{DocumentBlock, DocumentRef};
 pub(crate) use entry::{BlockId, Entry, Hint};
 #[cfg(test)]
@@ -29,6 +30,7 @@ pub(crate) use envelope::{
     Fields, FileSeed, HEADER_BYTES, Kind, Problem, decode, encode, seal, sealed_checksum, share_of_sum,
     unseal,
 };
+pub(crate) use extent::{Extent, scope_bit};
 pub(crate) use filter::{Filter, LINE_BYTES, Line, MAX_BLOCK_LINES, decode_lines, encode_lines, lines_pass};
 #[cfg(test)]
 pub(crate) use memory::MemoryBlocks;

@@ -9,6 +9,7 @@
 use super::bits::{pack, packed_bytes, width_of};
 use super::columns::{column_bytes, decode_packed, encode_column};
 use super::envelope::{Fields, FileSeed, Problem};
+use super::extent::Extent;
 use super::filter::{Filter, MAX_BLOCK_LINES};
 use super::row::{Lists, Row};
 
@@ -23,13 +24,15 @@ pub(crate) struct Packed<R, B = Vec<u8>> {
     pub(crate) puts: u16,
     pub(crate) marks: u16,
     pub(crate) filter: Filter,
+    /// What the directory says of its documents. `None` for a block of rows.
+    pub(crate) extent: Option<Extent>,
 }
 
 impl<R, B> Packed<R, B> {
     /// The same block with its bytes elsewhere.
     pub(crate) fn with_bytes<C>(self, moved: impl FnOnce(B) -> C) -> Packed<R, C> {
-        let Self { bytes, checksum, high, puts, marks, filter } = self;
-        Packed { bytes: moved(bytes), checksum, high, puts, marks, filter }
+        let Self { bytes, checksum, high, puts, marks, filter, extent } = self;
+        Packed { bytes: moved(bytes), checksum, high, puts, marks, filter, extent }
     }
 }
 
@@ -179,6 +182,7 @@ fn encode<R: Row>(puts: &[R], marks: &[R], limit: usize, file: FileSeed) -> Pack
         puts: puts.len() as u16,
         marks: marks.len() as u16,
         filter,
+        extent: None,
     }
 }
 

@@ -129,7 +129,12 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
                 Err(error) => (*numbers.end(), Err(error)),
             };
             match read.and_then(|block| ensure_order(block, last)) {
-                Ok(block) => self.block(part, &block, &mut hidden)?,
+                Ok(block) => {
+                    if let Err(error) = ensure_extent(&block, last) {
+                        self.found.findings.add_error(part, "documents", error)?;
+                    }
+                    self.block(part, &block, &mut hidden)?;
+                }
                 Err(error) => {
                     self.found.findings.add_error(part, "documents", error)?;
                     hidden.add(next, last);
@@ -286,4 +291,11 @@ fn ensure_order(block: LiveDocuments, last: u64) -> Result<LiveDocuments> {
     let key = format!("block up to {last}");
     let problem = "it begins before the block before it ends";
     if block.begins_in_range() { Ok(block) } else { Err(Error::Damaged { table: "documents", key, problem }) }
+}
+
+/// Refuses a block whose directory would lead a search by time or by scope past it.
+fn ensure_extent(block: &LiveDocuments, last: u64) -> Result<()> {
+    let key = format!("block up to {last}");
+    let problem = "the directory does not have the times and scopes of its documents";
+    if block.has_its_extent() { Ok(()) } else { Err(Error::Damaged { table: "documents", key, problem }) }
 }

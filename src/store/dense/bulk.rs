@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::store::blocks::{
-    DocumentBlock, DocumentRef, Entry, FileSeed, Filter, Packed, Packer, Row, pack_documents, share_of_sum,
+    DocumentBlock, DocumentRef, FileSeed, Packed, Packer, Row, pack_documents, share_of_sum,
 };
 use crate::store::engine::{Changes, Engine, LevelChange, LevelName};
 use crate::store::file::{DOCUMENTS, Edit, Set, SetRow, State};
 use crate::store::sizes::Sizes;
-use crate::store::sorted_set::{Chunk, Level, MOST_OUTLINES, Outline, SetLevel, cut, encode_summary};
+use crate::store::sorted_set::{
+    Chunk, Level, NewBlock, Outline, SetLevel, cut, encode_summary, most_outlines,
+};
 
 /// The bytes of blocks that are written in one transaction of the engine.
 const BYTES_PER_TRANSACTION: usize = 16 << 20;
@@ -70,7 +72,7 @@ impl<'a> Bulk<'a> {
 struct DirectoryWriter<R> {
     level: LevelName,
     /// Entries that are in no chunk yet.
-    waiting: Vec<(Entry<R>, Filter)>,
+    waiting: Vec<NewBlock<R>>,
     /// The bytes of the chunks that were written.
     written: usize,
     /// The outlines of chunks that are in no summary yet.
@@ -86,18 +88,18 @@ impl<R: Row> DirectoryWriter<R> {
 
     /// Makes the waiting entries part of an edit, and returns the bytes that they take.
     fn settle(&mut self, edit: &mut Edit, sizes: &Sizes) -> usize {
-        let filtered: Vec<_> =
-            self.waiting.iter().map(|(entry, filter)| (entry.clone(), filter.lines())).collect();
+        let listed: Vec<_> = self.waiting.iter().map(NewBlock::listed).collect();
         let before = self.written;
         let mut change = LevelChange::none(self.level);
-        for part in cut(&filtered, sizes.chunk_entries) {
+        for part in cut(&listed, sizes.chunk_entries) {
             let (chunk, last, bytes) = Chunk::new(self.level, edit.file(), part);
             self.outlines.push(chunk.outline());
             self.written += bytes.len();
             change.chunks.written.push((last, bytes));
         }
         // The last chunk of the level is in no summary.
-        let full = self.outlines.len().saturating_sub(1) / MOST_OUTLINES * MOST_OUTLINES;
+        let most = most_outlines(self.level);
+        let full = self.outlines.len().saturating_sub(1) / most * most;
         self.summarize(full, &mut change, edit.file());
         edit.changes.levels.push(change);
         self.waiting.clear();
@@ -107,7 +109,7 @@ impl<R: Row> DirectoryWriter<R> {
     /// Makes the first outlines into summaries.
     fn summarize(&mut self, outlines: usize, change: &mut LevelChange, file: FileSeed) {
         let summarized: Vec<_> = self.outlines.drain(..outlines).collect();
-        for part in summarized.chunks(MOST_OUTLINES) {
+        for part in summarized.chunks(most_outlines(self.level)) {
             let (last, bytes) = encode_summary(self.level, file, part);
             self.sum = self.sum.wrapping_add(share_of_sum([bytes.as_slice()]));
             change.summaries.written.push((last, bytes));

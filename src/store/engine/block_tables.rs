@@ -25,13 +25,20 @@ pub(crate) struct BlockTable {
     part: Option<u8>,
     /// Whether a row is longer than 64 bits.
     wide: bool,
+    /// Whether the directory has an extent for each block.
+    pub(crate) has_extents: bool,
 }
 
 impl BlockTable {
     /// The table of a number. The tables of a file are numbered from 0 on. A row has 64 bits, or 128 if it
     /// is `wide`.
     pub(crate) const fn new(number: u8, name: &'static str, wide: bool) -> Self {
-        Self { number, name, part: None, wide }
+        Self { number, name, part: None, wide, has_extents: false }
+    }
+
+    /// The same table, with a directory that has an extent for each block.
+    pub(crate) const fn with_extents(self) -> Self {
+        Self { has_extents: true, ..self }
     }
 
     /// The position of the table among the tables of blocks.

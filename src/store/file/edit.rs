@@ -10,11 +10,11 @@ use super::meta::{self, encode_scopes};
 use super::operation::Operation;
 use super::state::{LogSums, State};
 use crate::error::Result;
-use crate::store::blocks::{BlockId, Blocks, Entry, FileSeed, Filter, Hint, Packed, Row, share_of_sum};
+use crate::store::blocks::{BlockId, Blocks, Entry, FileSeed, Hint, Packed, Row, share_of_sum};
 use crate::store::engine::{BlockBytes, Changes, Engine, LevelChange, LevelName, RemovedBlocks};
 use crate::store::numbers::ScopeNumber;
 use crate::store::sizes::Sizes;
-use crate::store::sorted_set::{Level, Position, Splice};
+use crate::store::sorted_set::{Level, NewBlock, Position, Splice};
 
 /// A change of the file that is not committed yet: the next state, and the changed rows of the engine's
 /// tables.
@@ -133,12 +133,12 @@ impl Edit {
         &mut self,
         block: Packed<R, B>,
         change: &mut LevelChange,
-    ) -> (Entry<R>, Filter) {
-        let Packed { bytes, checksum, high, puts, marks, filter } = block;
+    ) -> NewBlock<R> {
+        let Packed { bytes, checksum, high, puts, marks, filter, extent } = block;
         let id = BlockId::new(change.level.number, self.state.next_block);
         self.state.next_block += 1;
         change.added.push((high.number(), bytes.into()));
-        (Entry { high, id, checksum, puts, marks, hint: Hint::default() }, filter)
+        NewBlock { entry: Entry { high, id, checksum, puts, marks, hint: Hint::default() }, filter, extent }
     }
 }
 

@@ -11,7 +11,8 @@ use crate::store::numbers::{DocumentNumber, ScopeNumber};
 const HAS_FINGERPRINT: u8 = 1;
 const REMOVE: u8 = 2;
 const FINGERPRINT_GONE: u8 = 4;
-const NEVER_STORED: u8 = 8;
+const UNSTORED: u8 = 8;
+const FORGET: u8 = 16;
 
 const OPERATION_BYTES: usize = 25;
 /// The number of operations that fit into a value of 4,080 bytes.
@@ -32,10 +33,9 @@ pub(crate) fn encode_log(file: FileSeed, first: u64, operations: &[Operation]) -
 fn encode_operation(operation: &Operation, bytes: &mut Vec<u8>) {
     let change = match operation.change {
         Change::Put => 0,
-        Change::Remove { fingerprint_gone, never_stored } => {
-            REMOVE
-                | if fingerprint_gone { FINGERPRINT_GONE } else { 0 }
-                | if never_stored { NEVER_STORED } else { 0 }
+        Change::Forget => FORGET,
+        Change::Remove { fingerprint_gone, unstored } => {
+            REMOVE | if fingerprint_gone { FINGERPRINT_GONE } else { 0 } | if unstored { UNSTORED } else { 0 }
         }
     };
     bytes.push(change | if operation.fingerprint.is_some() { HAS_FINGERPRINT } else { 0 });
@@ -62,7 +62,7 @@ pub(super) fn decode_page(
 
 fn decode_operation(fields: &mut Fields<'_>) -> Result<Operation, Problem> {
     let [flags] = fields.take()?;
-    if flags & !(HAS_FINGERPRINT | REMOVE | FINGERPRINT_GONE | NEVER_STORED) != 0 {
+    if flags & !(HAS_FINGERPRINT | REMOVE | FINGERPRINT_GONE | UNSTORED) != 0 && flags != FORGET {
         return Err("it has flags this release does not know");
     }
     let mut number = [0; 8];
@@ -71,13 +71,12 @@ fn decode_operation(fields: &mut Fields<'_>) -> Result<Operation, Problem> {
     let bits = u64::from_le_bytes(fields.take()?);
     let mut scope = [0; 4];
     scope[..3].copy_from_slice(fields.take_slice(3)?);
-    let change = if flags & REMOVE == 0 {
+    let change = if flags == FORGET {
+        Change::Forget
+    } else if flags & REMOVE == 0 {
         Change::Put
     } else {
-        Change::Remove {
-            fingerprint_gone: flags & FINGERPRINT_GONE != 0,
-            never_stored: flags & NEVER_STORED != 0,
-        }
+        Change::Remove { fingerprint_gone: flags & FINGERPRINT_GONE != 0, unstored: flags & UNSTORED != 0 }
     };
     Ok(Operation {
         change,
@@ -121,9 +120,16 @@ mod tests {
         let file = FileSeed(7);
         let changes = [
             Change::Put,
-            Change::Remove { fingerprint_gone: true, never_stored: false },
-            Change::Remove { fingerprint_gone: false, never_stored: true },
+            Change::Remove { fingerprint_gone: true, unstored: false },
+            Change::Remove { fingerprint_gone: false, unstored: true },
         ];
+        let forget = Operation {
+            change: Change::Forget,
+            number: DocumentNumber(9),
+            key_hash: 0,
+            fingerprint: None,
+            scope: ScopeNumber::EMPTY,
+        };
         let operations: Vec<_> = (0..1000)
             .map(|i| Operation {
                 change: changes[i % 3],
@@ -132,6 +138,7 @@ mod tests {
                 fingerprint: (i % 2 == 0).then(|| Fingerprint::from_bits(i as u64)),
                 scope: if i % 5 == 0 { ScopeNumber::ANY } else { ScopeNumber::EMPTY },
             })
+            .chain([forget])
             .collect();
         let pages = encode_log(file, 7, &operations);
         assert!(pages.iter().all(|(_, bytes)| bytes.len() <= 4080));
@@ -144,6 +151,10 @@ mod tests {
             assert!(refused(file, *number, &bytes[1..]));
         }
         assert_eq!(found, operations);
+        // Nothing goes together with the flag of a document whose block is taken out.
+        let odd = Operation { fingerprint: Some(Fingerprint::from_bits(1)), ..forget };
+        let (number, bytes) = encode_log(file, 7, &[odd]).remove(0);
+        assert!(decode_page(file, number, &bytes, &mut Vec::new()).is_err());
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::text::Scheme;
 
 /// The version of the file format that this release writes, and the only one it reads.
-pub(crate) const FORMAT_VERSION: u32 = 3;
+pub(crate) const FORMAT_VERSION: u32 = 4;
 
 /// The feature bits this release knows: none yet.
 const KNOWN_FEATURES: u64 = 0;
@@ -295,11 +295,11 @@ mod tests {
                 bytes.extend(b"whatever a later version adds");
             })
         };
-        for found in [1, 2, 4] {
+        for found in [1, 2, 3, 5] {
             let refused = check_format(&format(found, 0));
-            assert!(matches!(refused, Err(Error::FormatVersion { found: it, supported: 3 }) if it == found));
+            assert!(matches!(refused, Err(Error::FormatVersion { found: it, supported: 4 }) if it == found));
         }
-        assert!(matches!(check_format(&format(3, 4)), Err(Error::UnknownFeatures { bits: 4 })));
+        assert!(matches!(check_format(&format(4, 4)), Err(Error::UnknownFeatures { bits: 4 })));
         assert!(matches!(check_format(b"too short"), Err(Error::Damaged { table: "meta", .. })));
         let unknown = StoredSettings {
             scheme: 77,

@@ -26,10 +26,12 @@ pub(crate) use opening::first_rows;
 pub(crate) use opening::{create, read_state};
 pub(crate) use operation::{Change, Operation, RowSink, give_fingerprint_rows};
 pub(crate) use overlays::Overlays;
+pub(crate) use overlays::Runs;
 pub(crate) use progress::{MergeFailure, Progress};
+pub(crate) use replay::runs_of;
 pub(crate) use schema::{
-    AnySet, ByRow, DEAD, DOCUMENTS, FIXED, KEYS, POSTINGS, PerSet, RowFamily, Set, SetRow, all_sets, by_row,
-    key_row, number_of, permuted, posting_row,
+    AnySet, ByRow, DEAD, DOCUMENTS, FIXED, KEYS, POSTINGS, PerSet, RowFamily, Set, SetRow, all_listed,
+    all_sets, by_row, fingerprint_of, key_row, number_of, permuted, posting_row, scope_of,
 };
 pub(crate) use shared::{CountedSnapshot, Shared, Turn};
 pub(crate) use state::{Sets, State};

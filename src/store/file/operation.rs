@@ -5,7 +5,7 @@ use crate::fingerprint::Fingerprint;
 use crate::plan::Plan;
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 
-/// A document that was put or removed. It has what the sorted sets need to know of the document.
+/// A document that was put or removed, or whose bytes are gone. It has what the sorted sets need to know of the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Operation {
     pub(crate) change: Change,
@@ -21,9 +21,11 @@ pub(crate) enum Change {
     Remove {
         /// Whether no other document has its fingerprint.
         fingerprint_gone: bool,
-        /// Whether the same transaction put it, and no block of documents has it.
-        never_stored: bool,
+        /// Whether no block of documents has it: the same transaction put it, or takes its block out.
+        unstored: bool,
     },
+    /// The block of a document that was removed before is taken out.
+    Forget,
 }
 
 /// Takes the rows that operations put and mark.
@@ -67,9 +69,12 @@ impl Operation {
 
     /// Gives the rows that belong to this document alone. They have its number.
     pub(crate) fn give_own_rows<S: RowSink>(&self, sink: &mut S) -> Result<(), S::Error> {
+        if self.change == Change::Forget {
+            return sink.mark(DEAD, self.number.0);
+        }
         let put = self.change == Change::Put;
         put_or_mark(put, KEYS, key_row(self.key_hash, self.number), sink)?;
-        if let Change::Remove { never_stored: false, .. } = self.change {
+        if let Change::Remove { unstored: false, .. } = self.change {
             sink.put(DEAD, self.number.0)?;
         }
         let Some(fingerprint) = self.fingerprint else { return Ok(()) };

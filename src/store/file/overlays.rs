@@ -101,13 +101,16 @@ mod tests {
 
     #[test]
     fn an_operation_changes_the_sets_that_the_format_says() {
-        let gone = |never_stored| Change::Remove { fingerprint_gone: true, never_stored };
+        let gone = |unstored| Change::Remove { fingerprint_gone: true, unstored };
         assert_eq!(counts(&[operation(Change::Put, 1, 0)]), [(1, 0), (1, 0), (0, 0), (1, 0), (1, 0)]);
         assert_eq!(counts(&[operation(Change::Put, 1, 5)]), [(1, 0), (2, 0), (0, 0), (1, 0), (1, 0)]);
         assert_eq!(counts(&[operation(gone(false), 1, 5)]), [(0, 1), (0, 2), (1, 0), (0, 1), (0, 1)]);
         assert_eq!(counts(&[operation(gone(true), 1, 0)]), [(0, 1), (0, 1), (0, 0), (0, 1), (0, 1)]);
-        let stays = Change::Remove { fingerprint_gone: false, never_stored: false };
+        let stays = Change::Remove { fingerprint_gone: false, unstored: false };
         assert_eq!(counts(&[operation(stays, 1, 0)]), [(0, 1), (0, 1), (1, 0), (0, 0), (0, 0)]);
+        // A dead document whose block is taken out is dead no more.
+        let forget = Operation { fingerprint: None, ..operation(Change::Forget, 1, 0) };
+        assert_eq!(counts(&[forget]), [(0, 0), (0, 0), (0, 1), (0, 0), (0, 0)]);
         // If a transaction puts and removes a document, only the permuted tables keep marks. There the
         // newer counts.
         let both = [operation(Change::Put, 1, 0), operation(gone(true), 1, 0)];

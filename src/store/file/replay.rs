@@ -14,7 +14,7 @@ use crate::store::blocks::Row;
 use crate::store::sorted_set::{Collected, Run};
 
 /// The runs that operations leave, the oldest first.
-pub(super) fn runs_of(operations: &[Operation], plan: &Plan) -> Runs {
+pub(crate) fn runs_of(operations: &[Operation], plan: &Plan) -> Runs {
     let sets = all_sets(plan.tables().len()).collect();
     let run_of = |set: AnySet| by_row!(set, set => keep run_of(operations, set, plan));
     parallel::map_each_of(sets, operations.len(), run_of).into_iter().collect()
@@ -89,12 +89,12 @@ mod tests {
         for bits in 0..before as u64 {
             put(&mut live, bits % 9);
         }
-        let change = |&(removed, bits, never_stored): &(Option<prop::sample::Index>, u64, bool)| {
+        let change = |&(removed, bits, unstored): &(Option<prop::sample::Index>, u64, bool)| {
             let Some(index) = removed.filter(|_| !live.is_empty()) else { return put(&mut live, bits) };
             let number = live.keys().copied().nth(index.index(live.len())).expect("the index is one of them");
             let fingerprint = live.remove(&number).expect("it is there");
             let fingerprint_gone = live.values().all(|it| *it != fingerprint);
-            operation(Change::Remove { fingerprint_gone, never_stored }, number, fingerprint)
+            operation(Change::Remove { fingerprint_gone, unstored }, number, fingerprint)
         };
         changes.iter().map(change).collect()
     }

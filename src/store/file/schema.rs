@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::{Index, IndexMut};
+use std::ops::{Index, IndexMut, RangeInclusive};
 
 use crate::fingerprint::Fingerprint;
 use crate::store::blocks::CachedRow;
@@ -38,7 +38,7 @@ pub(crate) const DOCUMENTS: LevelName = LevelName { table: &TABLES[0], number: 0
 
 /// The tables of blocks: that of the documents, then that of each set.
 static TABLES: [BlockTable; 256] = {
-    let mut tables = [BlockTable::new(0, "documents", false); 256];
+    let mut tables = [BlockTable::new(0, "documents", false).with_extents(); 256];
     let mut number = 1;
     while number < tables.len() {
         let set = number - 1;
@@ -68,6 +68,22 @@ pub(crate) fn key_row(hash: u64, number: DocumentNumber) -> u128 {
 /// The row of a document in the postings.
 pub(crate) fn posting_row(fingerprint: Fingerprint, scope: ScopeNumber, number: DocumentNumber) -> u128 {
     u128::from(fingerprint.bits()) << 64 | u128::from(scope.0) << 40 | u128::from(number.0)
+}
+
+/// The rows of the documents of a fingerprint in all scopes.
+pub(crate) fn all_listed(fingerprint: Fingerprint) -> RangeInclusive<u128> {
+    let first = posting_row(fingerprint, ScopeNumber::EMPTY, DocumentNumber::MIN);
+    first..=posting_row(fingerprint, ScopeNumber::ANY, DocumentNumber::MAX)
+}
+
+/// The scope of a row of postings.
+pub(crate) fn scope_of(row: u128) -> ScopeNumber {
+    ScopeNumber((row >> 40) as u32 & ScopeNumber::ANY.0)
+}
+
+/// The fingerprint of a row of postings.
+pub(crate) fn fingerprint_of(row: u128) -> Fingerprint {
+    Fingerprint::from_bits((row >> 64) as u64)
 }
 
 /// The document of a row of keys or postings.

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::meta::{self, Counters};
 use super::overlays::Runs;
-use super::schema::{ByRow, PerSet, RowFamily, Set, SetRow, all_sets, by_row};
+use super::schema::{ByRow, DOCUMENTS, PerSet, RowFamily, Set, SetRow, all_sets, by_row};
 use crate::parallel;
 use crate::plan::Plan;
 use crate::store::blocks::{BlockId, Fields, FileSeed, Kind, Problem, Row, seal, unseal};
@@ -221,7 +221,7 @@ impl State {
         if !(state.first_page <= state.frozen_pages && state.frozen_pages <= state.next_page) {
             return Err("its pages are out of order");
         }
-        let documents = decode_directory(&mut fields)?;
+        let documents = decode_directory(DOCUMENTS.table.has_extents, &mut fields)?;
         let sets = state.sets.iter().map(|_| decode_set(&mut fields)).collect::<Result<_, _>>()?;
         fields.finish()?;
         Ok(StoredState { state, documents, sets })
@@ -253,10 +253,11 @@ fn encode_directory<R: Row>(level: &Level<R>, bytes: &mut Vec<u8>) {
     }
 }
 
-fn decode_directory(fields: &mut Fields<'_>) -> Result<StoredDirectory, Problem> {
+fn decode_directory(has_extents: bool, fields: &mut Fields<'_>) -> Result<StoredDirectory, Problem> {
     let sum = u64::from_le_bytes(fields.take()?);
     let [has_chunks] = fields.take()?;
-    let last = (has_chunks != 0).then(|| Outline::decode(size_of::<u128>(), fields)).transpose()?;
+    let outline = |fields: &mut Fields<'_>| Outline::decode(size_of::<u128>(), has_extents, fields);
+    let last = (has_chunks != 0).then(|| outline(fields)).transpose()?;
     Ok(StoredDirectory { sum, last })
 }
 
@@ -271,7 +272,7 @@ fn decode_set(fields: &mut Fields<'_>) -> Result<StoredSet, Problem> {
                 return Err("a level has an impossible number");
             }
             let next = u128::from_le_bytes(fields.take()?);
-            Ok(StoredLevel { number, next, directory: decode_directory(fields)? })
+            Ok(StoredLevel { number, next, directory: decode_directory(false, fields)? })
         })
         .collect::<Result<_, Problem>>()?;
     Ok(StoredSet { frozen_from: (has_frozen != 0).then_some(frozen_from), levels })

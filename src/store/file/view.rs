@@ -11,7 +11,9 @@ use super::schema::{DEAD, DOCUMENTS, Set, SetRow, block_tables, permuted};
 use super::state::State;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::store::blocks::{BlockCache, Blocks, DocumentBlock, DocumentRef, Entry, SetBlocks, share_of_sum};
+use crate::store::blocks::{
+    BlockCache, Blocks, DocumentBlock, DocumentRef, Entry, Extent, SetBlocks, extent_of, share_of_sum,
+};
 use crate::store::engine::{OpenFile, ReadTxn, Tables};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sorted_set::SetReader;
@@ -88,6 +90,12 @@ impl View {
 
     /// The document of a number that a row has. It is an error if the document is not there.
     pub(crate) fn document(&self, number: DocumentNumber) -> Result<Document> {
+        let document = self.document_since(number, i64::MIN)?;
+        Ok(document.expect("no time is before the least"))
+    }
+
+    /// As [`document`](Self::document), or `None` if it was seen before `since`.
+    pub(crate) fn document_since(&self, number: DocumentNumber, since: i64) -> Result<Option<Document>> {
         let damaged = |problem| damaged_document(number, problem);
         let missing = || damaged("it is missing, but another row refers to it");
         let documents = &self.state.documents;
@@ -95,16 +103,19 @@ impl View {
         let entry = documents.entry(documents.find(number.0, blocks)?, blocks)?.ok_or_else(missing)?;
         let block = blocks.documents(entry)?;
         let index = block.find(number.0).ok_or_else(missing)?;
-        block.get(index).to_document().map_err(damaged)
+        let stored = Some(block.get(index)).filter(|stored| stored.seen >= since);
+        stored.map(|stored| stored.to_document().map_err(damaged)).transpose()
     }
 
     /// The block with the first document whose number is `from` or greater. `None` after the last block.
     pub(crate) fn stored_documents(&self, from: u64) -> Result<Option<StoredDocuments<'_>>> {
         let documents = &self.state.documents;
         let blocks = self.document_blocks();
-        let Some(entry) = documents.entry(documents.find(from, blocks)?, blocks)? else { return Ok(None) };
+        let position = documents.find(from, blocks)?;
+        let Some(entry) = documents.entry(position, blocks)? else { return Ok(None) };
+        let extent = documents.extent(position, blocks)?;
         let dead = self.set(DEAD).rows(&(from..=entry.high))?;
-        Ok(Some(StoredDocuments { blocks, entry, from, dead }))
+        Ok(Some(StoredDocuments { blocks, entry, extent, from, dead }))
     }
 
     /// The number of a scope. `None` if no document ever had it.
@@ -166,6 +177,7 @@ pub(crate) fn damaged_document(number: DocumentNumber, problem: &'static str) ->
 pub(crate) struct StoredDocuments<'v> {
     blocks: SetBlocks<'v>,
     entry: &'v Entry<u64>,
+    extent: Option<Extent>,
     from: u64,
     dead: Vec<u64>,
 }
@@ -179,13 +191,14 @@ impl StoredDocuments<'_> {
     /// Reads the block.
     pub(crate) fn read(self) -> Result<LiveDocuments> {
         let block = self.blocks.documents_once(self.entry)?;
-        Ok(LiveDocuments { block, from: self.from, dead: self.dead })
+        Ok(LiveDocuments { block, extent: self.extent, from: self.from, dead: self.dead })
     }
 }
 
 /// The documents of a block that are not dead.
 pub(crate) struct LiveDocuments {
     block: Arc<DocumentBlock>,
+    extent: Option<Extent>,
     from: u64,
     dead: Vec<u64>,
 }
@@ -199,6 +212,12 @@ impl LiveDocuments {
     /// The dead numbers whose documents are in the block.
     pub(crate) fn dead(&self) -> impl Iterator<Item = u64> {
         self.dead.iter().copied().filter(|&number| self.block.find(number).is_some())
+    }
+
+    /// Whether its directory has the times and the scopes of its documents, dead or not.
+    pub(crate) fn has_its_extent(&self) -> bool {
+        let documents: Vec<_> = self.block.documents().collect();
+        self.extent == Some(extent_of(&documents))
     }
 
     /// Whether the block has no document before the first one that was asked for.

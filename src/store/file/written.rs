@@ -44,18 +44,38 @@ pub(crate) struct WrittenDocuments {
     file: Option<SpillFile>,
     /// The number of the first document.
     first: Option<DocumentNumber>,
+    /// The greatest time seen of all documents, removed or not.
+    latest: i64,
+    /// The greatest time seen of each [`GROUP`] of documents in memory.
+    latest_of_groups: Vec<i64>,
 }
+
+/// The documents in memory that a search by time passes over together.
+const GROUP: usize = 128;
 
 impl WrittenDocuments {
     /// No documents. `seed` is the seed of the database file.
     pub(crate) fn new(seed: FileSeed) -> Self {
-        let (newest, removed, spilled) = (DocumentBlock::default(), BTreeSet::new(), Vec::new());
-        Self { seed, newest, removed, spilled, file: None, first: None }
+        Self {
+            seed,
+            newest: DocumentBlock::default(),
+            removed: BTreeSet::new(),
+            spilled: Vec::new(),
+            file: None,
+            first: None,
+            latest: i64::MIN,
+            latest_of_groups: Vec::new(),
+        }
     }
 
     /// Adds a document. Its number is greater than all others.
     pub(crate) fn push(&mut self, number: DocumentNumber, document: &Document) {
         self.first.get_or_insert(number);
+        self.latest = self.latest.max(document.seen());
+        match self.latest_of_groups.last_mut().filter(|_| !self.newest.len().is_multiple_of(GROUP)) {
+            Some(latest) => *latest = document.seen().max(*latest),
+            None => self.latest_of_groups.push(document.seen()),
+        }
         self.newest.push(number.0, document);
     }
 
@@ -76,6 +96,7 @@ impl WrittenDocuments {
         let packed = pack_documents(&documents, sizes.document_block_bytes, self.seed);
         self.spill(packed, directory)?;
         self.newest = DocumentBlock::default();
+        self.latest_of_groups.clear();
         self.removed.clear();
         Ok(())
     }
@@ -95,6 +116,34 @@ impl WrittenDocuments {
     /// The documents in memory that were not removed.
     pub(crate) fn live(&self) -> impl Iterator<Item = DocumentRef<'_>> {
         self.newest.documents().filter(|document| !self.removed.contains(&document.number))
+    }
+
+    /// The first number that a document may have that was seen at `since` or later.
+    pub(crate) fn first_since(&self, since: i64) -> Option<u64> {
+        self.first.filter(|_| self.latest >= since).map(|first| first.0)
+    }
+
+    /// The last number up to `last` that a document may have that was seen at `since` or later.
+    pub(crate) fn last_since(&self, last: u64, since: i64) -> Option<u64> {
+        if self.latest < since || self.first.is_none_or(|first| first.0 > last) {
+            return None;
+        }
+        let may = |latest: &&i64| **latest >= since;
+        let mut end = self.newest.before(last.saturating_add(1));
+        while let Some(index) = end.checked_sub(1) {
+            let group = index / GROUP;
+            if may(&&self.latest_of_groups[group]) {
+                let seen = |&index: &usize| self.newest.get(index).seen >= since;
+                if let Some(found) = (group * GROUP..end).rev().find(seen) {
+                    return Some(self.newest.get(found).number);
+                }
+            }
+            end = group * GROUP;
+        }
+        let reaching = self.spilled.partition_point(|block| block.high < last);
+        let mut blocks = self.spilled[..(reaching + 1).min(self.spilled.len())].iter().rev();
+        let may = |block: &&Packed<_, _>| block.extent.is_some_and(|extent| extent.greatest_seen >= since);
+        blocks.find(may).map(|block| block.high.min(last))
     }
 
     /// Takes the blocks outside memory. Their documents come before those in memory.
@@ -152,7 +201,16 @@ mod tests {
             // Removed documents may be in memory until the others are spilled.
             let is_there = (10..100).contains(&number.0) && (number.0 % 7 != 0 || found.is_some());
             assert_eq!(found, is_there.then(|| document(number.0)), "{number:?}");
+            // Later documents were seen later.
+            for since in [0, 9, 10, 50, 99, 100].map(|since: u64| since.max(10)) {
+                let last = written.last_since(number.0, since as i64);
+                let right = (number.0 >= since && since < 100).then(|| number.0.min(99));
+                // A block outside memory is not read, so it may be that of a later document.
+                assert!(last >= right && last.is_none_or(|last| last <= number.0), "{number:?}, {since}");
+                assert!(last.is_none_or(|last| last + 40 > since), "{number:?}, {since}: {last:?}");
+            }
         }
+        assert_eq!((written.first_since(99), written.first_since(100)), (Some(10), None));
         let last = written.take_spilled().last().map(|block| block.high);
         let in_memory: Vec<u64> = written.live().map(|document| document.number).collect();
         assert_eq!(

@@ -9,5 +9,5 @@ mod stream;
 mod tests;
 mod worker;
 
-pub(crate) use pace::{keep_pace, settle, wait_for_empty_log};
+pub(crate) use pace::{keep_pace, settle, wait_for_empty_log, wait_for_merges};
 pub(crate) use worker::Worker;

@@ -33,6 +33,23 @@ pub(crate) fn keep_pace(shared: &Shared, operations: usize) -> Result<()> {
     }
 }
 
+/// Waits while a merge of recent rows goes on and as many rows are recent as it began with. A transaction that
+/// begins then does not have to keep pace. The caller has no turn to write.
+pub(crate) fn wait_for_merges(shared: &Shared) -> Result<()> {
+    loop {
+        let commits = shared.progress.lock().commits;
+        shared.ensure_certain()?;
+        let view = shared.view()?;
+        let is_behind =
+            view.state().sets.any_frozen() && view.state().recent_length() >= shared.sizes.recent_rows;
+        drop(view);
+        if !is_behind {
+            return Ok(());
+        }
+        wait_for_commit_after(shared, commits)?;
+    }
+}
+
 /// Waits until the log is empty and every set has room for one more level. Then keeps the merging thread
 /// from working, until the guard is dropped. The caller has the turn to write, and holds a view, so that
 /// nobody takes commits back.

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
     use crate::store::blocks::{BlockId, Entry, Filter, Hint, MemoryBlocks};
     use crate::store::engine::{BlockTable, LevelName};
-    use crate::store::sorted_set::{Level, Rules, Run, SetLevel};
+    use crate::store::sorted_set::{Level, NewBlock, Rules, Run, SetLevel};
 
     const SIZES: Sizes = Sizes {
         recent_rows: 100,
@@ -165,7 +165,8 @@ mod tests {
                 marks: 0,
                 hint: Hint::default(),
             };
-            let entries: Vec<_> = (1..=rows / 100).map(|i| (entry(i), Filter::default())).collect();
+            let new = |i| NewBlock { entry: entry(i), filter: Filter::default(), extent: None };
+            let entries: Vec<_> = (1..=rows / 100).map(new).collect();
             let empty = Level::empty();
             static TABLE: BlockTable = BlockTable::new(0, "test", false);
             let name = LevelName { table: &TABLE, number: 0 };

@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use crate::error::Result;
-use crate::store::blocks::{Blocks, DocumentBlock, Lists, Packed, Packer, pack_documents};
+use crate::store::blocks::{BlockId, Blocks, DocumentBlock, Lists, Packed, Packer, pack_documents};
 use crate::store::file::{DEAD, DOCUMENTS, Edit, State};
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::{Position, part};
@@ -24,6 +24,8 @@ pub(super) struct Reclaimed {
     /// The least and the greatest document number of the blocks. Positions would not do, since commits may
     /// move the entries of the last chunk.
     documents: (u64, u64),
+    /// The blocks, in order.
+    old_documents: Vec<BlockId>,
     new_documents: Vec<Packed<u64>>,
     dead: Range<Position>,
     new_dead: Vec<Packed<u64>>,
@@ -114,9 +116,10 @@ fn rewrite(
 ) -> Result<Option<Reclaimed>> {
     let Some((positions, low, high)) = found else { return Ok(None) };
     let dead = dead_in(state, blocks, low, high)?;
-    let mut live = DocumentBlock::default();
+    let (mut live, mut old_documents) = (DocumentBlock::default(), Vec::new());
     let of = blocks.of_table(DOCUMENTS.table);
     for entry in state.documents.entries(positions, of)? {
+        old_documents.push(entry.id);
         let block = of.documents_once(entry)?;
         for document in block.documents().filter(|it| dead.binary_search(&it.number).is_err()) {
             live.push_copy(&document);
@@ -125,7 +128,7 @@ fn rewrite(
     let documents: Vec<_> = live.documents().collect();
     let new_documents = pack_documents(&documents, sizes.document_block_bytes, blocks.file());
     let (dead, new_dead) = forget(state, blocks, low, high, sizes)?;
-    Ok(Some(Reclaimed { documents: (low, high), new_documents, dead, new_dead }))
+    Ok(Some(Reclaimed { documents: (low, high), old_documents, new_documents, dead, new_dead }))
 }
 
 /// Removes a range of numbers from the last level of the dead documents. Returns its old and its new
@@ -151,12 +154,16 @@ fn forget(
 }
 
 /// Makes the prepared change part of an edit. The edit is of the state that was read for it, or of a later
-/// one with the same levels and the same blocks, except for the last block of documents.
+/// one with the same levels. If an expiry has taken out one of the blocks of documents in the meantime, nothing
+/// is changed.
 pub(super) fn apply(reclaimed: Reclaimed, edit: &mut Edit, blocks: &Blocks) -> Result<()> {
-    let Reclaimed { documents, new_documents, dead, new_dead } = reclaimed;
+    let Reclaimed { documents, old_documents, new_documents, dead, new_dead } = reclaimed;
     let level = edit.state.documents.clone();
     let of = blocks.of_table(DOCUMENTS.table);
     let positions = level.overlapping(&(documents.0..=documents.1), of)?;
+    if !level.entries(positions.clone(), of)?.map(|entry| entry.id).eq(old_documents) {
+        return Ok(());
+    }
     edit.state.documents = edit.replace(DOCUMENTS, &level, positions, new_documents, blocks)?;
     let mut set = edit.state.sets[DEAD].clone();
     if let Some(last) = set.levels.last_mut() {

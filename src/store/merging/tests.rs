@@ -201,7 +201,7 @@ impl Model {
             self.live.remove(&number);
             self.removed.push(number);
             let fingerprint_gone = self.live.keys().all(|&it| bits(it) != bits(number));
-            operations.push(operation(Change::Remove { fingerprint_gone, never_stored: false }, number));
+            operations.push(operation(Change::Remove { fingerprint_gone, unstored: false }, number));
         }
         for _ in 0..puts {
             self.next += 1;
@@ -313,7 +313,7 @@ fn sets_grow_into_levels_and_the_space_of_the_dead_is_reclaimed() -> Result<()> 
         for &number in numbers.iter().filter(|number| **number % 3 != 0) {
             model.live.remove(&number);
             let fingerprint_gone = model.live.keys().all(|&it| bits(it) != bits(number));
-            operations.push(operation(Change::Remove { fingerprint_gone, never_stored: false }, number));
+            operations.push(operation(Change::Remove { fingerprint_gone, unstored: false }, number));
         }
         file.transact(&operations)?;
         while file.merge(&mut sweep)? {}
@@ -337,7 +337,7 @@ fn a_walk_that_finds_nothing_is_not_repeated() -> Result<()> {
     let mut removes = Vec::new();
     for number in [1, 6, 12] {
         model.live.remove(&number);
-        removes.push(operation(Change::Remove { fingerprint_gone: true, never_stored: false }, number));
+        removes.push(operation(Change::Remove { fingerprint_gone: true, unstored: false }, number));
     }
     file.transact(&removes)?;
     file.freeze()?;
@@ -365,7 +365,7 @@ fn small_levels_of_large_transactions_are_merged_when_they_are_too_many() -> Res
         for number in removes {
             model.live.remove(&number);
             let fingerprint_gone = model.live.keys().all(|&it| bits(it) != bits(number));
-            operations.push(operation(Change::Remove { fingerprint_gone, never_stored: false }, number));
+            operations.push(operation(Change::Remove { fingerprint_gone, unstored: false }, number));
         }
         operations.extend(model.transact(40, &[]));
         file.transact(&operations)?;

@@ -10,14 +10,35 @@ use std::sync::Arc;
 
 use super::summary::{Outline, key_bytes};
 use crate::store::blocks::{
-    BlockId, Entry, Fields, FileSeed, HEADER_BYTES, Hint, Kind, LINE_BYTES, Line, MAX_BLOCK_LINES, Problem,
-    Row, decode_lines, encode_lines, seal, sealed_checksum, unseal,
+    BlockId, Entry, Extent, Fields, FileSeed, Filter, HEADER_BYTES, Hint, Kind, LINE_BYTES, Line,
+    MAX_BLOCK_LINES, Problem, Row, decode_lines, encode_lines, seal, sealed_checksum, unseal,
 };
 use crate::store::engine::LevelName;
 use crate::store::lookup::Samples;
 
-/// An entry, and the lines of the filter of its block. There are none in sets without filters.
-pub(crate) type Filtered<'a, R> = (Entry<R>, &'a [Line]);
+/// A new block of a level: its entry, and what else the directory says of it.
+#[derive(Clone, Debug)]
+pub(crate) struct NewBlock<R> {
+    pub(crate) entry: Entry<R>,
+    /// Empty in sets without filters.
+    pub(crate) filter: Filter,
+    /// Only blocks of documents have one.
+    pub(crate) extent: Option<Extent>,
+}
+
+impl<R: Row> NewBlock<R> {
+    pub(crate) fn listed(&self) -> Listed<'_, R> {
+        Listed { entry: self.entry.clone(), lines: self.filter.lines(), extent: self.extent }
+    }
+}
+
+/// Everything that a directory says of a block. The lines are those of its filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Listed<'a, R> {
+    pub(super) entry: Entry<R>,
+    pub(super) lines: &'a [Line],
+    pub(super) extent: Option<Extent>,
+}
 
 /// Some neighbouring entries.
 #[derive(Debug)]
@@ -31,33 +52,33 @@ pub(crate) struct Chunk<R> {
     lines: Arc<[Line]>,
     /// The numbers of rows that are put and marked by the entries before each entry, then by all entries.
     before: Vec<(u32, u32)>,
+    /// The extents of the blocks. Empty in sets that have none.
+    extents: Vec<Extent>,
     /// The checksum of the chunk as stored.
     checksum: u64,
 }
 
 impl<R: Row> Chunk<R> {
     /// A chunk of entries, its last row and its stored bytes.
-    pub(crate) fn new(
-        level: LevelName,
-        file: FileSeed,
-        filtered: &[Filtered<'_, R>],
-    ) -> (Self, u128, Vec<u8>) {
-        let last = filtered.last().map_or(0, |(last, _)| last.high.number());
+    pub(crate) fn new(level: LevelName, file: FileSeed, listed: &[Listed<'_, R>]) -> (Self, u128, Vec<u8>) {
+        let last = listed.last().map_or(0, |last| last.entry.high.number());
         let bytes = seal(Kind::Chunk, file, &key_bytes((level.id(), last)), |bytes| {
-            bytes.extend((filtered.len() as u16).to_le_bytes());
-            for (entry, lines) in filtered {
+            bytes.extend((listed.len() as u16).to_le_bytes());
+            for Listed { entry, lines, extent } in listed {
                 bytes.extend(&entry.high.number().to_le_bytes()[..R::BYTES]);
                 bytes.extend(entry.id.number().to_le_bytes());
                 bytes.extend(entry.checksum.to_le_bytes());
                 bytes.extend(entry.puts.to_le_bytes());
                 bytes.extend(entry.marks.to_le_bytes());
                 encode_lines(lines, bytes);
+                extent.iter().for_each(|extent| extent.encode(bytes));
             }
         });
-        let lines = filtered.iter().flat_map(|(_, lines)| lines.iter().copied()).collect();
-        let counts = filtered.iter().map(|(_, lines)| lines.len() as u16);
-        let entries = filtered.iter().map(|(entry, _)| entry.clone()).collect();
-        (Self::with_sums(entries, counts, lines, sealed_checksum(&bytes)), last, bytes)
+        let lines = listed.iter().flat_map(|it| it.lines.iter().copied()).collect();
+        let counts = listed.iter().map(|it| it.lines.len() as u16);
+        let entries = listed.iter().map(|it| it.entry.clone()).collect();
+        let extents = listed.iter().filter_map(|it| it.extent).collect();
+        (Self::with_sums(entries, counts, lines, extents, sealed_checksum(&bytes)), last, bytes)
     }
 
     /// Reads a chunk of a level back. It must be the one that was outlined.
@@ -72,7 +93,7 @@ impl<R: Row> Chunk<R> {
         let count = u16::from_le_bytes(fields.take()?);
         let mut entries: Vec<Entry<R>> = Vec::with_capacity(count.into());
         let mut counts = Vec::with_capacity(count.into());
-        let mut lines = Vec::new();
+        let (mut lines, mut extents) = (Vec::new(), Vec::new());
         for _ in 0..count {
             let mut high = [0; 16];
             high[..R::BYTES].copy_from_slice(fields.take_slice(R::BYTES)?);
@@ -94,6 +115,9 @@ impl<R: Row> Chunk<R> {
             }
             lines.extend(decode_lines(fields.take_slice(usize::from(filter_lines) * LINE_BYTES)?));
             counts.push(u16::from(filter_lines));
+            if level.table.has_extents {
+                extents.push(Extent::decode(&mut fields)?);
+            }
             if entries.last().is_some_and(|last| last.high >= entry.high) {
                 return Err("its blocks are out of order");
             }
@@ -103,7 +127,8 @@ impl<R: Row> Chunk<R> {
         if entries.len() > MAX_FILTERED && !lines.is_empty() {
             return Err("it has too many blocks with filters");
         }
-        let chunk = Self::with_sums(entries, counts.into_iter(), lines.into(), sealed_checksum(bytes));
+        let chunk =
+            Self::with_sums(entries, counts.into_iter(), lines.into(), extents, sealed_checksum(bytes));
         if chunk.outline() == *outline { Ok(chunk) } else { Err("it is not the chunk its summary speaks of") }
     }
 
@@ -111,6 +136,7 @@ impl<R: Row> Chunk<R> {
         entries: Vec<Entry<R>>,
         counts: impl Iterator<Item = u16>,
         lines: Arc<[Line]>,
+        extents: Vec<Extent>,
         checksum: u64,
     ) -> Self {
         let mut before = Vec::with_capacity(entries.len() + 1);
@@ -128,7 +154,7 @@ impl<R: Row> Chunk<R> {
         }));
         let last = entries.last().map_or(0, |last| last.high.prefix());
         let samples = Samples::new(entries.iter().map(|entry| entry.high.prefix()), entries.len(), last);
-        Self { entries: entries.into(), samples, first_lines, lines, before, checksum }
+        Self { entries: entries.into(), samples, first_lines, lines, before, extents, checksum }
     }
 
     /// The entries, for a reader that does not go through the chunk.
@@ -141,9 +167,18 @@ impl<R: Row> Chunk<R> {
         self.samples
     }
 
-    /// The entries with their filters.
-    pub(crate) fn filtered(&self) -> impl Iterator<Item = Filtered<'_, R>> {
-        self.entries.iter().enumerate().map(|(i, entry)| (entry.clone(), self.filter_of(i)))
+    /// Everything that it says of its blocks.
+    pub(crate) fn listed(&self) -> impl Iterator<Item = Listed<'_, R>> {
+        self.entries.iter().enumerate().map(|(i, entry)| Listed {
+            entry: entry.clone(),
+            lines: self.filter_of(i),
+            extent: self.extents.get(i).copied(),
+        })
+    }
+
+    /// The extents of its blocks. Empty in sets that have none.
+    pub(super) fn extents(&self) -> &[Extent] {
+        &self.extents
     }
 
     /// The filters of all blocks, one after the other.
@@ -179,6 +214,7 @@ impl<R: Row> Chunk<R> {
             blocks: self.entries.len() as u16,
             lines: self.lines.len() as u16,
             rows: self.before.last().copied().unwrap_or_default(),
+            extent: self.extents.iter().copied().reduce(Extent::with),
         }
     }
 }
@@ -190,32 +226,30 @@ pub(crate) const MAX_FILTERED: usize = 7;
 const CHUNK_BYTES: usize = 4080 - HEADER_BYTES - 2;
 
 /// The number of bytes that an entry takes in a chunk.
-fn bytes_of<R: Row>((_, lines): &Filtered<'_, R>) -> usize {
-    R::BYTES + 21 + lines.len() * LINE_BYTES
+fn bytes_of<R: Row>(listed: &Listed<'_, R>) -> usize {
+    let extent = if listed.extent.is_some() { Extent::BYTES } else { 0 };
+    R::BYTES + 21 + listed.lines.len() * LINE_BYTES + extent
 }
 
 /// Cuts entries into few chunks of about equal length. A chunk has at most `most` entries.
-pub(crate) fn cut<'a, 'b, R: Row>(
-    filtered: &'b [Filtered<'a, R>],
-    most: usize,
-) -> Vec<&'b [Filtered<'a, R>]> {
-    let bytes: usize = filtered.iter().map(bytes_of).sum();
+pub(crate) fn cut<'a, 'b, R: Row>(listed: &'b [Listed<'a, R>], most: usize) -> Vec<&'b [Listed<'a, R>]> {
+    let bytes: usize = listed.iter().map(bytes_of).sum();
     // A sixteenth of the bytes of a chunk stays free, since entries are not cut.
-    let parts = bytes.div_ceil(CHUNK_BYTES - CHUNK_BYTES / 16).max(filtered.len().div_ceil(most)).max(1);
-    let (share, count) = (bytes.div_ceil(parts), filtered.len().div_ceil(parts).max(1));
-    let has_filters = filtered.iter().any(|(_, lines)| !lines.is_empty());
+    let parts = bytes.div_ceil(CHUNK_BYTES - CHUNK_BYTES / 16).max(listed.len().div_ceil(most)).max(1);
+    let (share, count) = (bytes.div_ceil(parts), listed.len().div_ceil(parts).max(1));
+    let has_filters = listed.iter().any(|it| !it.lines.is_empty());
     let count = if has_filters { count.min(MAX_FILTERED) } else { count };
     let mut chunks = Vec::with_capacity(parts);
     let (mut first, mut taken) = (0, 0);
-    for (i, entry) in filtered.iter().enumerate() {
+    for (i, entry) in listed.iter().enumerate() {
         let bytes = bytes_of(entry);
         if i > first && (taken >= share || i - first >= count || taken + bytes > CHUNK_BYTES) {
-            chunks.push(&filtered[first..i]);
+            chunks.push(&listed[first..i]);
             (first, taken) = (i, 0);
         }
         taken += bytes;
     }
-    chunks.push(&filtered[first..]);
+    chunks.push(&listed[first..]);
     chunks.retain(|chunk| !chunk.is_empty());
     chunks
 }
@@ -233,6 +267,10 @@ mod tests {
         LevelName { table: &TABLE, number }
     }
 
+    fn listed(high: u64, lines: &[Line]) -> Listed<'_, u64> {
+        Listed { entry: entry(high), lines, extent: None }
+    }
+
     fn entry(high: u64) -> Entry<u64> {
         Entry {
             high,
@@ -246,18 +284,18 @@ mod tests {
 
     #[test]
     fn chunks_fill_a_page_and_a_damaged_one_is_refused() -> Result<(), Problem> {
-        let entries: Vec<Filtered<'_, u64>> = (0..10_000).map(|high| (entry(high), &[][..])).collect();
+        let entries: Vec<_> = (0..10_000).map(|high| listed(high, &[])).collect();
         let chunks = cut(&entries, 256);
         let lengths: Vec<_> = chunks.iter().map(|chunk| Chunk::new(level(1), FILE, chunk).2.len()).collect();
         assert!(lengths.iter().all(|length| (3400..=4080).contains(length)), "{lengths:?}");
         let filters: Vec<Filter> =
             (0..MAX_FILTERED as u64).map(|i| Filter::new(0..37 * i, 37 * i as usize, 9)).collect();
         let entries: Vec<_> =
-            filters.iter().enumerate().map(|(i, it)| (entry(i as u64), it.lines())).collect();
+            filters.iter().enumerate().map(|(i, it)| listed(i as u64, it.lines())).collect();
         let (chunk, last, bytes) = Chunk::new(level(1), FILE, &entries);
         let outline = chunk.outline();
         let read = Chunk::<u64>::decode(level(1), &outline, FILE, &bytes)?;
-        assert_eq!(read.filtered().collect::<Vec<_>>(), entries);
+        assert_eq!(read.listed().collect::<Vec<_>>(), entries);
         assert_eq!(read.outline(), outline);
         assert_eq!(outline.high, last as u64);
         let is_refused = |number, outline: &Outline<u64>, file, bytes: &[u8]| {
@@ -278,9 +316,34 @@ mod tests {
         // More lines than a level can tell blocks by, in a chunk whose checksum is right.
         for (lines, is_right) in [(MAX_BLOCK_LINES, true), (MAX_BLOCK_LINES + 1, false)] {
             let filter = Filter::new(0..9_000, 9_000, lines);
-            let (chunk, _, bytes) = Chunk::new(level(1), FILE, &[(entry(1), filter.lines())]);
+            let (chunk, _, bytes) = Chunk::new(level(1), FILE, &[listed(1, filter.lines())]);
             assert_ne!(is_refused(1, &chunk.outline(), FILE, &bytes), is_right, "{lines} lines");
         }
+        Ok(())
+    }
+
+    /// Documents have extents. A chunk without them, or with times out of order, is not one of theirs.
+    #[test]
+    fn a_chunk_of_documents_has_the_extents_of_its_blocks() -> Result<(), Problem> {
+        static TABLE: BlockTable = BlockTable::new(0, "test", false).with_extents();
+        let level = LevelName { table: &TABLE, number: 0 };
+        let extent =
+            |i: u64| Extent { least_seen: -(i as i64), greatest_seen: i as i64 % 7, unposted: 1 << (i % 5) };
+        let of = |i: u64| Listed { extent: Some(extent(i)), ..listed(i, &[]) };
+        let entries: Vec<_> = (0..1_000).map(of).collect();
+        let chunks = cut(&entries, 256);
+        let lengths: Vec<_> = chunks.iter().map(|chunk| Chunk::new(level, FILE, chunk).2.len()).collect();
+        assert!(lengths.iter().all(|length| (3400..=4080).contains(length)), "{lengths:?}");
+        let (chunk, _, bytes) = Chunk::new(level, FILE, &entries[..9]);
+        let outline = chunk.outline();
+        assert_eq!(outline.extent, Some(Extent { least_seen: -8, greatest_seen: 6, unposted: 31 }));
+        let read = Chunk::<u64>::decode(level, &outline, FILE, &bytes)?;
+        assert_eq!(read.extents(), (0..9).map(extent).collect::<Vec<_>>());
+        let backwards = Extent { least_seen: 9, greatest_seen: 8, unposted: 0 };
+        let (chunk, _, bytes) = Chunk::new(level, FILE, &[Listed { extent: Some(backwards), ..of(1) }]);
+        assert!(Chunk::<u64>::decode(level, &chunk.outline(), FILE, &bytes).is_err());
+        let (chunk, _, bytes) = Chunk::new(level, FILE, &[listed(1, &[])]);
+        assert!(Chunk::<u64>::decode(level, &chunk.outline(), FILE, &bytes).is_err());
         Ok(())
     }
 
@@ -291,7 +354,7 @@ mod tests {
         let filter = Filter::new(0..37, 37, 9);
         for without in 0..20 {
             let lines = |high: u64| if high == without { &[][..] } else { filter.lines() };
-            let entries: Vec<Filtered<'_, u64>> = (0..20).map(|high| (entry(high), lines(high))).collect();
+            let entries: Vec<_> = (0..20).map(|high| listed(high, lines(high))).collect();
             assert!(cut(&entries, 256).iter().all(|chunk| chunk.len() <= MAX_FILTERED));
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::directory::{Chunk, MAX_FILTERED};
+use super::directory::{Chunk, Listed, MAX_FILTERED};
 use crate::store::blocks::{Line, Row, lines_pass};
 
 /// Finds the filters of the blocks of a chunk. Every insertion tests a filter of every level, and waits
@@ -33,7 +33,7 @@ impl Fence {
     /// Takes the filters of the chunk.
     pub(super) fn fill<R: Row>(&self, chunk: &Chunk<R>) {
         let (mut highs, mut first_lines) = ([self.last; MAX_FILTERED], [0; MAX_FILTERED + 1]);
-        for (i, (entry, lines)) in chunk.filtered().enumerate().take(MAX_FILTERED) {
+        for (i, Listed { entry, lines, .. }) in chunk.listed().enumerate().take(MAX_FILTERED) {
             highs[i] = entry.high.prefix();
             let end = first_lines[i] + lines.len() as u8;
             first_lines[i + 1..].fill(end);

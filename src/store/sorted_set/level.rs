@@ -14,7 +14,7 @@ use super::directory::Chunk;
 use super::fence::Fence;
 use super::summary::{Outline, Stored};
 use crate::error::{Error, Result};
-use crate::store::blocks::{Entry, LINE_BYTES, Problem, Row, SetBlocks};
+use crate::store::blocks::{Entry, Extent, LINE_BYTES, Problem, Row, SetBlocks};
 use crate::store::engine::LevelName;
 use crate::store::lookup::{Prefixes, Samples, partition_point_from, prefetch_at};
 
@@ -36,6 +36,8 @@ pub(crate) struct Level<R> {
     prefixes: Prefixes,
     /// One for each chunk, in sets with filters.
     fences: Vec<Fence>,
+    /// For each chunk the greatest time seen in it and in the chunks before, in sets with extents.
+    pub(super) latest: Vec<i64>,
     /// How the chunks, except for the last, are divided among summaries.
     pub(super) summaries: Vec<Stored>,
     /// The number of blocks.
@@ -82,7 +84,9 @@ impl<R: Row> Slot<R> {
     fn memory_bytes(&self) -> usize {
         let entry = size_of::<Entry<R>>() + size_of::<(u32, u32)>() + size_of::<u16>();
         let fence = if self.outline.lines > 0 { size_of::<Fence>() } else { 0 };
-        let chunk = usize::from(self.outline.blocks) * entry + usize::from(self.outline.lines) * LINE_BYTES;
+        let extent = if self.outline.extent.is_some() { Extent::BYTES } else { 0 };
+        let chunk = usize::from(self.outline.blocks) * (entry + extent)
+            + usize::from(self.outline.lines) * LINE_BYTES;
         chunk + 256 + size_of::<Top<R>>() + size_of::<Self>() + fence
     }
 }
@@ -115,8 +119,12 @@ impl<R: Row> Level<R> {
         };
         let filtered = slots.iter().any(|slot| slot.outline.lines > 0);
         let fences = if filtered { slots.iter().map(fence).collect() } else { Vec::new() };
+        let mut latest = Vec::new();
+        for extent in slots.iter().filter_map(|slot| slot.outline.extent) {
+            latest.push(latest.last().map_or(extent.greatest_seen, |&it| extent.greatest_seen.max(it)));
+        }
         let prefixes = Prefixes::new(tops.iter().map(|top| top.high.prefix()), 1);
-        Self { number, tops, slots, prefixes, fences, summaries, blocks, rows: before, memory_bytes }
+        Self { number, tops, slots, prefixes, fences, latest, summaries, blocks, rows: before, memory_bytes }
     }
 
     pub(crate) fn empty() -> Self {

@@ -4,6 +4,7 @@
 mod backward;
 mod collected;
 mod directory;
+mod extents;
 mod fence;
 mod inspect;
 mod last_read;
@@ -21,7 +22,7 @@ mod summary;
 mod tests;
 
 pub(crate) use collected::Collected;
-pub(crate) use directory::{Chunk, cut};
+pub(crate) use directory::{Chunk, NewBlock, cut};
 pub(crate) use inspect::Fault;
 pub(crate) use level::{Level, Position};
 pub(crate) use lists::{Life, merge_onto, part};
@@ -32,6 +33,6 @@ pub(crate) use set::{SetLevel, SortedSet};
 pub(crate) use set_reader::SetReader;
 pub(crate) use skew::shares;
 pub(crate) use splice::Splice;
-pub(crate) use summary::{MOST_OUTLINES, Outline, decode as decode_summary, encode as encode_summary};
+pub(crate) use summary::{Outline, decode as decode_summary, encode as encode_summary, most_outlines};
 #[cfg(test)]
 pub(crate) use tests::{TABLE, stack};

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use super::directory::{Chunk, Filtered, cut};
+use super::directory::{Chunk, Listed, NewBlock, cut};
 use super::level::{Level, Position, Slot};
-use super::summary::{self, MOST_OUTLINES, Outline, Stored};
+use super::summary::{self, Outline, Stored, most_outlines};
 use crate::error::Result;
-use crate::store::blocks::{Entry, FileSeed, Filter, Row, SetBlocks, share_of_sum};
+use crate::store::blocks::{FileSeed, Row, SetBlocks, share_of_sum};
 use crate::store::engine::{LevelName, Replaced};
 
 impl<R: Row> Level<R> {
@@ -16,7 +16,7 @@ impl<R: Row> Level<R> {
         &self,
         name: LevelName,
         positions: Range<Position>,
-        new: &[(Entry<R>, Filter)],
+        new: &[NewBlock<R>],
         most: usize,
         blocks: SetBlocks<'_>,
     ) -> Result<Splice<R>> {
@@ -28,7 +28,7 @@ impl<R: Row> Level<R> {
         let last = (end.chunk + usize::from(end.entry > 0)).max(first);
         let changed = first..last.max(start.chunk + 1).min(self.slots.len());
         let changed: Vec<_> = changed.map(|chunk| self.chunk(chunk, blocks)).collect::<Result<_>>()?;
-        let entries_of = |chunk: usize| changed.get(chunk - first).into_iter().flat_map(|it| it.filtered());
+        let entries_of = |chunk: usize| changed.get(chunk - first).into_iter().flat_map(|it| it.listed());
         let kept_before = (first..=start.chunk).flat_map(|chunk| {
             let count = if chunk == start.chunk { start.entry } else { usize::MAX };
             entries_of(chunk).take(count)
@@ -37,8 +37,8 @@ impl<R: Row> Level<R> {
             let count = if chunk == end.chunk { end.entry } else { 0 };
             entries_of(chunk).skip(count)
         });
-        let new = new.iter().map(|(entry, filter)| (entry.clone(), filter.lines()));
-        let all: Vec<Filtered<'_, R>> = kept_before.chain(new).chain(kept_after).collect();
+        let all: Vec<Listed<'_, R>> =
+            kept_before.chain(new.iter().map(NewBlock::listed)).chain(kept_after).collect();
         let mut chunks = Replaced::default();
         let new: Vec<Slot<R>> = cut(&all, most)
             .into_iter()
@@ -49,7 +49,7 @@ impl<R: Row> Level<R> {
             })
             .collect();
         chunks.removed = self.tops[first..last].iter().map(|top| top.high.number()).collect();
-        Ok(self.with_slots(name, file, first..last, new, chunks, most.min(MOST_OUTLINES)))
+        Ok(self.with_slots(name, file, first..last, new, chunks, most.min(most_outlines(name))))
     }
 
     /// Replaces chunks by new ones, and makes the summaries that change anew. A new summary has at most `most`
@@ -112,26 +112,30 @@ mod tests {
 
     use super::*;
     use crate::error::Error;
-    use crate::store::blocks::{BlockId, Hint, MemoryBlocks, lines_pass};
+    use crate::store::blocks::{BlockId, Entry, Extent, Filter, Hint, MemoryBlocks, lines_pass};
     use crate::store::engine::BlockTable;
 
-    static TABLE: BlockTable = BlockTable::new(0, "test", false);
+    static TABLE: BlockTable = BlockTable::new(0, "test", false).with_extents();
     const NAME: LevelName = LevelName { table: &TABLE, number: 3 };
 
-    fn block(high: u64, spread: u32) -> (Entry<u64>, Filter) {
+    /// Times that grow, but for every tenth block.
+    fn extent(high: u64) -> Extent {
+        let least_seen = if high % 10 == 3 { -(high as i64) } else { high as i64 };
+        Extent { least_seen, greatest_seen: least_seen + 20, unposted: 1 << (high % 64) }
+    }
+
+    fn block(high: u64, spread: u32) -> NewBlock<u64> {
         let filter = Filter::new(0..high % 300, high as usize % 300, 9);
         let (puts, marks) = ((high % 7) as u16, (high % 3) as u16);
-        (
-            Entry {
-                high: high << spread,
-                id: BlockId::new(3, high + 1000),
-                checksum: !high,
-                puts,
-                marks,
-                hint: Hint::default(),
-            },
-            filter,
-        )
+        let entry = Entry {
+            high: high << spread,
+            id: BlockId::new(3, high + 1000),
+            checksum: !high,
+            puts,
+            marks,
+            hint: Hint::default(),
+        };
+        NewBlock { entry, filter, extent: Some(extent(high)) }
     }
 
     /// A level as it is after opening a file: no chunk is read yet.
@@ -184,34 +188,52 @@ mod tests {
             let right: Vec<_> = list.iter().map(|&it| block(it, spread)).collect();
             for row in (0..420).map(|row| row << spread) {
                 let level = reopened(&summaries, level.last_chunk());
-                let passes = right.iter().find(|it| it.0.high >= row);
-                let passes = passes.is_some_and(|it| lines_pass(it.1.lines(), row));
+                let passes = right.iter().find(|it| it.entry.high >= row);
+                let passes = passes.is_some_and(|it| lines_pass(it.filter.lines(), row));
                 prop_assert_eq!(level.passes(row, of)?, passes);
             }
             for level in [&level, &read] {
                 prop_assert_eq!(level.blocks(), right.len());
-                prop_assert_eq!(level.high(), right.last().map(|it| it.0.high));
+                prop_assert_eq!(level.high(), right.last().map(|it| it.entry.high));
                 for row in (0..420).map(|row| row << spread) {
                     let position = level.find(row, of)?;
-                    let before = right.iter().filter(|it| it.0.high < row);
+                    let before = right.iter().filter(|it| it.entry.high < row);
                     let last_before = level.before(position).map(|it| level.entry(it, of)).transpose()?;
-                    prop_assert_eq!(last_before.flatten(), before.clone().next_back().map(|it| &it.0));
+                    prop_assert_eq!(last_before.flatten(), before.clone().next_back().map(|it| &it.entry));
                     let entries = level.entries(level.all().start..position, of)?;
                     prop_assert_eq!(entries.count(), before.clone().count());
                     let rank = before.clone().count();
                     prop_assert_eq!(level.after(level.all().start, rank), position);
                     let third = level.entry(level.after(position, 3), of)?;
-                    prop_assert_eq!(third, right.get(rank + 3).map(|it| &it.0));
+                    prop_assert_eq!(third, right.get(rank + 3).map(|it| &it.entry));
                     let add = |sum: (u64, u64), it: &Entry<u64>| {
                         (sum.0 + u64::from(it.puts), sum.1 + u64::from(it.marks))
                     };
-                    let sums = before.fold((0, 0), |sum, it| add(sum, &it.0));
+                    let sums = before.fold((0, 0), |sum, it| add(sum, &it.entry));
                     prop_assert_eq!(level.rows_before(position, of)?, sums);
-                    prop_assert_eq!(level.entry(position, of)?, right.get(rank).map(|it| &it.0));
+                    prop_assert_eq!(level.entry(position, of)?, right.get(rank).map(|it| &it.entry));
                 }
-                prop_assert_eq!(level.last(of)?, right.last().map(|it| &it.0));
+                prop_assert_eq!(level.last(of)?, right.last().map(|it| &it.entry));
+                for since in (-310..330).step_by(13) {
+                    let may = |it: &&NewBlock<u64>| it.extent.is_some_and(|it| it.greatest_seen >= since);
+                    let first = right.iter().position(|it| may(&it));
+                    let from = |index: usize| index.checked_sub(1).map_or(0, |it| right[it].entry.high + 1);
+                    prop_assert_eq!(level.first_since(since, of)?, first.map(from));
+                    for row in (0..420).step_by(11).map(|row| row << spread) {
+                        let reaching = right.iter().position(|it| it.entry.high >= row).map_or(right.len(), |it| it + 1);
+                        let last = right[..reaching].iter().rfind(may);
+                        let last = last.map(|it| it.entry.high.min(row));
+                        prop_assert_eq!(level.last_since(row, since, of)?, last);
+                        let position = level.find(row, of)?;
+                        let next = level.next_wanted(position, |it| it.least_seen < since, of)?;
+                        let wanted = |it: &&NewBlock<u64>| it.extent.is_some_and(|it| it.least_seen < since);
+                        let next_right = right.iter().filter(|it| it.entry.high >= row).find(wanted);
+                        prop_assert_eq!(level.entry(next, of)?, next_right.map(|it| &it.entry));
+                        prop_assert_eq!(level.extent(next, of)?, next_right.and_then(|it| it.extent));
+                    }
+                }
                 let found: Vec<_> = level.entries(level.all(), of)?.cloned().collect();
-                prop_assert_eq!(found, right.iter().map(|it| it.0.clone()).collect::<Vec<_>>());
+                prop_assert_eq!(found, right.iter().map(|it| it.entry.clone()).collect::<Vec<_>>());
             }
         }
     }
@@ -232,7 +254,7 @@ mod tests {
             // The blocks of the second chunk get other checksums.
             let (first, last) = (splice.level.find(8 << 4, of)?, splice.level.find(16 << 4, of)?);
             let mut other: Vec<_> = (8..16).map(|it| block(it, 4)).collect();
-            other.iter_mut().for_each(|it| it.0.checksum ^= 1);
+            other.iter_mut().for_each(|it| it.entry.checksum ^= 1);
             let splice = splice.level.splice(NAME, first..last, &other, 8, of)?;
             memory.replace_chunks(NAME, splice.chunks);
             let level = reopened(&splice.summaries.written.into_iter().collect(), splice.level.last_chunk());

@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-use crate::store::blocks::{Fields, FileSeed, Kind, Problem, Row, seal, unseal};
+use crate::store::blocks::{Extent, Fields, FileSeed, Kind, Problem, Row, seal, unseal};
 use crate::store::engine::{ChunkKey, LevelName};
 
 /// What a summary says of a chunk.
@@ -27,10 +27,14 @@ pub(crate) struct Outline<R> {
     pub(super) lines: u16,
     /// The numbers of rows that its blocks put and mark.
     pub(super) rows: (u32, u32),
+    /// The extent of its blocks, in sets that have them.
+    pub(super) extent: Option<Extent>,
 }
 
-/// The most outlines of a summary. A full summary takes less than a page.
-pub(crate) const MOST_OUTLINES: usize = 100;
+/// The most outlines of a summary of this level. A full summary takes less than a page.
+pub(crate) fn most_outlines(level: LevelName) -> usize {
+    if level.table.has_extents { 78 } else { 100 }
+}
 
 impl<R: Row> Outline<R> {
     /// Adds the outline to a stored value. The last row takes `row_bytes` bytes.
@@ -41,10 +45,15 @@ impl<R: Row> Outline<R> {
         bytes.extend(self.lines.to_le_bytes());
         bytes.extend(self.rows.0.to_le_bytes());
         bytes.extend(self.rows.1.to_le_bytes());
+        self.extent.iter().for_each(|extent| extent.encode(bytes));
     }
 
-    /// Reads an outline back.
-    pub(crate) fn decode(row_bytes: usize, fields: &mut Fields<'_>) -> Result<Self, Problem> {
+    /// Reads an outline back. `has_extent` tells whether it has an extent.
+    pub(crate) fn decode(
+        row_bytes: usize,
+        has_extent: bool,
+        fields: &mut Fields<'_>,
+    ) -> Result<Self, Problem> {
         let mut high = [0; 16];
         high[..row_bytes].copy_from_slice(fields.take_slice(row_bytes)?);
         let outline = Self {
@@ -53,14 +62,15 @@ impl<R: Row> Outline<R> {
             blocks: u16::from_le_bytes(fields.take()?),
             lines: u16::from_le_bytes(fields.take()?),
             rows: (u32::from_le_bytes(fields.take()?), u32::from_le_bytes(fields.take()?)),
+            extent: has_extent.then(|| Extent::decode(fields)).transpose()?,
         };
         if outline.blocks == 0 { Err("a chunk has no blocks") } else { Ok(outline) }
     }
 
     /// The same outline of a chunk whose rows are of another width.
     pub(crate) fn with_rows<S: Row>(self) -> Outline<S> {
-        let Self { high, checksum, blocks, lines, rows } = self;
-        Outline { high: S::from_number(high.number()), checksum, blocks, lines, rows }
+        let Self { high, checksum, blocks, lines, rows, extent } = self;
+        Outline { high: S::from_number(high.number()), checksum, blocks, lines, rows, extent }
     }
 }
 
@@ -85,7 +95,7 @@ pub(crate) fn decode<R: Row>(
     let count = u16::from_le_bytes(fields.take()?);
     let mut outlines: Vec<Outline<R>> = Vec::with_capacity(count.into());
     for _ in 0..count {
-        let outline = Outline::decode(R::BYTES, &mut fields)?;
+        let outline = Outline::decode(R::BYTES, level.table.has_extents, &mut fields)?;
         if outlines.last().is_some_and(|before| before.high >= outline.high) {
             return Err("its chunks are out of order");
         }
@@ -153,8 +163,9 @@ mod tests {
             blocks: i + 1,
             lines: 3 * i,
             rows: (70_000 * u32::from(i), u32::from(i)),
+            extent: None,
         };
-        let outlines: Vec<Outline<u128>> = (0..MOST_OUTLINES as u16).map(outline).collect();
+        let outlines: Vec<Outline<u128>> = (0..most_outlines(level(2)) as u16).map(outline).collect();
         let (last, bytes) = encode(level(2), file, &outlines);
         assert_eq!(last, 99 << 90);
         assert!(bytes.len() < 4_000);
@@ -173,6 +184,26 @@ mod tests {
         assert!(wrong(&|outlines| outlines[5].blocks = 0));
         assert!(wrong(&|outlines| outlines.swap(5, 6)));
         assert!(wrong(&Vec::clear));
+        Ok(())
+    }
+
+    #[test]
+    fn a_full_summary_of_documents_takes_less_than_a_page() -> Result<(), Problem> {
+        static TABLE: BlockTable = BlockTable::new(0, "test", false).with_extents();
+        let level = LevelName { table: &TABLE, number: 0 };
+        let extent = |i: u16| Extent { least_seen: i64::MIN, greatest_seen: i.into(), unposted: i.into() };
+        let outline = |i: u16| Outline {
+            high: u64::from(i),
+            checksum: 1,
+            blocks: 1,
+            lines: 0,
+            rows: (1, 0),
+            extent: Some(extent(i)),
+        };
+        let outlines: Vec<_> = (0..most_outlines(level) as u16).map(outline).collect();
+        let (last, bytes) = encode(level, FileSeed(7), &outlines);
+        assert!((4_000..=4_080).contains(&bytes.len()), "{}", bytes.len());
+        assert_eq!(decode(level, last, FileSeed(7), &bytes)?, outlines);
         Ok(())
     }
 

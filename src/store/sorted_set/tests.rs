@@ -37,10 +37,11 @@ fn level<R: CachedRow>(
         .finish()
         .into_iter()
         .map(|block| {
-            let Packed { bytes, checksum, high, puts, marks, filter } = block;
+            let Packed { bytes, checksum, high, puts, marks, filter, extent } = block;
             let id = BlockId::new(number, memory.places().len() as u64 + 1);
             memory.store(name, high.number(), bytes);
-            (Entry { high, id, checksum, puts, marks, hint: Hint::default() }, filter)
+            let entry = Entry { high, id, checksum, puts, marks, hint: Hint::default() };
+            NewBlock { entry, filter, extent }
         })
         .collect();
     let empty = Level::empty();

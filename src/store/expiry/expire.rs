@@ -1,0 +1,121 @@
+//! Expire: removes all documents that meet some conditions, step by step.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::batch::{Batch, DoomedBlock};
+use super::selection::{Conditions, Selection};
+use super::step::{Newcomers, Step};
+use crate::error::Result;
+use crate::store::file::{Shared, Turn};
+use crate::store::merging::wait_for_merges;
+use crate::store::read::Read;
+use crate::store::write::Transaction;
+
+/// Called with the number of documents that are removed so far.
+pub(crate) type Removed<'a> = &'a mut dyn FnMut(u64) -> ControlFlow<()>;
+
+/// The most documents of a step, and the least that steps are cut down to.
+const MOST_OF_A_STEP: usize = 25_000;
+const LEAST_OF_A_STEP: usize = 500;
+/// If a step keeps others from writing for longer than this, the next is smaller.
+const LONGEST_TURN: Duration = Duration::from_millis(8);
+/// How often a step is prepared anew because others have written, before they have to wait for it.
+const MOST_TRIES: usize = 2;
+
+/// Removes the documents that meet the conditions, until there are none or `removed` breaks. Returns their
+/// number. Documents that come meanwhile stay.
+pub(crate) fn expire(shared: &Arc<Shared>, conditions: &Conditions, removed: Removed<'_>) -> Result<u64> {
+    let selection = Selection::new(&*shared.view()?, conditions)?;
+    let most = MOST_OF_A_STEP.min(shared.sizes.recent_rows);
+    let mut expirer = Expirer { shared, most, size: most, total: 0 };
+    let mut next = Some(0);
+    while let Some(from) = next {
+        let batch = Batch::gather(&*shared.view()?, &selection, from, most)?;
+        match expirer.remove_batch(&batch, removed)? {
+            ControlFlow::Break(()) => break,
+            ControlFlow::Continue(left_out) => next = left_out.or(batch.next),
+        }
+    }
+    Ok(expirer.total)
+}
+
+struct Expirer<'a> {
+    shared: &'a Arc<Shared>,
+    /// The most documents of a step.
+    most: usize,
+    /// The number of documents of the next step.
+    size: usize,
+    /// The number of documents that are removed.
+    total: u64,
+}
+
+impl Expirer<'_> {
+    /// Removes the documents of a batch. Returns the number of the first document that was left out.
+    fn remove_batch(&mut self, batch: &Batch, removed: Removed<'_>) -> Result<ControlFlow<(), Option<u64>>> {
+        let mut newcomers = Newcomers::after(batch.known_to);
+        let mut left_out = None;
+        let mut rest = &batch.blocks[..];
+        while !rest.is_empty() {
+            let mut documents = 0;
+            let fits = |block: &&DoomedBlock| {
+                documents += block.doomed.len();
+                documents <= self.size
+            };
+            let count = rest.iter().take_while(fits).count().max(1);
+            let (blocks, others) = rest.split_at(count);
+            rest = others;
+            let step = self.step(batch, blocks, &mut newcomers)?;
+            left_out = left_out.or(step);
+            if removed(self.total).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(left_out))
+    }
+
+    /// Removes the documents of some blocks. Returns the number of the first document that was left out.
+    fn step(
+        &mut self,
+        batch: &Batch,
+        blocks: &[DoomedBlock],
+        newcomers: &mut Newcomers,
+    ) -> Result<Option<u64>> {
+        for tries in 0.. {
+            // Merges that are behind would hold up the commit, and with it everybody who wants to write.
+            wait_for_merges(self.shared)?;
+            let mut step = Step::prepare(&*self.shared.view()?, batch, blocks, newcomers)?;
+            if step.len() == 0 {
+                return Ok(step.left_out);
+            }
+            let writer = Transaction::new(Turn::wait(self.shared)?)?;
+            let begun = Instant::now();
+            if !step.is_right_for(writer.view())? {
+                if tries < MOST_TRIES {
+                    continue;
+                }
+                step = Step::prepare(&*self.shared.view()?, batch, blocks, newcomers)?;
+            }
+            let (removed, left_out) = (step.removed, step.left_out);
+            let mut moved = false;
+            match writer.commit_change(|edit, blocks| step.apply(edit, blocks, &mut moved)) {
+                Err(_) if moved => continue,
+                committed => committed?,
+            }
+            self.total += removed;
+            self.adapt(begun.elapsed());
+            return Ok(left_out);
+        }
+        unreachable!("a step is tried until it is done")
+    }
+
+    /// Makes the next step larger or smaller, by the time that this one kept others from writing.
+    fn adapt(&mut self, took: Duration) {
+        if took > LONGEST_TURN {
+            self.size = (self.size * 3 / 4).max(LEAST_OF_A_STEP.min(self.most));
+        } else {
+            self.size = (self.size + self.size / 8 + 1).min(self.most);
+        }
+    }
+}

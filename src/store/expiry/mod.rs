@@ -1,0 +1,9 @@
+//! Expiry: removing many documents at once, by time and by scope, in bounded steps.
+
+mod batch;
+mod expire;
+mod selection;
+mod step;
+
+pub(crate) use expire::{Removed, expire};
+pub(crate) use selection::Conditions;
