@@ -13,11 +13,13 @@ mod durability_tests;
 mod expiry;
 mod explain;
 mod near;
+mod newest;
 mod options;
 mod query;
 mod search;
 mod snapshot;
 mod statistics;
+mod touch;
 mod write;
 
 pub use check::{CheckReport, Problem};

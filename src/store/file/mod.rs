@@ -1,6 +1,7 @@
 //! All sets of a file at one commit: which sets there are, what is kept in memory, and how it changes.
 
 mod edit;
+mod known_scopes;
 mod log;
 mod meta;
 mod new_levels;
