@@ -68,7 +68,7 @@ impl Database {
     ///
     /// # Cost
     ///
-    /// About a microsecond a document, on two cores. By time, only blocks are read that may have an older
+    /// Two to three microseconds a document on two cores, most of it for merges. By time, only blocks are read that may have an older
     /// document. By scope, all postings are read first, about 30 ns a document of the whole database, or all
     /// blocks that may be old enough, if they are fewer. It takes some 40 MB of memory, and up to 32 MB more by
     /// scope.

@@ -13,6 +13,7 @@ mod durability_tests;
 mod expiry;
 mod explain;
 mod near;
+mod newest;
 mod options;
 mod query;
 #[cfg(test)]
@@ -20,6 +21,7 @@ mod reopen_tests;
 mod search;
 mod snapshot;
 mod statistics;
+mod touch;
 mod write;
 
 pub use check::{CheckReport, Problem};

@@ -1,11 +1,12 @@
 //! Near fingerprints -> documents: those that match a query, their number, and the nearest.
 
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::slice;
 use std::sync::Arc;
 
 use super::near::{KnownProbeSet, MOST_NEAR, NearQuery, NearSearch, near_candidates};
+use super::newest::{Group, NewestFirst, NewestWanted};
 use super::query::{Filter, Match, Matches, Query};
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -93,14 +94,6 @@ pub(super) fn add_all(reader: &impl Read, searches: &mut [Search], near: &[(usiz
         searches.iter_mut().try_for_each(|search| search.drop_old(reader))?;
     }
     Ok(())
-}
-
-/// The documents of a near fingerprint.
-#[derive(Default)]
-struct Group {
-    /// The documents in each scope, the newest first. `None` if there may be many.
-    scopes: Vec<(ScopeNumber, Option<Vec<DocumentNumber>>)>,
-    documents: u64,
 }
 
 /// One query on its way from fingerprints to documents.
@@ -345,7 +338,8 @@ impl Search {
         mut each: impl FnMut(Near, DocumentNumber, Document) -> ControlFlow<()>,
     ) -> Result<()> {
         for (near, group) in &self.near {
-            let mut newest = NewestFirst::new(reader, near.fingerprint, group, self)?;
+            let wanted = NewestWanted { limit: self.limit, since: self.since, from: self.from };
+            let mut newest = NewestFirst::new(reader, near.fingerprint, group, wanted)?;
             while let Some(number) = newest.next()? {
                 if self.ignored.is_some_and(|(ignored, ..)| ignored == number) {
                     continue;
@@ -359,85 +353,5 @@ impl Search {
             }
         }
         Ok(())
-    }
-}
-
-/// The documents of one fingerprint in some scopes, the newest first. It merges the lists of the scopes,
-/// and reads them in parts. So a group of millions costs no more than the documents that are taken of
-/// it. In a search by time it leaves out documents of blocks that have none that is recent enough.
-struct NewestFirst<'r, R> {
-    reader: &'r R,
-    fingerprint: Fingerprint,
-    /// Numbers below this one are left out.
-    from: DocumentNumber,
-    since: Option<i64>,
-    part_length: usize,
-    scopes: Vec<ScopePart>,
-    /// For each scope the newest number that is not taken yet, with the index of the scope in `scopes`.
-    heads: BinaryHeap<(DocumentNumber, usize)>,
-}
-
-struct ScopePart {
-    scope: ScopeNumber,
-    /// Numbers that are read and not taken, the oldest first.
-    numbers: Vec<DocumentNumber>,
-    /// All numbers from this one on have been read.
-    read_down_to: DocumentNumber,
-}
-
-impl<'r, R: Read> NewestFirst<'r, R> {
-    fn new(reader: &'r R, fingerprint: Fingerprint, group: &Group, search: &Search) -> Result<Self> {
-        let Search { limit, from, since, .. } = *search;
-        // One more than the limit, in case one of them is to be ignored.
-        let part_length = limit.saturating_add(1).min(256);
-        let part = |(scope, known): &(ScopeNumber, Option<Vec<DocumentNumber>>)| ScopePart {
-            scope: *scope,
-            numbers: known.iter().flatten().rev().copied().collect(),
-            read_down_to: if known.is_some() { DocumentNumber::MIN } else { DocumentNumber::MAX },
-        };
-        let scopes: Vec<ScopePart> = group.scopes.iter().map(part).collect();
-        let heads = BinaryHeap::new();
-        let mut newest = Self { reader, fingerprint, from, since, part_length, scopes, heads };
-        for index in 0..newest.scopes.len() {
-            newest.advance(index)?;
-        }
-        Ok(newest)
-    }
-
-    fn next(&mut self) -> Result<Option<DocumentNumber>> {
-        let Some((number, index)) = self.heads.pop() else { return Ok(None) };
-        self.advance(index)?;
-        Ok(Some(number))
-    }
-
-    /// Puts the next number of a scope among the heads.
-    fn advance(&mut self, index: usize) -> Result<()> {
-        let part = &mut self.scopes[index];
-        loop {
-            if part.numbers.is_empty() {
-                let numbers = self.from..part.read_down_to;
-                part.numbers = self.reader.newest(self.fingerprint, part.scope, numbers, self.part_length)?;
-                part.numbers.reverse();
-                // A part that is not full is the last.
-                let full = part.numbers.len() == self.part_length;
-                let first = part.numbers.first().filter(|_| full);
-                part.read_down_to = first.copied().unwrap_or(DocumentNumber::MIN);
-            }
-            let Some(number) = part.numbers.pop() else { return Ok(()) };
-            let recent = match self.since {
-                Some(since) => self.reader.last_since(number, since)?,
-                None => Some(number),
-            };
-            if recent == Some(number) {
-                self.heads.push((number, index));
-                return Ok(());
-            }
-            // Nothing between the two numbers is recent enough.
-            let below = recent.map_or(DocumentNumber::MIN, DocumentNumber::next);
-            part.numbers.truncate(part.numbers.partition_point(|&number| number < below));
-            if part.numbers.is_empty() {
-                part.read_down_to = part.read_down_to.min(below);
-            }
-        }
     }
 }

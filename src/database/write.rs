@@ -47,7 +47,7 @@ pub enum OnMatch {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     on_match: OnMatch,
-    touch: bool,
+    pub(super) touch: bool,
     pub(super) filter: Filter,
 }
 
@@ -137,7 +137,7 @@ pub enum Change {
 /// What [`WriteTxn::insert_if_new`] did, and which near-duplicates it found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    change: Change,
+    pub(super) change: Change,
     matches: Matches,
     deleted: Vec<Document>,
 }
@@ -182,7 +182,7 @@ impl Verdict {
 #[derive(Debug)]
 pub struct WriteTxn {
     // Before the store, so that the engine's transaction ends before the engine.
-    writer: Transaction,
+    pub(super) writer: Transaction,
     near_written: NearWritten,
     _store: Arc<Store>,
 }
@@ -372,74 +372,6 @@ impl WriteTxn {
             verdict.change = Change::Replaced(old);
         }
         Ok(verdict)
-    }
-
-    /// The verdict on a document that is not stored. The policy may touch its nearest match.
-    fn skip(
-        &mut self,
-        document: &Document,
-        policy: &Policy,
-        search: &Search,
-        verdict: Verdict,
-    ) -> Result<Verdict> {
-        if policy.touch {
-            let mut nearest = None;
-            search.walk(&self.writer, |_, number, found| {
-                nearest = Some((number, found));
-                ControlFlow::Break(())
-            })?;
-            if let Some(nearest) = nearest {
-                self.touch_found(&nearest, document.seen())?;
-            }
-        }
-        Ok(Verdict { change: Change::Skipped, ..verdict })
-    }
-
-    /// Says that the document of a key was seen at a later time, and whether there is such a document.
-    ///
-    /// An earlier time changes nothing. So a page that was met again, but not stored, can stay in a window of
-    /// time. For matches of equal distance and fingerprint, the document then counts as the one that was
-    /// written last.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`delete`](Self::delete), and [`Error::TooManyDocuments`](crate::Error::TooManyDocuments) after
-    /// about 2^40 insertions and touches in the life of the database.
-    ///
-    /// # Cost
-    ///
-    /// That of inserting a document whose key is there: the document is written anew.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// use simdb::{CreateOptions, Database, Document, Fingerprint};
-    /// # let directory = tempfile::tempdir()?;
-    /// # let path = directory.path().join("pages.simdb");
-    ///
-    /// let database = Database::create(&path, &CreateOptions::new())?;
-    /// let mut txn = database.begin_write()?;
-    /// txn.insert(&Document::new("page", Fingerprint::from_bits(7)).with_seen(100))?;
-    /// assert!(txn.touch("page", 200)?);
-    /// assert!(!txn.touch("other page", 200)?);
-    /// txn.commit()?;
-    /// assert_eq!(database.snapshot()?.get("page")?.map(|page| page.seen()), Some(200));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn touch(&mut self, key: impl AsRef<[u8]>, seen: i64) -> Result<bool> {
-        validate_key(key.as_ref())?;
-        let Some(found) = self.writer.find_to_change(key.as_ref())? else { return Ok(false) };
-        self.touch_found(&found, seen)?;
-        Ok(true)
-    }
-
-    fn touch_found(&mut self, found: &Numbered, seen: i64) -> Result<()> {
-        if found.1.seen() >= seen {
-            return Ok(());
-        }
-        // Under a new number. So documents stay nearly in the order of their times, and blocks of old ones
-        // can go as a whole.
-        self.writer.put(&found.1.clone().with_seen(seen), Some(found))
     }
 
     /// Removes the document of a key and returns it, or `None` if there is none.

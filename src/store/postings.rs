@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
-use crate::store::file::{all_listed, fingerprint_of, number_of, posting_row};
+use crate::store::file::{all_listed, fingerprint_of, number_of, posting_row, scope_of};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sorted_set::{SetReader, Wanted, read_ranges};
 
-/// A fingerprint whose documents are wanted, with the scopes whose lists are to be read.
+/// A fingerprint whose documents are wanted, with the scopes whose lists are to be read, in order.
 pub(crate) type WantedPostings = (Fingerprint, Arc<[ScopeNumber]>);
 
 /// The documents of a fingerprint that one scope lists.
@@ -26,7 +26,7 @@ pub(crate) struct Posted {
 /// The most rows of a fingerprint, put and marked, that are read one by one. More rows are counted.
 const FEW: usize = 64;
 
-/// The documents of each wanted fingerprint, in each of its scopes.
+/// The documents of each wanted fingerprint, in each of its scopes. Scopes without any may be left out.
 pub(crate) fn posted<'a>(
     reader: impl Fn() -> SetReader<'a, u128>,
     wanted: &[WantedPostings],
@@ -36,6 +36,10 @@ pub(crate) fn posted<'a>(
     let mut all = Vec::with_capacity(2 * wanted.len());
     for (index, (fingerprint, scopes)) in wanted.iter().enumerate() {
         let rows = few.of(index);
+        if let Some(rows) = rows.filter(|rows| rows.len() < scopes.len()) {
+            add_listed(index, rows, scopes, &mut all);
+            continue;
+        }
         for &scope in &**scopes {
             let range = listed(*fingerprint, scope, DocumentNumber::MIN..=DocumentNumber::MAX);
             let (total, numbers) = total_of(&reader, rows, &range)?;
@@ -43,6 +47,17 @@ pub(crate) fn posted<'a>(
         }
     }
     Ok(all)
+}
+
+/// Adds the documents of a fingerprint that has fewer rows than scopes are wanted. The scopes are in order.
+fn add_listed(index: usize, rows: &[PostingRow], scopes: &[ScopeNumber], all: &mut Vec<Posted>) {
+    for rows in rows.chunk_by(|a, b| scope_of(a.row) == scope_of(b.row)) {
+        let scope = scope_of(rows[0].row);
+        if scopes.binary_search(&scope).is_ok() {
+            let numbers: Vec<_> = rows.iter().rev().map(|it| number_of(it.row)).collect();
+            all.push(Posted { index, scope, total: numbers.len() as u64, numbers: Some(numbers) });
+        }
+    }
 }
 
 /// The documents that stand in each of some ranges of rows. Each range has rows of one fingerprint and one

@@ -94,3 +94,33 @@ impl Read for Reader {
         self.view.state().counters
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fingerprint::Fingerprint;
+    use crate::store::{Patience, Recording, Settings, Store};
+
+    /// All snapshots share the numbers of scopes that were looked up.
+    #[test]
+    fn a_snapshot_does_not_know_a_scope_that_came_later() -> Result<()> {
+        let store = Store::on_backend(Recording::default(), Some(&Settings::for_tests()), Sizes::default())?;
+        let put = |key: &str, scope: &str| -> Result<()> {
+            let mut writer =
+                store.begin_write(Patience::Endless)?.expect("endless patience ends with a turn");
+            let document = Document::new(key, Fingerprint::from_bits(1)).with_seen(0).with_scope(scope);
+            writer.put(&document, None)?;
+            writer.commit()
+        };
+        put("a", "early")?;
+        let before = store.begin_read()?;
+        put("b", "late")?;
+        let after = store.begin_read()?;
+        for _ in 0..2 {
+            assert!(after.scope_number("late")?.is_some() && after.scope_number("early")?.is_some());
+            assert!(before.scope_number("late")?.is_none() && before.scope_number("early")?.is_some());
+            assert!(after.scope_number("never")?.is_none());
+        }
+        Ok(())
+    }
+}

@@ -213,7 +213,7 @@ fn stats_and_check_say_what_the_file_holds() -> TestResult {
         ("scheme", json!("external")),
         ("plan", json!("4x16")),
         ("max_distance", json!(3)),
-        ("format_version", json!(3)),
+        ("format_version", json!(4)),
         ("marks", json!(0)),
         ("levels", json!(0)),
         ("probed_distance", json!(3)),

@@ -198,7 +198,7 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
             key: name.to_owned(),
             problem: "the row of the scope is missing",
         };
-        let number = self.walk.view.scope_number(name)?.ok_or_else(missing)?;
+        let number = self.walk.view.stored_scope_number(name)?.ok_or_else(missing)?;
         if self.scopes.len() >= REMEMBERED_SCOPES {
             self.scopes.clear();
         }

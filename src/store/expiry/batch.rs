@@ -46,6 +46,8 @@ pub(super) struct DoomedBlock {
     /// The number of its documents, dead or not. `None` if the documents that are to go are only a part of
     /// those that are to go.
     pub(super) documents: Option<usize>,
+    /// The number of operations that its step needs for it, at most.
+    pub(super) operations: usize,
     /// The indexes of those that are to go.
     pub(super) doomed: Range<usize>,
 }
@@ -144,12 +146,18 @@ impl Gathering<'_> {
         let doomed = begin..self.batch.doomed.len();
         let (id, high) = (entry.id, entry.high);
         if doomed.len() <= most {
+            // A block that goes as a whole needs an operation for each of its dead documents too.
+            let is_whole = doomed.len() + dead.len() == block.len();
+            let operations = if is_whole { block.len() } else { doomed.len() };
             let documents = Some(block.len());
-            self.batch.blocks.push(DoomedBlock { id, high, documents, doomed });
+            self.batch.blocks.push(DoomedBlock { id, high, documents, operations, doomed });
         } else {
             let part = |begin: usize| begin..(begin + most).min(doomed.end);
             let parts = doomed.clone().step_by(most).map(part);
-            self.batch.blocks.extend(parts.map(|doomed| DoomedBlock { id, high, documents: None, doomed }));
+            self.batch.blocks.extend(parts.map(|doomed| {
+                let operations = doomed.len();
+                DoomedBlock { id, high, documents: None, operations, doomed }
+            }));
         }
         Ok(high)
     }

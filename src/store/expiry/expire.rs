@@ -16,7 +16,7 @@ use crate::store::write::Transaction;
 /// Called with the number of documents that are removed so far.
 pub(crate) type Removed<'a> = &'a mut dyn FnMut(u64) -> ControlFlow<()>;
 
-/// The most documents of a step, and the least that steps are cut down to.
+/// The most operations of a step, and the least that steps are cut down to.
 const MOST_OF_A_STEP: usize = 25_000;
 const LEAST_OF_A_STEP: usize = 500;
 /// If a step keeps others from writing for longer than this, the next is smaller.
@@ -43,9 +43,9 @@ pub(crate) fn expire(shared: &Arc<Shared>, conditions: &Conditions, removed: Rem
 
 struct Expirer<'a> {
     shared: &'a Arc<Shared>,
-    /// The most documents of a step.
+    /// The most operations of a step.
     most: usize,
-    /// The number of documents of the next step.
+    /// The most operations of the next step.
     size: usize,
     /// The number of documents that are removed.
     total: u64,
@@ -58,10 +58,10 @@ impl Expirer<'_> {
         let mut left_out = None;
         let mut rest = &batch.blocks[..];
         while !rest.is_empty() {
-            let mut documents = 0;
+            let mut operations = 0;
             let fits = |block: &&DoomedBlock| {
-                documents += block.doomed.len();
-                documents <= self.size
+                operations += block.operations;
+                operations <= self.size
             };
             let count = rest.iter().take_while(fits).count().max(1);
             let (blocks, others) = rest.split_at(count);

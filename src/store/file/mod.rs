@@ -2,6 +2,7 @@
 
 mod cache_limit;
 mod edit;
+mod known_scopes;
 mod log;
 mod meta;
 mod new_levels;

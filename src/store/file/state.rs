@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::known_scopes::KnownScopes;
 use super::meta::{self, Counters};
 use super::overlays::Runs;
 use super::schema::{ByRow, DOCUMENTS, PerSet, RowFamily, Set, SetRow, all_sets, by_row};
@@ -33,6 +34,8 @@ pub(crate) struct State {
     pub(crate) scopes_sum: u64,
     /// Whether the scopes were compared with their sum since the file was opened.
     pub(crate) scopes_are_whole: Arc<AtomicBool>,
+    /// Scopes that were looked up since the file was opened, also by other commits.
+    pub(crate) known_scopes: Arc<KnownScopes>,
 }
 
 /// Sums of pages of the log.
@@ -157,6 +160,7 @@ impl State {
             log_sums: LogSums::default(),
             scopes_sum: 0,
             scopes_are_whole: Arc::default(),
+            known_scopes: Arc::default(),
         }
     }
 

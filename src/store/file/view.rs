@@ -120,6 +120,17 @@ impl View {
 
     /// The number of a scope. `None` if no document ever had it.
     pub(crate) fn scope_number(&self, name: &str) -> Result<Option<ScopeNumber>> {
+        if let Some(number) = self.state.known_scopes.get(name) {
+            // A later commit may have looked it up.
+            return Ok(Some(number).filter(|&number| self.state.counters.has_given(number)));
+        }
+        let number = self.stored_scope_number(name)?;
+        number.iter().for_each(|&number| self.state.known_scopes.add(name, number));
+        Ok(number)
+    }
+
+    /// As [`scope_number`](Self::scope_number), but the file is read.
+    pub(crate) fn stored_scope_number(&self, name: &str) -> Result<Option<ScopeNumber>> {
         match self.tables.scope(name)? {
             Some(record) => decode_scope(self.settings.file, name, &record).map(Some),
             None => self.ensure_whole_scopes(name).map(|()| None),

@@ -1,0 +1,80 @@
+//! Touching: a stored document that was seen again.
+
+use std::ops::ControlFlow;
+
+use super::search::Search;
+use super::write::{Change, Policy, Verdict, WriteTxn};
+use crate::document::{Document, validate_key};
+use crate::error::Result;
+use crate::store::Numbered;
+
+impl WriteTxn {
+    /// The verdict on a document that is not stored. The policy may touch its nearest match.
+    pub(super) fn skip(
+        &mut self,
+        document: &Document,
+        policy: &Policy,
+        search: &Search,
+        mut verdict: Verdict,
+    ) -> Result<Verdict> {
+        if policy.touch {
+            let mut nearest = None;
+            search.walk(&self.writer, |_, number, found| {
+                nearest = Some((number, found));
+                ControlFlow::Break(())
+            })?;
+            if let Some(nearest) = nearest {
+                self.touch_found(&nearest, document.seen())?;
+            }
+        }
+        verdict.change = Change::Skipped;
+        Ok(verdict)
+    }
+
+    /// Says that the document of a key was seen at a later time, and whether there is such a document.
+    ///
+    /// An earlier time changes nothing. So a page that was met again, but not stored, can stay in a window of
+    /// time. For matches of equal distance and fingerprint, the document then counts as the one that was
+    /// written last.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`delete`](Self::delete), and [`Error::TooManyDocuments`](crate::Error::TooManyDocuments) after
+    /// about 2^40 insertions and touches in the life of the database.
+    ///
+    /// # Cost
+    ///
+    /// That of inserting a document whose key is there: the document is written anew.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use simdb::{CreateOptions, Database, Document, Fingerprint};
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("pages.simdb");
+    ///
+    /// let database = Database::create(&path, &CreateOptions::new())?;
+    /// let mut txn = database.begin_write()?;
+    /// txn.insert(&Document::new("page", Fingerprint::from_bits(7)).with_seen(100))?;
+    /// assert!(txn.touch("page", 200)?);
+    /// assert!(!txn.touch("other page", 200)?);
+    /// txn.commit()?;
+    /// assert_eq!(database.snapshot()?.get("page")?.map(|page| page.seen()), Some(200));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn touch(&mut self, key: impl AsRef<[u8]>, seen: i64) -> Result<bool> {
+        validate_key(key.as_ref())?;
+        let Some(found) = self.writer.find_to_change(key.as_ref())? else { return Ok(false) };
+        self.touch_found(&found, seen)?;
+        Ok(true)
+    }
+
+    fn touch_found(&mut self, found: &Numbered, seen: i64) -> Result<()> {
+        if found.1.seen() >= seen {
+            return Ok(());
+        }
+        // Under a new number. So documents stay nearly in the order of their times, and blocks of old ones
+        // can go as a whole.
+        self.writer.put(&found.1.clone().with_seen(seen), Some(found))
+    }
+}
