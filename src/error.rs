@@ -100,6 +100,8 @@ pub enum Error {
     },
     /// The thread that wants to write has a write transaction of this handle open. It would wait for itself.
     WouldDeadlock,
+    /// The writer was closed, or its thread has ended. So the submission was not done.
+    WriterClosed,
     /// The snapshot is of the time before [`Database::reopen`](crate::Database::reopen), and the engine that
     /// it reads with is closed.
     Reopened,
@@ -278,11 +280,19 @@ impl fmt::Display for Error {
                  database anew"
             ),
             Self::ReadOnly => f.write_str("the database was opened read-only"),
-            Self::InUse { snapshots, transaction } => write_in_use(f, *snapshots, *transaction),
+            Self::InUse { snapshots, transaction } => write!(
+                f,
+                "open snapshots of this database: {snapshots}, open write transactions: {}; end them first, then \
+                 try again",
+                u8::from(*transaction)
+            ),
             Self::WouldDeadlock => f.write_str(
                 "this thread has a write transaction of the database open, and would wait for itself: end that \
                  transaction first, or use it",
             ),
+            Self::WriterClosed => {
+                f.write_str("the writer is closed, and the submission was not done: start a new writer")
+            }
             Self::Reopened => f.write_str(
                 "the database was opened again after this snapshot was taken, and the snapshot cannot be read any \
                  more: take a new one",
@@ -372,25 +382,6 @@ impl fmt::Display for Error {
             ),
             Self::Corrupted(_) => f.write_str("the database file is damaged; restore a copy, or build it anew"),
             Self::Storage(_) => f.write_str("cannot read or write the database file"),
-        }
-    }
-}
-
-/// Says what has to be closed before the database can be used by one operation alone.
-fn write_in_use(f: &mut fmt::Formatter<'_>, snapshots: usize, transaction: bool) -> fmt::Result {
-    match (snapshots, transaction) {
-        (0, false) => f.write_str("the database is in use for a moment: try again"),
-        (0, true) => {
-            f.write_str("a write transaction of this database is open: end it first, then try again")
-        }
-        (_, _) => {
-            let plural = if snapshots == 1 { "snapshot" } else { "snapshots" };
-            let transaction = if transaction { " and a write transaction" } else { "" };
-            write!(
-                f,
-                "{snapshots} {plural}{transaction} of this database must be closed first: close them, then try \
-                 again"
-            )
         }
     }
 }

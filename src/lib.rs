@@ -15,8 +15,9 @@ mod store;
 mod text;
 
 pub use database::{
-    Change, CheckReport, CreateOptions, Database, Documents, Expiry, Explanation, Match, Matches, OnMatch,
-    OpenOptions, Policy, Problem, Query, Snapshot, Statistics, TableProbes, Verdict, WriteTxn,
+    Answers, Change, CheckReport, CreateOptions, Database, Documents, Expiry, Explanation, Match, Matches,
+    OnMatch, OpenOptions, Policy, Problem, Query, Snapshot, Statistics, Submitting, TableProbes, Ticket,
+    TrySubmit, Verdict, WriteTxn, Writer, WriterOptions,
 };
 pub use document::Document;
 pub use error::{Error, Result};

@@ -118,7 +118,9 @@ impl Searches {
             }
         };
         let kept = &mut self.fingerprints[index];
-        kept.as_mut().map(|it| it.push(near));
+        if let Some(kept) = kept {
+            kept.push(near);
+        }
         kept.take_if(|it| it.len() > MOST_KEPT);
         Ok(index)
     }

@@ -8,6 +8,8 @@ use super::check::{self, CheckReport};
 use super::options::{self, CreateOptions, OpenOptions};
 use super::snapshot::Snapshot;
 use super::write::WriteTxn;
+use super::writer::Writer;
+use super::writer_options::WriterOptions;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::memory::Cache;
@@ -252,6 +254,16 @@ impl Database {
     pub fn begin_write_within(&self, timeout: Duration) -> Result<Option<WriteTxn>> {
         let end = Instant::now().checked_add(timeout);
         WriteTxn::begin(&self.store, end.map_or(Patience::Endless, Patience::Until))
+    }
+
+    /// Starts a writer, with which many threads and tasks submit documents.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::ReadOnly`] if the database was opened read-only.
+    /// * [`Error::Io`] if the system gives no thread.
+    pub fn writer(&self, options: WriterOptions) -> Result<Writer> {
+        Writer::start(&self.store, options)
     }
 
     /// Opens the file again, with this handle, after a failure.

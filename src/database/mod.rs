@@ -1,5 +1,6 @@
 //! An open file and its transactions, snapshots and queries: the interface of the library.
 
+mod answer;
 mod batch;
 mod check;
 #[cfg(test)]
@@ -12,6 +13,7 @@ mod database;
 mod durability_tests;
 mod expiry;
 mod explain;
+mod group_commit;
 mod near;
 mod newest;
 mod options;
@@ -21,8 +23,14 @@ mod reopen_tests;
 mod search;
 mod snapshot;
 mod statistics;
+mod submissions;
+mod ticket;
 mod touch;
 mod write;
+mod writer;
+mod writer_options;
+#[cfg(test)]
+mod writer_tests;
 
 pub use check::{CheckReport, Problem};
 pub use database::Database;
@@ -32,4 +40,7 @@ pub use options::{CreateOptions, OpenOptions};
 pub use query::{Match, Matches, Query};
 pub use snapshot::{Documents, Snapshot};
 pub use statistics::Statistics;
+pub use ticket::{Submitting, Ticket};
 pub use write::{Change, OnMatch, Policy, Verdict, WriteTxn};
+pub use writer::{TrySubmit, Writer};
+pub use writer_options::{Answers, WriterOptions};

@@ -192,7 +192,7 @@ mod tests {
         _ = parallel::map(65, |distance| {
             let distance = distance as u32;
             // With more documents the search for probes takes up to half a second, at any distance.
-            let many = if distance % 8 == 0 { &[1_000_000, u64::MAX][..] } else { &[] };
+            let many = if distance.is_multiple_of(8) { &[1_000_000, u64::MAX][..] } else { &[] };
             for &documents in [0, 1, 100].iter().chain(many) {
                 let all = plans_and_estimates(documents, distance, Prefer::Balance, &[]);
                 let preferred = all.iter().filter(|it| it.1.preferred).count();

@@ -118,7 +118,7 @@ impl Store {
 
     /// Waits until no other transaction writes, and begins one. `None` if that does not come in time.
     pub(crate) fn begin_write(&self, patience: Patience) -> Result<Option<Transaction>> {
-        self.shared.open().engine.ensure_writable()?;
+        self.ensure_writable()?;
         let turn = Turn::take(&self.shared, patience)?;
         turn.map(Transaction::new).transpose()
     }
@@ -129,16 +129,31 @@ impl Store {
         turn.shared().open_again()
     }
 
+    /// Whether this thread has the open transaction.
+    pub(crate) fn is_writing_here(&self) -> bool {
+        self.shared.is_writing_here()
+    }
+
+    /// Refuses to go on after a commit whose outcome is not known.
+    pub(crate) fn ensure_certain(&self) -> Result<()> {
+        self.shared.ensure_certain()
+    }
+
+    /// Refuses to write to a file that is open for reading only.
+    pub(crate) fn ensure_writable(&self) -> Result<()> {
+        self.shared.open().engine.ensure_writable()
+    }
+
     /// Removes the documents that meet the conditions, in steps that are transactions of their own, until
     /// there are none or `removed` breaks. Returns their number.
     pub(crate) fn expire(&self, conditions: &Conditions, removed: Removed<'_>) -> Result<u64> {
-        self.shared.open().engine.ensure_writable()?;
+        self.ensure_writable()?;
         expiry::expire(&self.shared, conditions, removed)
     }
 
     /// Whether the file is open to write.
     pub(crate) fn is_writable(&self) -> bool {
-        self.shared.open().engine.ensure_writable().is_ok()
+        self.ensure_writable().is_ok()
     }
 
     /// Whether the checksums of all pages are right. If not, the engine goes back to the last whole
@@ -150,7 +165,7 @@ impl Store {
     /// Replaces the file by a dense copy, with the tables of `plan` if there is one. Nobody writes while
     /// it is made. Snapshots go on with the old file. Its space is free when the last of them is gone.
     pub(crate) fn compact(&self, plan: Option<Plan>, progress: CopyProgress<'_>) -> Result<()> {
-        self.shared.open().engine.ensure_writable()?;
+        self.ensure_writable()?;
         let turn = Turn::wait(&self.shared)?;
         let _merging = turn.shared().merging.lock();
         turn.shared().ensure_certain()?;

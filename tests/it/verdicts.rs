@@ -19,7 +19,7 @@ fn random(number: u64) -> u64 {
 fn mixed(number: u64) -> Document {
     let chosen = random(number);
     let key = if chosen.is_multiple_of(9) { chosen >> 8 & 1023 } else { number };
-    let centre = random(1 << 40 | (chosen >> 20) % 700);
+    let centre = random((1 << 40) | ((chosen >> 20) % 700));
     let bits = match chosen >> 30 & 3 {
         0 => centre,
         1 => centre ^ 1 << (chosen >> 40 & 63) ^ 1 << (chosen >> 50 & 63),

@@ -1,5 +1,6 @@
 //! The arguments of `simdb bench`, and what is derived from them.
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use clap::{ValueEnum, value_parser};
@@ -46,7 +47,12 @@ pub(in crate::cli) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub(super) queries: u64,
 
-    /// How many threads ask in the phases query, list and any; each of these numbers in turn
+    /// How many documents a second are submitted in the phase writer [default: as many as it takes]
+    #[arg(long, value_name = "N")]
+    pub(super) rate: Option<NonZeroU64>,
+
+    /// How many threads ask in the phases query, list and any, or submit in the phase writer; each of these
+    /// numbers in turn
     #[arg(
         long,
         value_name = "N",
@@ -95,6 +101,8 @@ pub(super) enum Phase {
     Insert,
     /// Insert all documents, or as many again, in durable commits, each compared with all before
     Link,
+    /// Insert as `link` does, but many threads submit the documents to one writer and get durable answers
+    Writer,
     /// Insert a thousand more, each in a commit of its own
     Commit,
     /// Ask one query after the other for the number of its matches
@@ -171,13 +179,13 @@ impl Arguments {
     /// The max distances and numbers of threads with which a phase is measured. A phase without queries is
     /// measured once.
     pub(super) fn questions(&self, phase: Phase) -> Vec<(u32, u64)> {
-        use Phase::{Any, Batch, Beside, Cold, List, Query};
+        use Phase::{Any, Batch, Beside, Cold, List, Query, Writer};
         let asks = matches!(phase, Query | List | Any | Batch | Beside | Cold);
         let distances = match &self.query_distance[..] {
             given @ [_, ..] if asks => given,
             _ => &[self.max_distance],
         };
-        let threads = if matches!(phase, Query | List | Any) { &self.threads[..] } else { &[1] };
+        let threads = if matches!(phase, Query | List | Any | Writer) { &self.threads[..] } else { &[1] };
         distances
             .iter()
             .flat_map(|&distance| threads.iter().map(move |&threads| (distance, threads)))

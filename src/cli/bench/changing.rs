@@ -57,11 +57,17 @@ impl Bench<'_> {
     }
 
     fn is_near_before(&self, number: u64) -> bool {
+        self.is_near_one_that(number, |before| before >= self.inserted || self.is_live(before))
+    }
+
+    /// Whether a document is near to one that was stored before this phase.
+    pub(super) fn is_near_stored(&self, number: u64) -> bool {
+        self.is_near_one_that(number, |before| self.is_live(before))
+    }
+
+    fn is_near_one_that(&self, number: u64, holds: impl Fn(u64) -> bool) -> bool {
         let fingerprint = |number| self.collection.fingerprint(number);
-        let before = self
-            .collection
-            .near_before(number)
-            .filter(|&before| before >= self.inserted || self.is_live(before));
+        let before = self.collection.near_before(number).filter(|&before| holds(before));
         before.is_some_and(|before| {
             fingerprint(number).distance(fingerprint(before)) <= self.arguments.max_distance
         })

@@ -7,6 +7,7 @@ mod collection;
 mod phases;
 mod row;
 mod state;
+mod submitting;
 mod window;
 
 pub(super) use arguments::Arguments;

@@ -34,6 +34,7 @@ impl Bench<'_> {
             Phase::Build => self.build(row)?,
             Phase::Insert => self.insert(self.arguments.documents, self.arguments.batch, row)?,
             Phase::Link => self.link(row)?,
+            Phase::Writer => self.submit(threads, row)?,
             Phase::Commit => self.insert(1000, 1, row)?,
             Phase::Replace => self.replace(row)?,
             Phase::Query => self.query(distance, threads, row)?,

@@ -114,7 +114,7 @@ impl Lent {
 
 impl StorageBackend for Lent {
     fn len(&self) -> io::Result<u64> {
-        self.run(|storage| storage.len())
+        self.run(StorageBackend::len)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
@@ -128,7 +128,7 @@ impl StorageBackend for Lent {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.run(|storage| storage.sync_data())
+        self.run(StorageBackend::sync_data)
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {

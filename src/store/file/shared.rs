@@ -281,6 +281,11 @@ impl Shared {
         Ok(())
     }
 
+    /// Whether this thread has the turn to write.
+    pub(crate) fn is_writing_here(&self) -> bool {
+        self.turns.is_used_here()
+    }
+
     /// Counts a snapshot as open until the returned value is dropped.
     pub(crate) fn count_snapshot(&self) -> CountedSnapshot {
         self.snapshots.fetch_add(1, Ordering::AcqRel);

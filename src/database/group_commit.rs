@@ -1,0 +1,169 @@
+//! The thread of a writer. It takes what was submitted, decides it in one transaction, commits, and answers.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use super::answer::Promise;
+use super::submissions::Work;
+use super::ticket::Desk;
+use super::write::{Policy, Verdict, WriteTxn};
+use super::writer_options::Answers;
+use crate::document::Document;
+use crate::error::{Error, Result};
+use crate::store::{Patience, Store};
+
+/// What a writer's thread works with.
+pub(super) struct GroupCommit {
+    pub(super) store: Arc<Store>,
+    pub(super) desk: Arc<Desk>,
+    /// The first group that failed since somebody flushed.
+    pub(super) failure: Arc<Mutex<Option<Error>>>,
+}
+
+impl GroupCommit {
+    /// Works until the queue is closed and empty.
+    pub(super) fn run(&self) {
+        self.desk.decide_here();
+        // If this panics, nobody may wait for an answer that will not come.
+        let _ends = Ends(&self.desk);
+        while let Some(group) = self.desk.submissions.next_group() {
+            let begun = Instant::now();
+            self.commit(group);
+            self.desk.submissions.answered(begun.elapsed());
+        }
+    }
+
+    fn commit(&self, group: Vec<Work>) {
+        let mut decided = Decided::new(self.desk.submissions.options().answers, group.len());
+        let outcome = self.decide(group, &mut decided).and_then(WriteTxn::commit);
+        if let Err(error) = &outcome {
+            self.failure.lock().get_or_insert_with(|| error.clone());
+        }
+        for pending in decided.pending {
+            match pending {
+                Pending::Insert(promise, verdict) => promise.give(after(verdict, &outcome)),
+                Pending::Delete(promise, deleted) => promise.give(after(deleted, &outcome)),
+                Pending::Flush(promise) => promise.give(self.failure.lock().take().map_or(Ok(()), Err)),
+            }
+        }
+    }
+
+    /// Decides everything in one transaction, in order. After an error it is dropped, and everybody gets the
+    /// error.
+    fn decide(&self, group: Vec<Work>, decided: &mut Decided) -> Result<WriteTxn> {
+        let mut txn = WriteTxn::begin(&self.store, Patience::Endless)
+            .map(|txn| txn.expect("endless patience ends with a transaction"));
+        let mut documents = Documents::default();
+        for work in group {
+            match work {
+                Work::Insert(asked, promise) => documents.add(*asked, promise),
+                Work::Delete(key, promise) => {
+                    documents.insert(&mut txn, decided);
+                    decided.delete(&mut txn, &key, promise);
+                }
+                Work::Flush(promise) => {
+                    documents.insert(&mut txn, decided);
+                    decided.pending.push(Pending::Flush(promise));
+                }
+            }
+        }
+        documents.insert(&mut txn, decided);
+        txn
+    }
+}
+
+/// The answer when the outcome of the commit is known. An error of one submission alone stays.
+fn after<T>(answer: Result<T>, outcome: &Result<()>) -> Result<T> {
+    answer.and_then(|answer| outcome.clone().map(|()| answer))
+}
+
+/// Answers everybody when the thread ends, whatever the reason.
+struct Ends<'g>(&'g Desk);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.submissions.abandon();
+    }
+}
+
+/// What is decided and not answered yet, in the order of submission.
+struct Decided {
+    answers: Answers,
+    pending: Vec<Pending>,
+}
+
+enum Pending {
+    Insert(Promise<Verdict>, Result<Verdict>),
+    Delete(Promise<Option<Document>>, Result<Option<Document>>),
+    Flush(Promise<()>),
+}
+
+impl Decided {
+    fn new(answers: Answers, length: usize) -> Self {
+        Self { answers, pending: Vec::with_capacity(length) }
+    }
+
+    fn insert(&mut self, promise: Promise<Verdict>, verdict: Result<Verdict>) {
+        match self.answers {
+            Answers::Durable => self.pending.push(Pending::Insert(promise, verdict)),
+            Answers::Decided => promise.give(verdict),
+        }
+    }
+
+    fn delete(&mut self, txn: &mut Result<WriteTxn>, key: &[u8], promise: Promise<Option<Document>>) {
+        let deleted = match txn {
+            Ok(open) => open.delete(key),
+            Err(error) => Err(error.clone()),
+        };
+        match &deleted {
+            // A key that no document can have concerns this submission alone.
+            Ok(_) | Err(Error::KeyLength { .. }) => {}
+            Err(error) => *txn = Err(error.clone()),
+        }
+        match self.answers {
+            Answers::Durable => self.pending.push(Pending::Delete(promise, deleted)),
+            Answers::Decided => promise.give(deleted),
+        }
+    }
+}
+
+/// Neighbouring documents of a group, which are decided together.
+#[derive(Default)]
+struct Documents {
+    asked: Vec<(Document, Policy)>,
+    promises: Vec<Promise<Verdict>>,
+}
+
+impl Documents {
+    fn add(&mut self, asked: (Document, Policy), promise: Promise<Verdict>) {
+        self.asked.push(asked);
+        self.promises.push(promise);
+    }
+
+    /// Decides the documents, and leaves none.
+    fn insert(&mut self, txn: &mut Result<WriteTxn>, decided: &mut Decided) {
+        if self.asked.is_empty() {
+            return;
+        }
+        let asked: Vec<(&Document, &Policy)> =
+            self.asked.iter().map(|(document, policy)| (document, policy)).collect();
+        let mut promises = self.promises.drain(..);
+        let inserted = match txn {
+            Ok(open) => open.insert_each_if_new(&asked, |verdict| {
+                if let Some(promise) = promises.next() {
+                    decided.insert(promise, verdict);
+                }
+                ControlFlow::Continue(())
+            }),
+            Err(error) => Err(error.clone()),
+        };
+        if let Err(error) = inserted {
+            promises.for_each(|promise| decided.insert(promise, Err(error.clone())));
+            *txn = Err(error);
+        }
+        self.asked.clear();
+    }
+}

@@ -1,0 +1,400 @@
+//! The queue of a writer: what was submitted and is not decided yet, and when it is due.
+//!
+//! It is bounded. Who submits while it is full stands in a line with what is to be submitted, and is let in
+//! in the order of coming. So no thread overtakes another.
+//!
+//! A group is committed when it is full or old enough. It is also committed if nobody will submit anything
+//! before an answer comes: if every thread that has submitted something waits, and for every other submission
+//! a task waits. Threads that were answered a moment ago may be about to submit again. So such a group
+//! waits for as many of them as the last group had, but no longer than a commit takes: whoever waits as long as
+//! a commit takes at most doubles the time, and may save a commit.
+
+use std::collections::{HashMap, VecDeque};
+use std::mem;
+use std::sync::Arc;
+use std::task::Waker;
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::answer::{Mark, Promise, Stage};
+use super::write::{Policy, Verdict};
+use super::writer_options::WriterOptions;
+use crate::document::Document;
+use crate::error::{Error, Result};
+
+/// What is to be done, and who is to be told.
+pub(super) enum Work {
+    Insert(Box<(Document, Policy)>, Promise<Verdict>),
+    Delete(Vec<u8>, Promise<Option<Document>>),
+    /// Tells when everything before it is durable.
+    Flush(Promise<()>),
+}
+
+impl Work {
+    pub(super) fn mark(&self) -> &Mark {
+        match self {
+            Self::Insert(_, promise) => &promise.answer().mark,
+            Self::Delete(_, promise) => &promise.answer().mark,
+            Self::Flush(promise) => &promise.answer().mark,
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<Submission>()
+            + match self {
+                Self::Insert(asked, _) => asked.0.memory_bytes() + size_of::<Policy>(),
+                Self::Delete(key, _) => key.len(),
+                Self::Flush(_) => 0,
+            }
+    }
+
+    fn is_flush(&self) -> bool {
+        matches!(self, Self::Flush(_))
+    }
+}
+
+struct Submission {
+    work: Work,
+    bytes: usize,
+    at: Instant,
+}
+
+/// A place in the line before a full queue.
+#[derive(Default)]
+pub(super) struct Place {
+    state: Mutex<PlaceState>,
+    let_in: Condvar,
+}
+
+#[derive(Default)]
+struct PlaceState {
+    is_let_in: bool,
+    waker: Option<Waker>,
+}
+
+impl Place {
+    fn let_in(&self) {
+        let mut state = self.state.lock();
+        state.is_let_in = true;
+        let waker = state.waker.take();
+        drop(state);
+        self.let_in.notify_one();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn wait(&self) {
+        self.let_in.wait_while(&mut self.state.lock(), |state| !state.is_let_in);
+    }
+
+    /// Whether its submission is in the queue. If not, the task is woken later.
+    pub(super) fn is_let_in_or_wakes(&self, waker: &Waker) -> bool {
+        let mut state = self.state.lock();
+        if !state.is_let_in {
+            state.waker = Some(waker.clone());
+        }
+        state.is_let_in
+    }
+}
+
+/// The queue of a writer.
+pub(super) struct Submissions {
+    queue: Mutex<Queue>,
+    /// Signalled when a group may be due.
+    due: Condvar,
+    options: WriterOptions,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Submission>,
+    bytes: usize,
+    /// Before a full queue.
+    line: VecDeque<(Submission, Arc<Place>)>,
+    flushes: usize,
+    submitters: HashMap<ThreadId, Submitter>,
+    /// The submissions for which nobody waits, whose threads do not wait either.
+    open: usize,
+    /// The submissions for which somebody waits.
+    waited: usize,
+    /// The number of them in the last group.
+    expected: usize,
+    /// Until when a group waits for as many as the last one had.
+    hold_until: Option<Instant>,
+    /// Whether somebody found the queue full, and did not wait.
+    has_refused: bool,
+    is_closed: bool,
+}
+
+/// A thread that has submitted something, or waits.
+#[derive(Default)]
+struct Submitter {
+    /// Its submissions in the queue for which nobody waits.
+    queued: usize,
+    /// Whether it waits for an answer.
+    waits: bool,
+}
+
+impl Queue {
+    fn ensure_open(&self) -> Result<()> {
+        if self.is_closed { Err(Error::WriterClosed) } else { Ok(()) }
+    }
+
+    /// Whether a submission of this size has to wait. One always has room.
+    fn is_without_room(&self, options: &WriterOptions, bytes: usize) -> bool {
+        let is_full = self.waiting.len() >= options.queue || self.bytes + bytes > options.queue_bytes;
+        is_full && !self.waiting.is_empty()
+    }
+
+    /// Whether a new submission of this size has to wait, perhaps for others that came before.
+    fn is_full(&self, options: &WriterOptions, bytes: usize) -> bool {
+        !self.line.is_empty() || self.is_without_room(options, bytes)
+    }
+
+    fn push(&mut self, submission: Submission) {
+        let mark = submission.work.mark();
+        mark.set(Stage::Queued);
+        let submitter = self.submitters.entry(mark.submitter).or_default();
+        submitter.queued += 1;
+        self.open += usize::from(!submitter.waits);
+        self.flushes += usize::from(submission.work.is_flush());
+        self.bytes += submission.bytes;
+        self.waiting.push_back(submission);
+    }
+
+    /// Notes that somebody waits for a submission.
+    fn wait_for(&mut self, mark: &Mark) {
+        if mark.stage() == Stage::Queued {
+            self.leave(mark);
+            mark.set(Stage::Waited);
+            self.waited += 1;
+        }
+    }
+
+    /// Takes a submission for which nobody waits out of the count of its thread.
+    fn leave(&mut self, mark: &Mark) {
+        if let Some(submitter) = self.submitters.get_mut(&mark.submitter) {
+            submitter.queued -= 1;
+            self.open -= usize::from(!submitter.waits);
+            if submitter.queued == 0 && !submitter.waits {
+                self.submitters.remove(&mark.submitter);
+            }
+        }
+    }
+
+    fn pop(&mut self) -> Option<Submission> {
+        let submission = self.waiting.pop_front()?;
+        let mark = submission.work.mark();
+        match mark.stage() {
+            Stage::Waited => self.waited -= 1,
+            _ => self.leave(mark),
+        }
+        mark.set(Stage::Grouped);
+        self.flushes -= usize::from(submission.work.is_flush());
+        self.bytes -= submission.bytes;
+        Some(submission)
+    }
+
+    /// Takes in who stands first in the line, as long as there is room.
+    fn let_in(&mut self, options: &WriterOptions) -> Vec<Arc<Place>> {
+        let mut let_in = Vec::new();
+        while let Some((submission, place)) = self.line.pop_front() {
+            if self.is_without_room(options, submission.bytes) {
+                self.line.push_front((submission, place));
+                break;
+            }
+            self.push(submission);
+            let_in.push(place);
+        }
+        let_in
+    }
+
+    fn due(&self, options: &WriterOptions, now: Instant) -> Due {
+        const FAR: Duration = Duration::from_secs(3_600);
+        let Some(oldest) = self.waiting.front() else { return Due::Empty };
+        let is_full = self.waiting.len() >= options.batch || !self.line.is_empty() || self.has_refused;
+        if is_full || self.flushes > 0 || self.is_closed {
+            return Due::Now;
+        }
+        // An age that cannot be reckoned with is not reached.
+        let old = oldest.at.checked_add(options.max_age).unwrap_or(now + FAR);
+        let due = match self.hold_until {
+            _ if self.open > 0 => old,
+            Some(hold) if self.waited < self.expected => hold.min(old),
+            _ => now,
+        };
+        if due > now { Due::At(due) } else { Due::Now }
+    }
+}
+
+/// When a group is due.
+enum Due {
+    /// There is nothing to commit.
+    Empty,
+    Now,
+    At(Instant),
+}
+
+impl Submissions {
+    pub(super) fn new(options: WriterOptions) -> Self {
+        Self { queue: Mutex::default(), due: Condvar::new(), options }
+    }
+
+    pub(super) fn options(&self) -> &WriterOptions {
+        &self.options
+    }
+
+    /// Puts work into the queue. If it is full, waits until it is let in.
+    pub(super) fn add(&self, work: Work) -> Result<()> {
+        if let Some(place) = self.line_up(work)? {
+            place.wait();
+        }
+        Ok(())
+    }
+
+    /// Puts work into the queue, or into the line before it. Returns its place there.
+    pub(super) fn line_up(&self, work: Work) -> Result<Option<Arc<Place>>> {
+        let submission = Submission { bytes: work.memory_bytes(), at: Instant::now(), work };
+        let mut queue = self.queue.lock();
+        queue.ensure_open()?;
+        if queue.is_full(&self.options, submission.bytes) {
+            let place = Arc::<Place>::default();
+            queue.line.push_back((submission, place.clone()));
+            self.due.notify_one();
+            return Ok(Some(place));
+        }
+        queue.push(submission);
+        self.notify_after_push(&queue);
+        Ok(None)
+    }
+
+    /// Puts work into the queue, or gives it back if the queue is full.
+    pub(super) fn try_add(&self, work: Work) -> Result<Option<Work>> {
+        let submission = Submission { bytes: work.memory_bytes(), at: Instant::now(), work };
+        let mut queue = self.queue.lock();
+        queue.ensure_open()?;
+        if queue.is_full(&self.options, submission.bytes) {
+            queue.has_refused = true;
+            self.due.notify_one();
+            return Ok(Some(submission.work));
+        }
+        queue.push(submission);
+        self.notify_after_push(&queue);
+        Ok(None)
+    }
+
+    /// The thread knows how long it may sleep for the first. More of them change that only if they make the
+    /// group full. Whoever waits is told of by [`wait_for`](Self::wait_for).
+    fn notify_after_push(&self, queue: &Queue) {
+        let length = queue.waiting.len();
+        if length == 1 || length == self.options.batch || queue.flushes > 0 {
+            self.due.notify_one();
+        }
+    }
+
+    /// Takes work out of the line before the queue. False if it is in the queue already.
+    pub(super) fn withdraw(&self, place: &Arc<Place>) -> bool {
+        let mut queue = self.queue.lock();
+        let index = queue.line.iter().position(|(_, it)| Arc::ptr_eq(it, place));
+        let withdrawn = index.and_then(|index| queue.line.remove(index));
+        drop(queue);
+        withdrawn.is_some()
+    }
+
+    /// Notes that a task waits for a submission.
+    pub(super) fn wait_for(&self, mark: &Mark) {
+        let mut queue = self.queue.lock();
+        queue.wait_for(mark);
+        self.notify_if_all_wait(&queue);
+    }
+
+    /// Notes that this thread waits for a submission, until the returned value is dropped.
+    pub(super) fn wait_here_for(&self, mark: &Mark) -> Waiting<'_> {
+        let thread = thread::current().id();
+        let mut queue = self.queue.lock();
+        queue.wait_for(mark);
+        let submitter = queue.submitters.entry(thread).or_default();
+        submitter.waits = true;
+        let queued = submitter.queued;
+        queue.open -= queued;
+        self.notify_if_all_wait(&queue);
+        Waiting { submissions: self, thread }
+    }
+
+    fn notify_if_all_wait(&self, queue: &Queue) {
+        if queue.open == 0 && !queue.waiting.is_empty() {
+            self.due.notify_one();
+        }
+    }
+
+    /// Waits until a group is due, and takes it out of the queue. `None` if the queue is closed and empty.
+    pub(super) fn next_group(&self) -> Option<Vec<Work>> {
+        let mut queue = self.queue.lock();
+        loop {
+            match queue.due(&self.options, Instant::now()) {
+                Due::Empty if queue.is_closed => return None,
+                Due::Empty => self.due.wait(&mut queue),
+                Due::At(due) => _ = self.due.wait_until(&mut queue, due),
+                Due::Now => break,
+            }
+        }
+        queue.expected = queue.waited;
+        queue.has_refused = false;
+        let length = queue.waiting.len().min(self.options.batch);
+        let mut group = Vec::with_capacity(length);
+        while group.len() < length {
+            group.extend(queue.pop().map(|it| it.work));
+        }
+        let let_in = queue.let_in(&self.options);
+        drop(queue);
+        // Whoever wakes up may come back to the queue at once.
+        let_in.iter().for_each(|place| place.let_in());
+        Some(group)
+    }
+
+    /// Notes that a group was answered, and how long it took to commit it.
+    pub(super) fn answered(&self, took: Duration) {
+        let hold = took.min(self.options.max_age);
+        self.queue.lock().hold_until = Instant::now().checked_add(hold);
+    }
+
+    /// Ends the queue without doing what is in it. Everybody is answered.
+    pub(super) fn abandon(&self) {
+        let mut queue = self.queue.lock();
+        queue.is_closed = true;
+        let (waiting, line) = (mem::take(&mut queue.waiting), mem::take(&mut queue.line));
+        drop(queue);
+        line.iter().for_each(|(_, place)| place.let_in());
+        // A promise that is dropped gives its answer.
+        drop((waiting, line));
+    }
+
+    /// Refuses everything from now on. What is in the queue or in the line is still done.
+    pub(super) fn close(&self) {
+        self.queue.lock().is_closed = true;
+        self.due.notify_one();
+    }
+}
+
+/// A thread that waits for an answer. It waits no longer when this is dropped.
+pub(super) struct Waiting<'s> {
+    submissions: &'s Submissions,
+    thread: ThreadId,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut queue = self.submissions.queue.lock();
+        if let Some(submitter) = queue.submitters.get_mut(&self.thread) {
+            submitter.waits = false;
+            let queued = submitter.queued;
+            queue.open += queued;
+            if queued == 0 {
+                queue.submitters.remove(&self.thread);
+            }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Writer: one handle with which many threads and tasks submit documents.
+
+use std::fmt;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use parking_lot::Mutex;
+
+use super::answer::Promise;
+use super::group_commit::GroupCommit;
+use super::submissions::{Submissions, Work};
+use super::ticket::{Desk, Submitting, Ticket};
+use super::write::{Policy, Verdict};
+use super::writer_options::WriterOptions;
+use crate::document::{Document, validate_key};
+use crate::error::{Error, Result};
+use crate::store::Store;
+
+/// A handle with which many threads and tasks write, without a transaction of their own.
+///
+/// What they submit goes into one queue. A thread of the writer takes what waits there, decides it in one
+/// transaction, commits it, and answers each submission. So one commit, which takes about a millisecond, is
+/// shared by many documents.
+///
+/// * Submissions are decided in the order in which they come. So the verdicts of one thread are in the order
+///   of its submissions. Of two near-duplicates that two threads submit at once, exactly one is new.
+/// * The queue is bounded. Who submits while it is full waits, and is served in the order of coming.
+/// * A document out of bounds fails alone. An error of the disk reaches everybody who waits.
+///
+/// Clones are the same writer. Dropping the last of them does what [`close`](Self::close) does. A
+/// [`WriteTxn`](crate::WriteTxn) can be used beside it: the transactions of both take turns.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{CreateOptions, Database, Document, Fingerprint, Policy, Scheme, WriterOptions};
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("pages.simdb");
+///
+/// let database = Database::create(&path, &CreateOptions::new().scheme(Scheme::External))?;
+/// let writer = database.writer(WriterOptions::new())?;
+/// let verdicts: Vec<_> = std::thread::scope(|scope| {
+///     let crawlers = (0..8).map(|thread| {
+///         let writer = writer.clone();
+///         scope.spawn(move || {
+///             let document = Document::new(format!("page of {thread}"), Fingerprint::from_bits(7));
+///             writer.insert_if_new(document, &Policy::skip())
+///         })
+///     });
+///     let crawlers: Vec<_> = crawlers.collect();
+///     crawlers.into_iter().map(|it| it.join().expect("no thread panics")).collect::<simdb::Result<_>>()
+/// })?;
+/// assert_eq!(verdicts.iter().filter(|verdict| !verdict.is_duplicate()).count(), 1);
+/// writer.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Writer {
+    handle: Arc<Handle>,
+}
+
+impl Writer {
+    /// Starts the thread.
+    pub(super) fn start(store: &Arc<Store>, options: WriterOptions) -> Result<Self> {
+        store.ensure_writable()?;
+        let desk = Desk::new(Submissions::new(options), store);
+        let failure = Arc::new(Mutex::new(None));
+        let work = GroupCommit { store: store.clone(), desk: desk.clone(), failure: failure.clone() };
+        let thread = thread::Builder::new().name("simdb-writer".to_owned()).spawn(move || work.run());
+        let failed =
+            |source: std::io::Error| Error::Io { path: store.path().to_owned(), source: source.into() };
+        let thread = Mutex::new(Some(thread.map_err(failed)?));
+        Ok(Self { handle: Arc::new(Handle { desk, failure, thread }) })
+    }
+
+    /// Submits a document. Its ticket gives the verdict later.
+    ///
+    /// If the queue is full, this waits until there is room.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::WriterClosed`] after [`close`](Self::close).
+    /// * [`Error::OutcomeUnknown`] if an earlier commit or a merge could not be written. After
+    ///   [`Database::reopen`](crate::Database::reopen) the writer goes on.
+    /// * [`Error::WouldDeadlock`] if this thread has a write transaction open, which the writer waits for, or
+    ///   is the writer's own.
+    ///
+    /// The bounds of the document and of the policy are checked when it is decided. Their errors are in the
+    /// answer.
+    pub fn submit(&self, document: Document, policy: &Policy) -> Result<Ticket> {
+        let (work, ticket) = self.insertion(document, policy);
+        self.hand_in(work)?;
+        Ok(ticket)
+    }
+
+    /// Submits a document, and calls `answered` with the answer later.
+    ///
+    /// It is called on the writer's thread. So it should be short, and it must not wait for the writer: that
+    /// would be an [`Error::WouldDeadlock`]. If it panics, the writer goes on.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`submit`](Self::submit). `answered` may then be called with [`Error::WriterClosed`].
+    pub fn submit_with(
+        &self,
+        document: Document,
+        policy: &Policy,
+        answered: impl FnOnce(Result<Verdict>) + Send + 'static,
+    ) -> Result<()> {
+        let promise = Promise::with_callback(Box::new(answered));
+        self.hand_in(Work::Insert(Box::new((document, policy.clone())), promise))
+    }
+
+    /// Submits a document if there is room in the queue. Otherwise gives it back at once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WriterClosed`] and [`Error::OutcomeUnknown`], as for [`submit`](Self::submit).
+    pub fn try_submit(&self, document: Document, policy: &Policy) -> Result<TrySubmit> {
+        let (work, ticket) = self.insertion(document, policy);
+        self.handle.desk.ensure_certain()?;
+        Ok(match self.handle.desk.submissions.try_add(work)? {
+            Some(Work::Insert(asked, _)) => TrySubmit::Full(asked.0),
+            _ => TrySubmit::Accepted(ticket),
+        })
+    }
+
+    /// Submits a document from a task. The task waits while the queue is full, and its thread does not.
+    ///
+    /// The future gives the ticket, which is a future too: `writer.submit_async(..).await?.await?`. If it is
+    /// dropped before it gives the ticket, the document is not submitted.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WriterClosed`] and [`Error::OutcomeUnknown`], as for [`submit`](Self::submit).
+    pub fn submit_async(&self, document: Document, policy: &Policy) -> Submitting {
+        let (work, ticket) = self.insertion(document, policy);
+        Submitting::new(&self.handle.desk, work, ticket)
+    }
+
+    /// Submits a document, and waits for the verdict.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`submit`](Self::submit) and of [`Ticket::wait`].
+    ///
+    /// # Cost
+    ///
+    /// A commit, alone or shared. If nobody else submits anything, it begins at once.
+    pub fn insert_if_new(&self, document: Document, policy: &Policy) -> Result<Verdict> {
+        self.submit(document, policy)?.wait()
+    }
+
+    /// Submits the removal of the document of a key. Its ticket gives the document, or `None` if there is none.
+    ///
+    /// It is decided in the order of submissions, as documents are.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::KeyLength`] for a key that no document can have.
+    /// * Those of [`submit`](Self::submit).
+    pub fn submit_delete(&self, key: impl Into<Vec<u8>>) -> Result<Ticket<Option<Document>>> {
+        let key = key.into();
+        validate_key(&key)?;
+        let promise = Promise::new();
+        let ticket = Ticket::new(&promise, &self.handle.desk);
+        self.hand_in(Work::Delete(key, promise))?;
+        Ok(ticket)
+    }
+
+    /// Removes the document of a key and returns it, or `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`submit_delete`](Self::submit_delete) and of [`Ticket::wait`].
+    pub fn delete(&self, key: impl Into<Vec<u8>>) -> Result<Option<Document>> {
+        self.submit_delete(key)?.wait()
+    }
+
+    /// Waits until everything that was submitted before is durable, or has failed. It is committed at once.
+    ///
+    /// # Errors
+    ///
+    /// * The first error of a transaction or a commit since the last flush, also if a ticket has given it.
+    ///   Errors that concern one submission alone are told only by its ticket.
+    /// * Those of [`submit`](Self::submit).
+    pub fn flush(&self) -> Result<()> {
+        let promise = Promise::new();
+        let ticket = Ticket::new(&promise, &self.handle.desk);
+        self.hand_in(Work::Flush(promise))?;
+        ticket.wait()
+    }
+
+    /// Refuses further submissions, waits until everything that was submitted is durable or has failed, and
+    /// ends the thread. This concerns all clones.
+    ///
+    /// # Errors
+    ///
+    /// * The first error of a transaction or a commit since the last flush.
+    /// * [`Error::WouldDeadlock`] if this thread has a write transaction open, or is the writer's own. The
+    ///   writer is closed all the same, and ends by itself.
+    pub fn close(&self) -> Result<()> {
+        self.handle.close()
+    }
+
+    /// Ends the queue as if the thread had panicked.
+    #[cfg(test)]
+    pub(super) fn abandon(&self) {
+        self.handle.desk.submissions.abandon();
+    }
+
+    fn insertion(&self, document: Document, policy: &Policy) -> (Work, Ticket) {
+        let promise = Promise::new();
+        let ticket = Ticket::new(&promise, &self.handle.desk);
+        (Work::Insert(Box::new((document, policy.clone())), promise), ticket)
+    }
+
+    fn hand_in(&self, work: Work) -> Result<()> {
+        let desk = &self.handle.desk;
+        desk.ensure_certain()?;
+        match desk.submissions.try_add(work)? {
+            None => Ok(()),
+            Some(work) => {
+                desk.ensure_may_wait()?;
+                desk.submissions.add(work)
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer")
+            .field("options", self.handle.desk.submissions.options())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What [`Writer::try_submit`] did with a document.
+#[derive(Debug)]
+pub enum TrySubmit {
+    /// It is in the queue.
+    Accepted(Ticket),
+    /// The queue is full. Here is the document again.
+    Full(Document),
+}
+
+/// What the clones of a writer share.
+struct Handle {
+    desk: Arc<Desk>,
+    failure: Arc<Mutex<Option<Error>>>,
+    /// `None` when it has ended.
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Handle {
+    fn close(&self) -> Result<()> {
+        self.desk.submissions.close();
+        // Whoever closes it last need not wait for the thread, which ends by itself.
+        self.desk.ensure_may_wait()?;
+        let mut thread = self.thread.lock();
+        if let Some(thread) = thread.take() {
+            // A panic of the thread has answered everybody.
+            _ = thread.join();
+        }
+        self.failure.lock().take().map_or(Ok(()), Err)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // A drop has nobody to tell. Tickets have told their errors.
+        _ = self.close();
+    }
+}

@@ -1,0 +1,110 @@
+//! A writer on a disk that fails.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use super::{Answers, Database, Policy, Ticket, WriterOptions};
+use crate::document::Document;
+use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprint;
+use crate::{CreateOptions, Scheme};
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder can be made")
+}
+
+fn database(folder: &tempfile::TempDir) -> Result<Arc<Database>> {
+    let options = CreateOptions::new().scheme(Scheme::External);
+    Database::create(folder.path().join("d.simdb"), &options).map(Arc::new)
+}
+
+fn document(number: u64) -> Document {
+    let fingerprint = Fingerprint::from_bits(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    Document::new(number.to_string(), fingerprint).with_seen(0)
+}
+
+/// Whether the documents of these keys are stored.
+fn stored(database: &Database, keys: Range<u64>) -> Result<Vec<bool>> {
+    let snapshot = database.snapshot()?;
+    keys.map(|key| Ok(snapshot.get(key.to_string())?.is_some())).collect()
+}
+
+#[test]
+fn a_failed_disk_reaches_everybody_who_waits_and_the_writer_goes_on_after_it() -> Result<()> {
+    let folder = folder();
+    let database = database(&folder)?;
+    let options = WriterOptions::new().max_age(Duration::from_secs(3_600));
+    let writer = database.writer(options)?;
+    writer.insert_if_new(document(0), &Policy::link())?;
+    database.store.set_broken(true);
+    let submit = |number| writer.submit(document(number), &Policy::link());
+    let tickets: Vec<Ticket> = (1..50).map(submit).collect::<Result<_>>()?;
+    let waiting: Vec<_> = tickets.into_iter().map(|ticket| thread::spawn(move || ticket.wait())).collect();
+    let flushed = writer.flush();
+    assert!(matches!(flushed, Err(Error::Storage(_))), "{flushed:?}");
+    for waiting in waiting {
+        let answer = waiting.join().expect("no thread panics");
+        assert!(matches!(answer, Err(Error::Storage(_))), "{answer:?}");
+    }
+    let refused = [submit(60).map(drop), writer.delete("0").map(drop), writer.flush()];
+    for refused in refused {
+        assert!(matches!(refused, Err(Error::OutcomeUnknown { .. })), "{refused:?}");
+    }
+    database.store.set_broken(false);
+    database.reopen()?;
+    writer.insert_if_new(document(1), &Policy::link())?;
+    assert!(writer.delete("1")?.is_some());
+    assert_eq!(stored(&database, 0..3)?, [true, false, false]);
+    // The failure was told by the flush.
+    writer.close()
+}
+
+/// Their answers had been given before, so only a flush can tell.
+#[test]
+fn a_flush_tells_of_documents_that_were_decided_and_not_stored() -> Result<()> {
+    let folder = folder();
+    let database = database(&folder)?;
+    let writer = database.writer(WriterOptions::new().answers(Answers::Decided))?;
+    writer.insert_if_new(document(0), &Policy::link())?;
+    writer.flush()?;
+    database.store.set_broken(true);
+    let verdict = writer.insert_if_new(document(1), &Policy::link())?;
+    assert!(!verdict.is_duplicate());
+    // If the commit has failed already, nothing is taken into the queue any more. Then closing tells.
+    let told = match writer.flush() {
+        Err(Error::OutcomeUnknown { .. }) => writer.close(),
+        flushed => flushed,
+    };
+    assert!(matches!(told, Err(Error::Storage(_))), "{told:?}");
+    database.store.set_broken(false);
+    database.reopen()?;
+    assert_eq!(stored(&database, 0..2)?, [true, false]);
+    Ok(())
+}
+
+/// A panic in the thread would leave everybody waiting.
+#[test]
+fn everybody_is_answered_when_the_thread_ends() -> Result<()> {
+    let folder = folder();
+    let database = database(&folder)?;
+    let writer = database.writer(WriterOptions::new().max_age(Duration::from_secs(3_600)))?;
+    let ticket = writer.submit(document(0), &Policy::link())?;
+    writer.abandon();
+    assert!(matches!(ticket.wait(), Err(Error::WriterClosed)));
+    assert!(matches!(writer.submit(document(0), &Policy::link()), Err(Error::WriterClosed)));
+    writer.close()
+}
+
+#[test]
+fn a_callback_that_panics_does_not_end_the_writer() -> Result<()> {
+    let folder = folder();
+    let database = database(&folder)?;
+    let writer = database.writer(WriterOptions::new())?;
+    writer
+        .submit_with(document(0), &Policy::link(), |_| std::panic::resume_unwind(Box::new("a callback")))?;
+    writer.insert_if_new(document(1), &Policy::link())?;
+    assert_eq!(stored(&database, 0..2)?, [true, true]);
+    Ok(())
+}
