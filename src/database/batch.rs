@@ -5,9 +5,9 @@
 //! other threads. What the transaction itself has written is looked up in the document's turn.
 
 use super::near::{NearQuery, NearSearch};
+use super::policy::Policy;
 use super::query::Matches;
 use super::search::{Search, add_all};
-use super::write::Policy;
 use crate::document::Document;
 use crate::error::Result;
 use crate::plan::Near;

@@ -7,9 +7,11 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use super::answer::Promise;
+use super::policy::Policy;
 use super::submissions::Work;
 use super::ticket::Desk;
-use super::write::{Policy, Verdict, WriteTxn};
+use super::verdict::Verdict;
+use super::write::WriteTxn;
 use super::writer_options::Answers;
 use crate::document::Document;
 use crate::error::{Error, Result};

@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::answer::{Mark, Promise, Stage};
-use super::write::{Policy, Verdict};
+use super::policy::Policy;
+use super::verdict::Verdict;
 use super::writer_options::WriterOptions;
 use crate::document::Document;
 use crate::error::{Error, Result};

@@ -9,7 +9,7 @@ use std::thread::{self, ThreadId};
 
 use super::answer::{Answer, Promise};
 use super::submissions::{Place, Submissions, Work};
-use super::write::Verdict;
+use super::verdict::Verdict;
 use crate::error::{Error, Result};
 use crate::store::Store;
 

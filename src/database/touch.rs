@@ -2,8 +2,10 @@
 
 use std::ops::ControlFlow;
 
+use super::policy::Policy;
 use super::search::Search;
-use super::write::{Change, Policy, Verdict, WriteTxn};
+use super::verdict::{Change, Verdict};
+use super::write::WriteTxn;
 use crate::document::{Document, validate_key};
 use crate::error::Result;
 use crate::store::Numbered;

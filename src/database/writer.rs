@@ -8,9 +8,10 @@ use parking_lot::Mutex;
 
 use super::answer::Promise;
 use super::group_commit::GroupCommit;
+use super::policy::Policy;
 use super::submissions::{Submissions, Work};
 use super::ticket::{Desk, Submitting, Ticket};
-use super::write::{Policy, Verdict};
+use super::verdict::Verdict;
 use super::writer_options::WriterOptions;
 use crate::document::{Document, validate_key};
 use crate::error::{Error, Result};

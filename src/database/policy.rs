@@ -1,0 +1,109 @@
+//! Policy: which documents count as near-duplicates of a new one, and what happens then.
+
+use super::query::Filter;
+
+/// What [`WriteTxn::insert_if_new`](crate::WriteTxn::insert_if_new) does with a document that has near-duplicates.
+///
+/// A document without near-duplicates is always stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnMatch {
+    /// Store it, and report the matches.
+    #[default]
+    Link,
+    /// Change nothing. A stored document of the same key stays too.
+    Skip,
+    /// Let the better document survive.
+    ///
+    /// If the document outranks every match, it is stored and the matches are deleted. Otherwise, ties
+    /// included, nothing is changed. [`Document::with_rank`] says which document is better.
+    Replace,
+}
+
+/// Which documents count as near-duplicates of a new document, and what happens if there are any.
+///
+/// # Example
+///
+/// ```
+/// use simdb::Policy;
+///
+/// let two_days_ago = 1_700_000_000 - 2 * 86_400;
+/// let policy = Policy::skip().max_distance(2).since(two_days_ago);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    pub(super) on_match: OnMatch,
+    pub(super) touch: bool,
+    pub(super) filter: Filter,
+}
+
+impl Policy {
+    /// The number of matches that a search has to find.
+    pub(super) fn most_listed(&self) -> usize {
+        // With this policy a document has to outrank every match, not only the listed ones.
+        let least = usize::from(self.touch);
+        if self.on_match == OnMatch::Replace { usize::MAX } else { self.filter.limit.max(least) }
+    }
+
+    /// A policy that acts on matches as `on_match` says, with the defaults of the methods below.
+    pub fn new(on_match: OnMatch) -> Self {
+        Self { on_match, touch: false, filter: Filter::default() }
+    }
+
+    /// Stores every document and reports its matches: [`OnMatch::Link`]. This is the default.
+    pub fn link() -> Self {
+        Self::new(OnMatch::Link)
+    }
+
+    /// Stores only documents without a match: [`OnMatch::Skip`].
+    pub fn skip() -> Self {
+        Self::new(OnMatch::Skip)
+    }
+
+    /// Lets the better document survive: [`OnMatch::Replace`].
+    pub fn replace() -> Self {
+        Self::new(OnMatch::Replace)
+    }
+
+    /// The largest distance that matches: inclusive, 0 to 64. Default: the max distance of the database.
+    #[must_use]
+    pub fn max_distance(mut self, max_distance: u32) -> Self {
+        self.filter.max_distance = Some(max_distance);
+        self
+    }
+
+    /// The most matches that the verdict lists, the nearest first. Default: 10.
+    ///
+    /// Its total does not depend on it, except for a policy with a time ([`Matches::total`]).
+    #[must_use]
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.filter.limit = limit;
+        self
+    }
+
+    /// If a document is skipped, its nearest match counts as seen at the time of the document, if that is
+    /// later. Default: no.
+    ///
+    /// So a page that is met again and again stays in a window of time, and its near-duplicates are found as
+    /// long as they come. See [`WriteTxn::touch`]. The verdict has the match as it was before.
+    #[must_use]
+    pub fn touch(mut self, touch: bool) -> Self {
+        self.touch = touch;
+        self
+    }
+
+    /// Only documents seen at this time (Unix seconds) or later match. Default: all.
+    #[must_use]
+    pub fn since(mut self, seen: i64) -> Self {
+        self.filter.since = Some(seen);
+        self
+    }
+
+    /// Only documents of one of these scopes match. Default: all.
+    ///
+    /// The empty text is the scope of documents that have none.
+    #[must_use]
+    pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.filter.scopes = Some(scopes.into_iter().map(Into::into).collect());
+        self
+    }
+}
