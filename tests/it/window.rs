@@ -214,7 +214,7 @@ fn others_write_while_documents_expire() -> TestResult {
     let database = Database::create(folder.path("d.simdb"), &options)?;
     let bits = |i: u64| spread(i / 3);
     let stored = |i: u64| document(format!("old {i}"), bits(i)).with_seen(1);
-    for first in (0..6_000).step_by(60) {
+    for first in (0..1_200).step_by(60) {
         insert_all(&database, (first..first + 60).map(stored))?;
     }
     let is_done = AtomicBool::new(false);
@@ -223,12 +223,12 @@ fn others_write_while_documents_expire() -> TestResult {
             let (mut i, mut deleted) = (0, 0);
             while !is_done.load(Ordering::Relaxed) || i < 10 {
                 let mut txn = database.begin_write()?;
-                let at = 6_000 - (i * 37) % 6_000;
+                let at = 1_200 - (i * 37) % 1_200;
                 txn.insert(&document(format!("new {i}"), bits(at)).with_seen(100))?;
-                let old = txn.delete(format!("old {}", 6_000 - (i * 53) % 6_000))?;
+                let old = txn.delete(format!("old {}", 1_200 - (i * 53) % 1_200))?;
                 deleted += u64::from(old.is_some_and(|it| it.seen() == 1));
                 if let Some(old) =
-                    txn.insert(&document(format!("old {}", i % 6_000), bits(i)).with_seen(100))?
+                    txn.insert(&document(format!("old {}", i % 1_200), bits(i)).with_seen(100))?
                 {
                     deleted += u64::from(old.seen() == 1);
                 }
@@ -243,7 +243,7 @@ fn others_write_while_documents_expire() -> TestResult {
         (writer.join(), removed)
     });
     let (new, deleted) = written.map_err(|_| "the writer has panicked")??;
-    assert_eq!(removed? + deleted, 6_000);
+    assert_eq!(removed? + deleted, 1_200);
     let documents = database.snapshot()?.documents().collect::<simdb::Result<Vec<_>>>()?;
     assert!(documents.iter().all(|it| it.seen() == 100));
     let kept = documents.iter().filter(|it| it.key().starts_with(b"new")).count();
