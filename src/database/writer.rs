@@ -184,11 +184,12 @@ impl Writer {
     ///
     /// * The first error of a transaction or a commit since the last flush, also if a ticket has given it.
     ///   Errors that concern one submission alone are told only by its ticket.
-    /// * Those of [`submit`](Self::submit).
+    /// * [`Error::WriterClosed`] and [`Error::WouldDeadlock`], as for [`submit`](Self::submit).
     pub fn flush(&self) -> Result<()> {
         let promise = Promise::new();
         let ticket = Ticket::new(&promise, &self.handle.desk);
-        self.hand_in(Work::Flush(promise))?;
+        // After a failure too: then it tells of the failure.
+        self.queue_up(Work::Flush(promise))?;
         ticket.wait()
     }
 
@@ -217,8 +218,13 @@ impl Writer {
     }
 
     fn hand_in(&self, work: Work) -> Result<()> {
+        self.handle.desk.ensure_certain()?;
+        self.queue_up(work)
+    }
+
+    /// Puts work into the queue. Waits if it is full.
+    fn queue_up(&self, work: Work) -> Result<()> {
         let desk = &self.handle.desk;
-        desk.ensure_certain()?;
         match desk.submissions.try_add(work)? {
             None => Ok(()),
             Some(work) => {
