@@ -15,7 +15,8 @@ pub enum OnMatch {
     /// Let the better document survive.
     ///
     /// If the document outranks every match, it is stored and the matches are deleted. Otherwise, ties
-    /// included, nothing is changed. [`Document::with_rank`] says which document is better.
+    /// included, nothing is changed. [`Document::with_rank`](crate::Document::with_rank) says which document
+    /// is better.
     Replace,
 }
 
@@ -73,7 +74,8 @@ impl Policy {
 
     /// The most matches that the verdict lists, the nearest first. Default: 10.
     ///
-    /// Its total does not depend on it, except for a policy with a time ([`Matches::total`]).
+    /// Its total does not depend on it, except for a policy with a time
+    /// ([`Matches::total`](crate::Matches::total)).
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.filter.limit = limit;
@@ -84,7 +86,8 @@ impl Policy {
     /// later. Default: no.
     ///
     /// So a page that is met again and again stays in a window of time, and its near-duplicates are found as
-    /// long as they come. See [`WriteTxn::touch`]. The verdict has the match as it was before.
+    /// long as they come. See [`WriteTxn::touch`](crate::WriteTxn::touch). The verdict has the match as it was
+    /// before.
     #[must_use]
     pub fn touch(mut self, touch: bool) -> Self {
         self.touch = touch;

@@ -10,7 +10,8 @@ pub enum Change {
     Inserted,
     /// It was stored and replaced this document of the same key.
     Replaced(Document),
-    /// It was not stored. Nothing was changed, unless the policy [touches](Policy::touch) the nearest match.
+    /// It was not stored. Nothing was changed, unless the policy [touches](crate::Policy::touch) the nearest
+    /// match.
     Skipped,
 }
 
@@ -39,7 +40,7 @@ impl Verdict {
     }
 
     /// The near-duplicates that were deleted because the document outranks them. Only
-    /// [`OnMatch::Replace`] deletes any.
+    /// [`OnMatch::Replace`](crate::OnMatch::Replace) deletes any.
     pub fn deleted(&self) -> &[Document] {
         &self.deleted
     }
