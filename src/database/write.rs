@@ -15,9 +15,12 @@ use crate::parallel;
 use crate::plan::Near;
 use crate::store::{Numbered, Patience, Store, Transaction};
 
-/// The number of documents that are searched for together, by one thread. With fewer, threads would wait for
-/// each other more often.
-const SEARCHED_TOGETHER: usize = 128;
+/// The most and the fewest documents that are searched for together, by one thread. Many together read
+/// neighbouring parts of the tables one after the other. With fewer, threads wait for each other more often.
+const MOST_TOGETHER: usize = 512;
+const FEWEST_TOGETHER: usize = 128;
+/// The number of parts that each core gets of a batch, if it is large enough.
+const PARTS_PER_CORE: usize = 8;
 
 /// The transaction that writes. There is one at a time.
 ///
@@ -152,7 +155,9 @@ impl WriteTxn {
     ) -> Result<()> {
         self.writer.ensure_whole()?;
         let committed = self.writer.committed();
-        let parts: Vec<&[Asked<'_>]> = asked.chunks(SEARCHED_TOGETHER).collect();
+        let together = asked.len() / (PARTS_PER_CORE * parallel::cores());
+        let together = together.clamp(FEWEST_TOGETHER, MOST_TOGETHER);
+        let parts: Vec<&[Asked<'_>]> = asked.chunks(together).collect();
         let search = |part: usize| batch::known(&*committed, parts[part]);
         let mut failed = Ok(());
         parallel::in_order(parts.len(), search, |part, known| {
