@@ -9,19 +9,13 @@ use super::read::Read;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
-use crate::plan::{Candidates, Probe};
-use crate::store::blocks::{Blocks, Entry, Packed, pack_documents};
-use crate::store::engine::BlockBytes;
+use crate::store::blocks::Blocks;
 use crate::store::file::{
-    Change, Counters, DOCUMENTS, Edit, KEYS, NewLevels, Operation, Overlays, Shared, Turn, View, Written,
-    WrittenDocuments, permuted,
+    Appended, Change, Counters, Edit, KEYS, NewLevels, Operation, Shared, Turn, View, Written,
+    WrittenFingerprints, permuted,
 };
 use crate::store::merging::{keep_pace, wait_for_empty_log};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
-
-/// If the last block of documents has less than this number of sixteenths of its most bytes, the next
-/// commit fills it up.
-const FULL_SIXTEENTHS: usize = 13;
 
 /// A transaction does not go through the log if it has more operations than this multiple of the recent rows.
 /// The log is replayed at opening, so it must not become long.
@@ -45,29 +39,6 @@ pub(crate) struct Transaction {
 /// The most fingerprints of a transaction that wait unsorted while it searches for others. A search compares
 /// them one by one.
 const MOST_COMPARED: usize = 1024;
-
-/// The fingerprints that a transaction has written. Some may have no document any more.
-pub(crate) struct WrittenFingerprints<'w>(&'w Overlays);
-
-impl<'w> WrittenFingerprints<'w> {
-    /// Those that are not sorted yet, as rows of the first table.
-    pub(crate) fn unsorted(&self) -> Candidates<'w> {
-        Candidates::new(self.0[permuted(0)].puts().1)
-    }
-
-    /// Those that are sorted, as rows of the first table, in parts.
-    pub(crate) fn sorted(&self) -> impl Iterator<Item = Candidates<'w>> + use<'w> {
-        self.0[permuted(0)].puts().0.iter().map(|run| Candidates::new(run.puts()))
-    }
-
-    /// The sorted ones in the range of a probe, perhaps with some neighbours, in parts.
-    pub(crate) fn probed(&self, probe: &Probe) -> impl Iterator<Item = Candidates<'w>> + use<'w> {
-        let (first, last) = (probe.first, probe.last);
-        let runs = self.0[permuted(probe.table)].puts().0.iter();
-        let runs = runs.filter(move |run| run.may_have(first, last));
-        runs.map(move |run| Candidates::new(run.around(&(first..=last)).0))
-    }
-}
 
 /// A document with its number.
 pub(crate) type Numbered = (DocumentNumber, Document);
@@ -121,7 +92,7 @@ impl Transaction {
 
     /// The fingerprints that this transaction has written.
     pub(crate) fn written_fingerprints(&self) -> WrittenFingerprints<'_> {
-        WrittenFingerprints(&self.written.overlays)
+        WrittenFingerprints::new(&self.written.overlays)
     }
 
     /// Whether this transaction has put or removed a document of this key, or perhaps of another key.
@@ -279,45 +250,6 @@ fn commit_as_levels(
         edit.add_scopes(scopes);
         appended.apply(edit, of)
     })
-}
-
-/// New blocks of documents at the end of the file.
-struct Appended {
-    /// The last block of the file, if it is not full and nothing was spilled. Its documents come first in
-    /// `blocks`.
-    tail: Option<Entry<u64>>,
-    blocks: Vec<Packed<u64, BlockBytes>>,
-}
-
-impl Appended {
-    fn new(view: &View, written: &mut WrittenDocuments, block_bytes: usize) -> Result<Self> {
-        let spilled = written.take_spilled();
-        let mut tail = None;
-        let of = view.document_blocks();
-        if let Some(entry) = view.state().documents.last(of)?.filter(|_| spilled.is_empty()) {
-            let block = of.documents(entry)?;
-            if block.stored_bytes() * 16 < block_bytes * FULL_SIXTEENTHS {
-                tail = Some((entry.clone(), block));
-            }
-        }
-        let before = tail.iter().flat_map(|(_, block)| block.documents());
-        let documents: Vec<_> = before.chain(written.live()).collect();
-        let packed = pack_documents(&documents, block_bytes, view.settings().file);
-        let mut blocks: Vec<_> = spilled.into_iter().map(|it| it.with_bytes(BlockBytes::from)).collect();
-        blocks.extend(packed.into_iter().map(|it| it.with_bytes(BlockBytes::from)));
-        Ok(Self { tail: tail.map(|(entry, _)| entry), blocks })
-    }
-
-    fn apply(self, edit: &mut Edit, of: &Blocks) -> Result<()> {
-        let Self { tail, blocks } = self;
-        let level = edit.state.documents.clone();
-        let end = level.end();
-        // Only transactions change the last block, and there is one transaction at a time.
-        let find = |entry: Entry<u64>| level.find(entry.high, of.of_table(DOCUMENTS.table));
-        let from = tail.map(find).transpose()?.unwrap_or(end);
-        edit.state.documents = edit.replace(DOCUMENTS, &level, from..end, blocks, of)?;
-        Ok(())
-    }
 }
 
 impl fmt::Debug for Transaction {

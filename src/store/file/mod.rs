@@ -1,5 +1,6 @@
 //! All sets of a file at one commit: which sets there are, what is kept in memory, and how it changes.
 
+mod appended;
 mod cache_limit;
 mod edit;
 mod known_scopes;
@@ -17,7 +18,9 @@ mod state;
 mod turns;
 mod view;
 mod written;
+mod written_fingerprints;
 
+pub(crate) use appended::Appended;
 pub(crate) use cache_limit::{CacheLimit, CacheUse};
 pub(crate) use edit::Edit;
 pub(crate) use meta::{Counters, FORMAT_VERSION, Settings, decode_scope};
@@ -26,6 +29,7 @@ pub(crate) use new_levels::NewLevels;
 pub(crate) use opening::first_rows;
 pub(crate) use opening::{create, read_state};
 pub(crate) use operation::{Change, Operation, RowSink, give_fingerprint_rows};
+#[cfg(test)]
 pub(crate) use overlays::Overlays;
 pub(crate) use overlays::Runs;
 pub(crate) use progress::{MergeFailure, Progress};
@@ -38,4 +42,5 @@ pub(crate) use shared::{CountedSnapshot, Shared, Turn};
 pub(crate) use state::{Sets, State};
 pub(crate) use turns::Patience;
 pub(crate) use view::{LiveDocuments, View, damaged_document, missing_scope};
-pub(crate) use written::{Written, WrittenDocuments};
+pub(crate) use written::Written;
+pub(crate) use written_fingerprints::WrittenFingerprints;
