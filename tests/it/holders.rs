@@ -56,12 +56,12 @@ fn a_database_that_another_process_has_open_names_it() -> TestResult {
         .stdout(Stdio::piped())
         .spawn()?;
     let mut input = child.stdin.take().expect("standard input is a pipe");
-    writeln!(input, "b\t0000000000000002\nc\t0000000000000002")?;
+    writeln!(input, "b\t0000000000000002")?;
     // When it reports the near-duplicate, it has the database open. To look earlier would keep it out.
     let mut reported = String::new();
     let mut output = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
     output.read_line(&mut reported)?;
-    assert!(reported.starts_with('c'), "{reported}");
+    assert_eq!(reported.trim_end(), "b is near a (distance 2)");
     let found = holder(&path, &OpenOptions::new().read_only(true))?;
     assert_eq!(found, Some(Holder::Process(child.id())));
     drop(input);

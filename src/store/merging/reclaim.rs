@@ -148,9 +148,30 @@ fn forget(
     for entry in level.entries(positions.clone(), of)? {
         of.append_rows(entry, &mut rows)?;
     }
+    // An expiry may have taken out a whole block of documents. The marks of its numbers still come down, and
+    // each needs its number.
+    let awaited = marks_above_last(state, blocks, low, high)?;
+    let stays = |row: &u64| *row < low || *row > high || awaited.binary_search(row).is_ok();
     let mut packer = Packer::new(sizes.block_bytes, set.rules.filtered, blocks.file());
-    packer.waiting.puts.extend(rows.puts.into_iter().filter(|&row| row < low || row > high));
+    packer.waiting.puts.extend(rows.puts.into_iter().filter(stays));
     Ok((positions, packer.finish()))
+}
+
+/// The numbers of dead documents in a range that are marked, above the last level of their set. In order.
+fn marks_above_last(state: &State, blocks: &Blocks, low: u64, high: u64) -> Result<Vec<u64>> {
+    let set = &state.sets[DEAD];
+    let of = blocks.of_table(DEAD.table());
+    let mut rows = Lists::default();
+    for it in set.levels.iter().rev().skip(1) {
+        for entry in it.level.entries(it.level.overlapping(&(low..=high), of)?, of)? {
+            of.append_rows(entry, &mut rows)?;
+        }
+    }
+    for run in set.recent.iter().chain(&set.frozen) {
+        rows.marks.extend(run.within(&(low..=high)).1);
+    }
+    rows.marks.sort_unstable();
+    Ok(rows.marks)
 }
 
 /// Makes the prepared change part of an edit. The edit is of the state that was read for it, or of a later
