@@ -68,10 +68,10 @@ impl Database {
     ///
     /// # Cost
     ///
-    /// Two to three microseconds a document on two cores, most of it for merges. By time, only blocks are read that may have an older
-    /// document. By scope, all postings are read first, about 30 ns a document of the whole database, or all
-    /// blocks that may be old enough, if they are fewer. It takes some 40 MB of memory, and up to 32 MB more by
-    /// scope.
+    /// About four microseconds of processor time a document, most of it for merges. By time, only blocks are
+    /// read that may have an older document. By scope, all postings are read first, about 30 ns a document of
+    /// the whole database, or all blocks that may be old enough, if they are fewer. It takes some 40 MB of
+    /// memory, and up to 32 MB more by scope.
     ///
     /// # Example
     ///

@@ -34,10 +34,11 @@ pub(super) struct KnownProbeSet(Option<(u32, Arc<ProbeSet>)>);
 
 impl KnownProbeSet {
     fn of(&mut self, reader: &impl Read, max_distance: u32) -> Result<&ProbeSet> {
-        if self.0.as_ref().is_none_or(|known| known.0 != max_distance) {
-            self.0 = Some((max_distance, probe_set(reader, max_distance)?));
-        }
-        Ok(&self.0.as_ref().expect("it was just found").1)
+        let known = match self.0.take() {
+            Some(known) if known.0 == max_distance => known,
+            _ => (max_distance, probe_set(reader, max_distance)?),
+        };
+        Ok(&self.0.insert(known).1)
     }
 }
 

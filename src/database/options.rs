@@ -220,7 +220,8 @@ impl OpenOptions {
 
     /// The number of recent rows that are kept in memory before they are merged into the file. Default:
     /// one for each KiB of the cache, as large as it may be when the database is opened, but at least
-    /// 250,000 and at most a million. The least is one, the most 100 million. A number beyond these counts as the nearest of them.
+    /// 250,000 and at most a million. The least is one, the most 100 million. A number beyond these counts as
+    /// the nearest of them.
     ///
     /// The number is that of the sorted set with the most recent rows. A document has one row there, or
     /// two if it has a scope. It takes about 100 bytes of memory. If merging cannot follow, up to four

@@ -1,10 +1,10 @@
 //! The cache of verified, decoded blocks, by their number: set-associative, as the caches of processors are.
 //!
 //! The number of a block decides its *set* of eight slots. The block is in one of these slots, or not in
-//! the cache. Only if all eight are taken, it may be in the next set. So a look-up reads two lines of memory, whatever the size of the cache. With a hint it reads
-//! one. A hash table with a list of recent use would read many. Threads disturb each other only if they
-//! look for the same block. A number is never used for another block. So a cached block is never out of
-//! date.
+//! the cache. Only if all eight are taken, it may be in the next set. So a look-up reads two lines of memory,
+//! whatever the size of the cache. With a hint it reads one. A hash table with a list of recent use would read
+//! many. Threads disturb each other only if they look for the same block. A number is never used for another
+//! block. So a cached block is never out of date.
 //!
 //! The cache begins with a few sets, and gets more of them as blocks come in.
 

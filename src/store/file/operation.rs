@@ -5,7 +5,8 @@ use crate::fingerprint::Fingerprint;
 use crate::plan::Plan;
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 
-/// A document that was put or removed, or whose bytes are gone. It has what the sorted sets need to know of the document.
+/// A document that was put or removed, or whose bytes are gone. It has what the sorted sets need to know of
+/// the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Operation {
     pub(crate) change: Change,

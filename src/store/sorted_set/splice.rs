@@ -220,7 +220,8 @@ mod tests {
                     let from = |index: usize| index.checked_sub(1).map_or(0, |it| right[it].entry.high + 1);
                     prop_assert_eq!(level.first_since(since, of)?, first.map(from));
                     for row in (0..420).step_by(11).map(|row| row << spread) {
-                        let reaching = right.iter().position(|it| it.entry.high >= row).map_or(right.len(), |it| it + 1);
+                        let reaching = right.iter().position(|it| it.entry.high >= row);
+                        let reaching = reaching.map_or(right.len(), |it| it + 1);
                         let last = right[..reaching].iter().rfind(may);
                         let last = last.map(|it| it.entry.high.min(row));
                         prop_assert_eq!(level.last_since(row, since, of)?, last);
