@@ -74,7 +74,8 @@ impl Edit {
         self.changes.scopes.extend(rows);
     }
 
-    /// Makes the recent runs the frozen runs. There must be no frozen run.
+    /// Makes the recent runs the frozen runs. There must be no frozen run. They are not merged here, since a
+    /// million rows take longer than a transaction may have to wait.
     pub(crate) fn freeze(&mut self) {
         // Pages of frozen runs that are merged may still be there.
         self.drop_log();

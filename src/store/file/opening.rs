@@ -136,6 +136,7 @@ impl Opening<'_> {
 
 /// Takes the rows that the first level has already out of the frozen run.
 fn trim_frozen<R: Row>(set: &mut SortedSet<R>, stored: &StoredSet) {
-    let rest = set.frozen.take().zip(stored.frozen_from).map(|(run, from)| run.from(R::from_number(from)));
-    set.frozen = rest.filter(|run| run.len() > 0);
+    let Some(from) = stored.frozen_from else { return set.frozen.clear() };
+    set.frozen.iter_mut().for_each(|run| *run = run.from(R::from_number(from)));
+    set.frozen.retain(|run| run.len() > 0);
 }

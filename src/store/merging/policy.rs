@@ -86,10 +86,8 @@ pub(super) fn most_urgent(state: &State, waiting: f64, sizes: &Sizes) -> Option<
 
 /// The most urgent merge of a set, and how urgent it is.
 fn most_urgent_of<R: Row>(set: &SortedSet<R>, waiting: f64, sizes: &Sizes) -> Option<(Source, f64)> {
-    let frozen = set.frozen.as_ref().map(|_| {
-        let source = if needs_level(set, sizes) { Source::FrozenAlone } else { Source::Frozen };
-        (source, 1.0 + waiting)
-    });
+    let source = if needs_level(set, sizes) { Source::FrozenAlone } else { Source::Frozen };
+    let frozen = (!set.frozen.is_empty()).then_some((source, 1.0 + waiting));
     let growth = growth(set, sizes);
     let full = (1..set.levels.len()).map(|below| {
         let wanted = sizes.recent_rows as f64 * growth.powi(below as i32);
@@ -176,7 +174,7 @@ mod tests {
             let new = SetLevel { level, ..set.new_level() };
             set.levels.push(new);
         }
-        set.frozen = frozen.then(|| Run::new(vec![1], Vec::new(), Rules::ONCE));
+        set.frozen.extend(frozen.then(|| Run::new(vec![1], Vec::new(), Rules::ONCE)));
         set
     }
 

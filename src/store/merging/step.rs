@@ -55,7 +55,8 @@ pub(super) fn prepare<R: CachedRow>(
     let packer = || Packer::new(sizes.block_bytes, set.rules.filtered, blocks.file());
     let (mut newer, from, end) = match upper {
         None => {
-            let run = set.frozen.as_ref();
+            debug_assert!(set.frozen.len() <= 1, "the frozen runs are not merged yet");
+            let run = set.frozen.first();
             let end = run.map_or(R::MAX, |run| run_end(run, most * sizes.block_bytes / R::BYTES));
             let (puts, marks) = run.map_or((&[][..], &[][..]), |run| (run.puts(), run.marks()));
             (stream(Input::Run(puts, marks)), R::MIN, end)
@@ -142,7 +143,8 @@ pub(super) fn apply<R: SetRow>(step: Step<R>, id: Set<R>, edit: &mut Edit, block
                 let level = set.new_level();
                 set.levels.insert(0, level);
             }
-            set.frozen = set.frozen.zip(next).map(|(run, next)| run.from(next)).filter(|run| run.len() > 0);
+            let rest = set.frozen.pop().zip(next).map(|(run, next)| run.from(next));
+            set.frozen.extend(rest.filter(|run| run.len() > 0));
             0
         }
         Source::Level(index) => {

@@ -136,6 +136,14 @@ impl Merger {
             })?;
             return Ok(true);
         }
+        if view.state().sets.has_several_frozen() {
+            let merged = view.state().sets.frozen_as_one();
+            self.commit(view, |edit, _| {
+                edit.state.sets.replace_frozen(merged);
+                Ok(())
+            })?;
+            return Ok(true);
+        }
         // A transaction that waits for an empty log waits for the frozen runs above all.
         let waiting = if empties_log { f64::INFINITY } else { policy::waiting(view.state(), &shared.sizes) };
         if let Some(Task { set, source, .. }) = policy::most_urgent(view.state(), waiting, &shared.sizes) {

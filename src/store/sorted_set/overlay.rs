@@ -127,8 +127,7 @@ impl<R: Row> Overlay<R> {
     pub(crate) fn into_unsearched_run(mut self) -> Run<R> {
         self.sort();
         let rules = self.rules.unsearched();
-        let all = self.runs.into_iter().rev().reduce(|newer, older| newer.over(&older, rules));
-        all.unwrap_or_else(|| Run::new(Vec::new(), Vec::new(), rules))
+        Run::of_all(&self.runs, rules)
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::lists::{Life, merge, up_to};
-use crate::store::blocks::{Filter, Row};
+use crate::store::blocks::{Filter, Lists, Row};
 use crate::store::lookup::{Occupied, Prefixes, prefetch_at};
 
 /// What holds for all rows of a set.
@@ -183,25 +183,73 @@ impl<R: Row> Run<R> {
         Self { puts: self.puts.from(low), marks: self.marks.from(low), filter: self.filter.clone() }
     }
 
-    /// This run over an older one, as one run.
-    pub(crate) fn over(&self, older: &Self, rules: Rules) -> Self {
-        let merged = merge((self.puts(), self.marks()), (older.puts(), older.marks()), rules.life);
+    /// Runs as one run. The newest comes last.
+    pub(crate) fn of_all(runs: &[Self], rules: Rules) -> Self {
+        if let [run] = runs {
+            return run.clone();
+        }
+        let mut newest_first = runs.iter().rev();
+        let Some(newest) = newest_first.next() else { return Self::new(Vec::new(), Vec::new(), rules) };
+        let mut merged = Lists::default();
+        for (index, older) in newest_first.enumerate() {
+            let newer =
+                if index == 0 { (newest.puts(), newest.marks()) } else { (&*merged.puts, &*merged.marks) };
+            merged = merge(newer, (older.puts(), older.marks()), rules.life);
+        }
         Self::new(merged.puts, merged.marks, rules)
     }
 }
 
-/// Adds a run to others, the newest last, and keeps them few: each is more than four times as long as the
-/// next. With a factor of two there were more runs, and rows were merged about as often.
-pub(crate) fn push_run<R: Row>(runs: &mut Vec<Run<R>>, mut run: Run<R>, rules: Rules) {
-    while let Some(last) = runs.last()
-        && last.len() <= 4 * run.len()
-    {
-        run = run.over(last, rules);
-        runs.pop();
+/// Adds a run to others, the newest last, and keeps them few. Empty runs are left out.
+pub(crate) fn push_run<R: Row>(runs: &mut Vec<Run<R>>, run: Run<R>, rules: Rules) {
+    let rest = runs.len() + 1 - runs_to_merge(lengths(runs, &run));
+    runs.push(run);
+    if rest + 1 < runs.len() {
+        let merged = Run::of_all(&runs[rest..], rules);
+        runs.truncate(rest);
+        runs.push(merged);
     }
-    if run.len() > 0 {
-        runs.push(run);
+    runs.pop_if(|run| run.len() == 0);
+}
+
+/// The number of rows that [`push_run`] would write.
+pub(super) fn rows_to_push<R: Row>(runs: &[Run<R>], run: &Run<R>) -> usize {
+    let lengths = lengths(runs, run);
+    let merged = runs_to_merge(lengths.clone());
+    lengths[lengths.len() - merged..].iter().sum()
+}
+
+fn lengths<R: Row>(runs: &[Run<R>], run: &Run<R>) -> Vec<usize> {
+    runs.iter().chain([run]).map(Run::len).collect()
+}
+
+/// Short runs are merged as soon as one is not this number of times longer than the next. A search looks
+/// into each run, and merging short runs takes little time.
+const SHORT_TIMES: usize = 4;
+/// Merged short runs have no more rows than this.
+const MOST_SHORT: usize = 1 << 12;
+
+/// Long runs are merged when this number of them have about the same length. So a row is merged about half
+/// as often as with the rule for short runs.
+const LONG_TOGETHER: usize = 3;
+
+/// The number of runs at the end of a list that are to be merged into one. The newest run comes last.
+fn runs_to_merge(mut lengths: Vec<usize>) -> usize {
+    let count = lengths.len();
+    loop {
+        let newest = lengths.last().copied().unwrap_or(0);
+        let merged = match lengths.len().checked_sub(2).map(|index| lengths[index]) {
+            Some(last) if last <= SHORT_TIMES * newest && last + newest <= MOST_SHORT => 2,
+            _ => LONG_TOGETHER,
+        };
+        let Some(rest) = lengths.len().checked_sub(merged) else { break };
+        if merged == LONG_TOGETHER && lengths[rest] > LONG_TOGETHER * newest {
+            break;
+        }
+        let length = lengths.drain(rest..).sum();
+        lengths.push(length);
     }
+    count - lengths.len() + 1
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! SortedSet: what one sorted set holds at one moment.
 //!
 //! The plain algorithm: a row is in the set if the newest source that knows it puts it. The sources, from
-//! new to old, are the rows that the current transaction wrote, the recent runs, the frozen run, and the
+//! new to old, are the rows that the current transaction wrote, the recent runs, the frozen runs, and the
 //! levels. Within a source a row is put or marked, never both.
 
 use std::sync::Arc;
 
 use super::level::Level;
-use super::run::{Rules, Run, push_run};
+use super::run::{Rules, Run, push_run, rows_to_push};
 use crate::store::blocks::Row;
 
 /// What one sorted set holds at one moment.
@@ -16,9 +16,9 @@ pub(crate) struct SortedSet<R> {
     pub(crate) rules: Rules,
     /// The rows that were committed last. The newest run is the last.
     pub(crate) recent: Vec<Run<R>>,
-    /// The run that is being merged into the first level. Rows that the level has already are taken out of
-    /// it.
-    pub(crate) frozen: Option<Run<R>>,
+    /// The runs that are merged into the first level, the newest last. First they are merged into one run.
+    /// Rows that the level has already are taken out of it.
+    pub(crate) frozen: Vec<Run<R>>,
     /// The newest first. Each level is several times larger than the one before it.
     pub(crate) levels: Vec<SetLevel<R>>,
 }
@@ -35,7 +35,7 @@ pub(crate) struct SetLevel<R> {
 
 impl<R: Row> SortedSet<R> {
     pub(crate) fn new(rules: Rules) -> Self {
-        Self { rules, recent: Vec::new(), frozen: None, levels: Vec::new() }
+        Self { rules, recent: Vec::new(), frozen: Vec::new(), levels: Vec::new() }
     }
 
     /// Adds the rows that a transaction wrote.
@@ -43,10 +43,19 @@ impl<R: Row> SortedSet<R> {
         push_run(&mut self.recent, run, self.rules);
     }
 
-    /// Makes the recent runs the frozen run.
+    /// The number of rows that [`push`](Self::push) would write in memory.
+    pub(crate) fn rows_to_push(&self, run: &Run<R>) -> usize {
+        rows_to_push(&self.recent, run)
+    }
+
+    /// Makes the recent runs the frozen runs. There must be none.
     pub(crate) fn freeze(&mut self) {
-        let runs = std::mem::take(&mut self.recent);
-        self.frozen = runs.into_iter().rev().reduce(|newer, older| newer.over(&older, self.rules));
+        self.frozen = std::mem::take(&mut self.recent);
+    }
+
+    /// The frozen runs as one run. `None` if they are not more than one.
+    pub(crate) fn frozen_as_one(&self) -> Option<Run<R>> {
+        (self.frozen.len() > 1).then(|| Run::of_all(&self.frozen, self.rules))
     }
 
     /// The numbers of rows that are put and marked in all sources.

@@ -51,7 +51,7 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
 
     /// The runs in memory that are committed, from new to old.
     pub(crate) fn memory_runs(&self) -> impl Iterator<Item = &'a Run<R>> + use<'a, R> {
-        self.set.recent.iter().rev().chain(&self.set.frozen)
+        self.set.recent.iter().rev().chain(self.set.frozen.iter().rev())
     }
 
     /// Fills `rows.puts` with all rows of a range that some source puts, in no order and perhaps more than
