@@ -170,6 +170,20 @@ impl Shared {
         Ok(View::new(&open, txn, edit.state, self.settings(), self.cache.clone()))
     }
 
+    /// Publishes the last commit once more, with its rows arranged otherwise in memory. Nothing is written.
+    pub(crate) fn rearrange(&self, change: impl FnOnce(&mut State)) -> Result<()> {
+        let _gate = self.gate.lock();
+        self.ensure_certain()?;
+        let view = self.view()?;
+        let mut state = view.state().clone();
+        change(&mut state);
+        let open = self.open();
+        let txn = open.engine.begin_read()?;
+        let view = View::new(&open, txn, state, self.settings(), self.cache.clone());
+        *self.current.lock() = Some(Arc::new(view));
+        Ok(())
+    }
+
     /// Does what [`commit`](Self::commit) does, for a transaction. Merges let it go first.
     pub(crate) fn commit_transaction(
         &self,

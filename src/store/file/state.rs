@@ -10,7 +10,7 @@ use super::schema::{ByRow, DOCUMENTS, PerSet, RowFamily, Set, SetRow, all_sets, 
 use crate::parallel;
 use crate::plan::Plan;
 use crate::store::blocks::{BlockId, Fields, FileSeed, Kind, Problem, Row, seal, unseal};
-use crate::store::sorted_set::{Level, Outline, Run, SetLevel, SortedSet};
+use crate::store::sorted_set::{Level, Outline, SetLevel, SortedSet};
 
 /// The part of a commit that is kept in memory.
 #[derive(Clone)]
@@ -54,13 +54,6 @@ impl RowFamily for SortedSetFamily {
     type Of<R: SetRow> = SortedSet<R>;
 }
 
-/// A run in the place of several, for the sets that have several.
-pub(crate) struct MergedFamily;
-
-impl RowFamily for MergedFamily {
-    type Of<R: SetRow> = Option<Run<R>>;
-}
-
 impl Clone for Sets {
     fn clone(&self) -> Self {
         self.iter().map(|set| by_row!(set, set => keep set.clone())).collect()
@@ -83,30 +76,9 @@ impl Sets {
 
     /// Adds the rows that a transaction wrote.
     pub(crate) fn push(&mut self, runs: Runs) {
-        let rows = self
-            .iter()
-            .zip(runs.iter())
-            .map(|(set, run)| by_row!(set, run, (set, run) => set.rows_to_push(run)));
-        let rows = rows.max().unwrap_or(0);
+        let rows = runs.iter().map(|run| by_row!(run, run => run.len())).max().unwrap_or(0);
         let pairs = self.iter_mut().zip(runs).collect();
         parallel::map_each_of(pairs, rows, |(set, run)| by_row!(set, run, (set, run) => set.push(run)));
-    }
-
-    /// For each set with several frozen runs, these as one run.
-    pub(crate) fn frozen_as_one(&self) -> PerSet<MergedFamily> {
-        self.iter().map(|set| by_row!(set, set => keep set.frozen_as_one())).collect()
-    }
-
-    /// Puts one frozen run in the place of several. The frozen runs must be those that it was made of.
-    pub(crate) fn replace_frozen(&mut self, merged: PerSet<MergedFamily>) {
-        for (set, merged) in self.iter_mut().zip(merged) {
-            by_row!(set, merged, (set, merged) => if let Some(run) = merged { set.frozen = vec![run] });
-        }
-    }
-
-    /// Whether a set has more than one frozen run.
-    pub(crate) fn has_several_frozen(&self) -> bool {
-        self.iter().any(|set| by_row!(set, set => set.frozen.len() > 1))
     }
 
     /// Makes the recent runs of all sets the frozen ones.
@@ -317,6 +289,7 @@ mod tests {
     use super::super::schema::{KEYS, permuted};
     use super::*;
     use crate::plan::plan_named;
+    use crate::store::sorted_set::Run;
 
     #[test]
     fn the_state_record_reads_back_and_a_damaged_one_is_refused() -> Result<(), Problem> {

@@ -62,6 +62,12 @@ pub(super) fn is_freezing_possible(state: &State) -> bool {
     state.has_recent_pages() && !state.sets.any_frozen()
 }
 
+/// A set with so many runs that some of them are to be merged. The frozen run of a set can go into a level
+/// only after that.
+pub(super) fn with_runs_to_merge(state: &State) -> Option<AnySet> {
+    state.sets.sets().find(|&any| by_row!(any, set => state.sets[set].has_runs_to_merge()))
+}
+
 /// Whether each set may get one more level.
 pub(super) fn has_room_for_levels(state: &State) -> bool {
     state.sets.levels_and_marks().0 as usize <= MOST_LEVELS

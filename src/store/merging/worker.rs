@@ -136,12 +136,8 @@ impl Merger {
             })?;
             return Ok(true);
         }
-        if view.state().sets.has_several_frozen() {
-            let merged = view.state().sets.frozen_as_one();
-            self.commit(view, |edit, _| {
-                edit.state.sets.replace_frozen(merged);
-                Ok(())
-            })?;
+        if let Some(set) = policy::with_runs_to_merge(view.state()) {
+            by_row!(set, set => self.merge_runs(&view, set)?);
             return Ok(true);
         }
         // A transaction that waits for an empty log waits for the frozen runs above all.
@@ -158,6 +154,12 @@ impl Merger {
             Look::NothingYet => Ok(true),
             Look::Done => Ok(false),
         }
+    }
+
+    /// Merges runs of a set in memory. Transactions go on meanwhile, and may add newer runs.
+    fn merge_runs<R: SetRow>(&self, view: &View, set: Set<R>) -> Result<()> {
+        let Some(merged) = view.state().sets[set].merged_runs() else { return Ok(()) };
+        self.shared.rearrange(|state| state.sets[set].replace_runs(merged))
     }
 
     fn step<R: SetRow>(&self, view: Arc<View>, set: Set<R>, source: policy::Source) -> Result<()> {

@@ -13,6 +13,7 @@ mod lists;
 mod overlay;
 mod ranges;
 mod run;
+mod runs;
 mod set;
 mod set_reader;
 mod skew;

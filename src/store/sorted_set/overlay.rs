@@ -5,7 +5,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::lists::Life;
-use super::run::{Rules, Run, push_run};
+use super::run::{Rules, Run};
+use super::runs::push_run;
 use crate::store::blocks::Row;
 
 /// Rows that a transaction puts and marks. They are sorted as late as possible, since a transaction that

@@ -174,6 +174,11 @@ impl<R: Row> Run<R> {
         prefetch_at(&self.puts.rows, around.end);
     }
 
+    /// Whether the other run is a copy of this one.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.puts.rows, &other.puts.rows) && Arc::ptr_eq(&self.marks.rows, &other.marks.rows)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.puts().len() + self.marks().len()
     }
@@ -200,70 +205,12 @@ impl<R: Row> Run<R> {
     }
 }
 
-/// Adds a run to others, the newest last, and keeps them few. Empty runs are left out.
-pub(crate) fn push_run<R: Row>(runs: &mut Vec<Run<R>>, run: Run<R>, rules: Rules) {
-    let rest = runs.len() + 1 - runs_to_merge(lengths(runs, &run));
-    runs.push(run);
-    if rest + 1 < runs.len() {
-        let merged = Run::of_all(&runs[rest..], rules);
-        runs.truncate(rest);
-        runs.push(merged);
-    }
-    runs.pop_if(|run| run.len() == 0);
-}
-
-/// The number of rows that [`push_run`] would write.
-pub(super) fn rows_to_push<R: Row>(runs: &[Run<R>], run: &Run<R>) -> usize {
-    let lengths = lengths(runs, run);
-    let merged = runs_to_merge(lengths.clone());
-    lengths[lengths.len() - merged..].iter().sum()
-}
-
-fn lengths<R: Row>(runs: &[Run<R>], run: &Run<R>) -> Vec<usize> {
-    runs.iter().chain([run]).map(Run::len).collect()
-}
-
-/// Short runs are merged as soon as one is not this number of times longer than the next. A search looks
-/// into each run, and merging short runs takes little time.
-const SHORT_TIMES: usize = 4;
-/// Merged short runs have no more rows than this.
-const MOST_SHORT: usize = 1 << 12;
-
-/// Long runs are merged when this number of them have about the same length. So a row is merged about half
-/// as often as with the rule for short runs.
-const LONG_TOGETHER: usize = 3;
-
-/// The number of runs at the end of a list that are to be merged into one. The newest run comes last.
-fn runs_to_merge(mut lengths: Vec<usize>) -> usize {
-    let count = lengths.len();
-    loop {
-        let newest = lengths.last().copied().unwrap_or(0);
-        let merged = match lengths.len().checked_sub(2).map(|index| lengths[index]) {
-            Some(last) if last <= SHORT_TIMES * newest && last + newest <= MOST_SHORT => 2,
-            _ => LONG_TOGETHER,
-        };
-        let Some(rest) = lengths.len().checked_sub(merged) else { break };
-        if merged == LONG_TOGETHER && lengths[rest] > LONG_TOGETHER * newest {
-            break;
-        }
-        let length = lengths.drain(rest..).sum();
-        lengths.push(length);
-    }
-    count - lengths.len() + 1
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn runs_stay_few_and_what_was_taken_is_gone() {
-        let mut runs = Vec::new();
-        for row in 0..1000u64 {
-            push_run(&mut runs, Run::new(vec![row], Vec::new(), Rules::ONCE), Rules::ONCE);
-        }
-        assert!(runs.len() <= 8, "{}", runs.len());
-        assert_eq!(runs.iter().map(Run::len).sum::<usize>(), 1000);
+    fn what_was_taken_is_gone() {
         let rest = Run::new(vec![1u64, 5, 9], vec![4, 6], Rules::ONCE).from(5);
         assert_eq!((rest.puts(), rest.marks()), (&[5, 9][..], &[6][..]));
         assert_eq!(rest.from(2).puts(), [5, 9]);

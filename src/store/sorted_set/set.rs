@@ -4,10 +4,12 @@
 //! new to old, are the rows that the current transaction wrote, the recent runs, the frozen runs, and the
 //! levels. Within a source a row is put or marked, never both.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::level::Level;
-use super::run::{Rules, Run, push_run, rows_to_push};
+use super::run::{Rules, Run};
+use super::runs::{long_runs_to_merge, push_run_soon};
 use crate::store::blocks::Row;
 
 /// What one sorted set holds at one moment.
@@ -33,6 +35,14 @@ pub(crate) struct SetLevel<R> {
     pub(crate) level: Arc<Level<R>>,
 }
 
+/// Runs that were merged from several.
+pub(crate) enum MergedRuns<R> {
+    /// All frozen runs.
+    Frozen(Run<R>),
+    /// The recent runs of these indexes, of which the last was `newest`.
+    Recent { of: Range<usize>, newest: Run<R>, merged: Run<R> },
+}
+
 impl<R: Row> SortedSet<R> {
     pub(crate) fn new(rules: Rules) -> Self {
         Self { rules, recent: Vec::new(), frozen: Vec::new(), levels: Vec::new() }
@@ -40,12 +50,7 @@ impl<R: Row> SortedSet<R> {
 
     /// Adds the rows that a transaction wrote.
     pub(crate) fn push(&mut self, run: Run<R>) {
-        push_run(&mut self.recent, run, self.rules);
-    }
-
-    /// The number of rows that [`push`](Self::push) would write in memory.
-    pub(crate) fn rows_to_push(&self, run: &Run<R>) -> usize {
-        rows_to_push(&self.recent, run)
+        push_run_soon(&mut self.recent, run, self.rules);
     }
 
     /// Makes the recent runs the frozen runs. There must be none.
@@ -53,9 +58,33 @@ impl<R: Row> SortedSet<R> {
         self.frozen = std::mem::take(&mut self.recent);
     }
 
-    /// The frozen runs as one run. `None` if they are not more than one.
-    pub(crate) fn frozen_as_one(&self) -> Option<Run<R>> {
-        (self.frozen.len() > 1).then(|| Run::of_all(&self.frozen, self.rules))
+    /// Merges runs that have become many: all frozen runs, or some long recent runs. `None` if they are few.
+    pub(crate) fn merged_runs(&self) -> Option<MergedRuns<R>> {
+        if self.frozen.len() > 1 {
+            return Some(MergedRuns::Frozen(Run::of_all(&self.frozen, self.rules)));
+        }
+        let of = long_runs_to_merge(&self.recent)?;
+        let merged = Run::of_all(&self.recent[of.clone()], self.rules);
+        Some(MergedRuns::Recent { newest: self.recent[of.end - 1].clone(), of, merged })
+    }
+
+    /// Whether [`merged_runs`](Self::merged_runs) would merge any.
+    pub(crate) fn has_runs_to_merge(&self) -> bool {
+        self.frozen.len() > 1 || long_runs_to_merge(&self.recent).is_some()
+    }
+
+    /// Puts merged runs in the place of those that they were made of. Newer runs may have been added since. If
+    /// some of the runs were merged otherwise meanwhile, nothing is changed.
+    pub(crate) fn replace_runs(&mut self, merged: MergedRuns<R>) {
+        match merged {
+            MergedRuns::Frozen(run) => self.frozen = vec![run],
+            MergedRuns::Recent { of, newest, merged } => {
+                // Runs are merged from the newest on. So if this one is there, those before it are too.
+                if self.recent.get(of.end - 1).is_some_and(|run| run.is_same(&newest)) {
+                    self.recent.splice(of, (merged.len() > 0).then_some(merged));
+                }
+            }
+        }
     }
 
     /// The numbers of rows that are put and marked in all sources.

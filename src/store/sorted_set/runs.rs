@@ -1,0 +1,151 @@
+//! Lists of runs, the newest last, and when neighbours are merged.
+//!
+//! A search looks into each run, so they are to be few. Merging writes rows again, so it is to be rare. Short
+//! runs are merged as soon as one is not four times longer than the next, which takes little time. Long runs
+//! are merged when three of them have about the same length. So a row is merged half as often.
+
+use std::ops::Range;
+
+use super::run::{Rules, Run};
+use crate::store::blocks::Row;
+
+/// Short runs that are merged have together no more rows than this.
+const MOST_SHORT: usize = 1 << 12;
+/// A short run is more than this number of times longer than the next.
+const SHORT_TIMES: usize = 4;
+
+/// This number of long runs are merged together, if the first is not more than this number of times longer
+/// than the last.
+const LONG_TOGETHER: usize = 3;
+
+/// With more runs than this, whoever adds one merges long runs too.
+const MOST_RUNS: usize = 24;
+
+/// Adds a run to others and keeps them few. Empty runs are left out.
+pub(super) fn push_run<R: Row>(runs: &mut Vec<Run<R>>, run: Run<R>, rules: Rules) {
+    runs.push(run);
+    let count = merging(lengths(runs), usize::MAX);
+    merge_last(runs, count, rules);
+}
+
+/// Adds a run to others and merges short runs only. Long runs are left to the merging thread, unless there
+/// are very many.
+pub(super) fn push_run_soon<R: Row>(runs: &mut Vec<Run<R>>, run: Run<R>, rules: Rules) {
+    runs.push(run);
+    let count = match runs.len() > MOST_RUNS {
+        true => merging(lengths(runs), usize::MAX).max(LONG_TOGETHER),
+        false => merging(lengths(runs), MOST_SHORT),
+    };
+    merge_last(runs, count, rules);
+}
+
+/// The long runs to merge into one, if any are. [`push_run_soon`] does not change these runs, nor those
+/// before them, unless there are very many.
+pub(super) fn long_runs_to_merge<R: Row>(runs: &[Run<R>]) -> Option<Range<usize>> {
+    let end = runs.iter().rposition(|run| run.len() > MOST_SHORT)? + 1;
+    let count = merging(lengths(&runs[..end]), usize::MAX);
+    (count > 1).then(|| end - count..end)
+}
+
+fn lengths<R: Row>(runs: &[Run<R>]) -> Vec<usize> {
+    runs.iter().map(Run::len).collect()
+}
+
+/// The number of runs at the end of a list that are to be merged into one, of at most `most` rows.
+fn merging(mut lengths: Vec<usize>, most: usize) -> usize {
+    let count = lengths.len();
+    loop {
+        let newest = lengths.last().copied().unwrap_or(0);
+        let are_short = |last: usize| last <= SHORT_TIMES * newest && last + newest <= MOST_SHORT;
+        let before = lengths.len().checked_sub(2).map(|index| lengths[index]);
+        let together = if before.is_some_and(are_short) { 2 } else { LONG_TOGETHER };
+        let Some(first) = lengths.len().checked_sub(together) else { break };
+        if together == LONG_TOGETHER && lengths[first] > LONG_TOGETHER * newest {
+            break;
+        }
+        let merged = lengths[first..].iter().sum();
+        if merged > most {
+            break;
+        }
+        lengths.truncate(first);
+        lengths.push(merged);
+    }
+    count - lengths.len() + 1
+}
+
+fn merge_last<R: Row>(runs: &mut Vec<Run<R>>, count: usize, rules: Rules) {
+    if count > 1 {
+        let merged = Run::of_all(&runs.split_off(runs.len() - count), rules);
+        runs.push(merged);
+    }
+    runs.pop_if(|run| run.len() == 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(rows: Range<u64>) -> Run<u64> {
+        Run::new(rows.collect(), Vec::new(), Rules::ONCE)
+    }
+
+    fn rows(runs: &[Run<u64>]) -> Vec<u64> {
+        let mut rows: Vec<u64> = runs.iter().flat_map(Run::puts).copied().collect();
+        rows.sort_unstable();
+        rows
+    }
+
+    #[test]
+    fn runs_stay_few_whatever_their_length() {
+        for (length, most) in [(1, 10), (100, 10), (1000, 10), (5000, 8)] {
+            let mut runs = Vec::new();
+            for first in (0..1000).map(|index| index * length) {
+                push_run(&mut runs, run(first..first + length), Rules::ONCE);
+                assert!(runs.len() <= most, "{length}: {} runs", runs.len());
+            }
+            assert_eq!(rows(&runs), (0..1000 * length).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn who_adds_a_run_merges_few_rows_and_the_merging_thread_keeps_runs_few() {
+        let (mut runs, mut most) = (Vec::new(), 0);
+        for first in (0..2000).map(|index| index * 1000) {
+            let long = |runs: &[Run<u64>]| runs.iter().map(Run::len).filter(|&it| it > MOST_SHORT).count();
+            let before = long(&runs);
+            push_run_soon(&mut runs, run(first..first + 1000), Rules::ONCE);
+            assert!(long(&runs) <= before + 1, "long runs were merged");
+            if let Some(range) = long_runs_to_merge(&runs) {
+                let (end, behind) = (range.end, runs.len() - range.end);
+                let merged = Run::of_all(&runs[range.clone()], Rules::ONCE);
+                runs.splice(range, [merged]);
+                assert!(runs.len() - behind < end);
+            }
+            most = most.max(runs.len());
+        }
+        assert!(most <= 14, "{most} runs");
+        assert_eq!(rows(&runs), (0..2_000_000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn without_a_merging_thread_runs_do_not_pile_up() {
+        let mut runs = Vec::new();
+        for first in (0..1000).map(|index| index * 5000) {
+            push_run_soon(&mut runs, run(first..first + 5000), Rules::ONCE);
+            assert!(runs.len() <= MOST_RUNS);
+        }
+        assert_eq!(rows(&runs).len(), 5_000_000);
+    }
+
+    #[test]
+    fn empty_runs_are_left_out() {
+        let mut runs = Vec::new();
+        push_run(&mut runs, run(0..0), Rules::ONCE);
+        push_run(&mut runs, run(0..3), Rules::ONCE);
+        push_run_soon(&mut runs, run(0..0), Rules::ONCE);
+        assert_eq!(rows(&runs), [0, 1, 2]);
+        // A put and its mark cancel each other.
+        push_run(&mut runs, Run::new(Vec::new(), vec![0, 1, 2], Rules::ONCE), Rules::ONCE);
+        assert!(runs.is_empty());
+    }
+}
