@@ -10,6 +10,13 @@ use super::state::{Bench, DELETED, key};
 use crate::cli::answer::Failure;
 use crate::cli::output::complain;
 
+/// The time of a batch, and that of its commit alone.
+pub(super) struct Timed {
+    /// From the beginning of the transaction to the end of its commit.
+    pub(super) all: Duration,
+    pub(super) commit: Duration,
+}
+
 impl Bench<'_> {
     pub(super) fn build(&mut self, row: &mut Row) -> Result<(), Failure> {
         self.database = None;
@@ -39,17 +46,19 @@ impl Bench<'_> {
         let mut near_duplicates = 0;
         self.measure_commits(first..end, self.arguments.batch, row, |numbers| {
             let documents: Vec<Document> = numbers.clone().map(|number| self.document(number)).collect();
+            let begun = Instant::now();
             let mut txn = self.database()?.begin_write()?;
             let verdicts = txn.insert_batch_if_new(&documents, &Policy::link())?;
+            let committing = Instant::now();
+            txn.commit()?;
+            let timed = Timed { all: begun.elapsed(), commit: committing.elapsed() };
             for (number, verdict) in numbers.zip(verdicts) {
                 near_duplicates += u64::from(verdict.is_duplicate());
                 if !verdict.is_duplicate() && self.is_near_before(number) {
                     return Err(format!("document {number} was not found to be a near-duplicate").into());
                 }
             }
-            let committing = Instant::now();
-            txn.commit()?;
-            Ok(committing.elapsed())
+            Ok(timed)
         })?;
         self.inserted = end;
         row.add("near_duplicates", near_duplicates);
@@ -86,32 +95,33 @@ impl Bench<'_> {
         self.measure_commits(numbers, batch, row, |numbers| self.put_together(numbers))
     }
 
-    /// Measures the commits of documents, `batch` per commit. `commit` writes one batch and returns the time
-    /// of its commit alone, without the inserts.
+    /// Measures the commits of documents, `batch` per commit. `commit` writes one batch.
     fn measure_commits(
         &self,
         numbers: Range<u64>,
         batch: u64,
         row: &mut Row,
-        mut commit: impl FnMut(Range<u64>) -> Result<Duration, Failure>,
+        mut commit: impl FnMut(Range<u64>) -> Result<Timed, Failure>,
     ) -> Result<(), Failure> {
         let documents = numbers.end - numbers.start;
         let mut commits = Vec::new();
-        let begun = Instant::now();
-        let mut reported = begun;
+        let mut all = Duration::ZERO;
+        let mut reported = Instant::now();
         let mut next = numbers.start;
         while next < numbers.end {
             let end = numbers.end.min(next + batch);
-            commits.push(commit(next..end)?);
+            let timed = commit(next..end)?;
+            commits.push(timed.commit);
+            all += timed.all;
             next = end;
             if reported.elapsed() > Duration::from_secs(10) {
                 reported = Instant::now();
                 let put = next - numbers.start;
-                let rate = put as f64 / begun.elapsed().as_secs_f64();
+                let rate = put as f64 / all.as_secs_f64();
                 complain(&format!("{put} documents inserted, {rate:.0} per second"));
             }
         }
-        let seconds = begun.elapsed().as_secs_f64();
+        let seconds = all.as_secs_f64();
         row.add("documents", documents);
         row.add_rounded("seconds", seconds);
         row.add_rounded("per_second", documents as f64 / seconds);
@@ -119,8 +129,9 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Inserts documents and commits them together. Returns the time of the commit alone.
-    pub(super) fn put_together(&self, numbers: Range<u64>) -> Result<Duration, Failure> {
+    /// Inserts documents and commits them together.
+    pub(super) fn put_together(&self, numbers: Range<u64>) -> Result<Timed, Failure> {
+        let begun = Instant::now();
         let mut txn = self.database()?.begin_write()?;
         for number in numbers {
             let replaced = txn.insert(&self.document(number))?;
@@ -130,7 +141,7 @@ impl Bench<'_> {
         }
         let committing = Instant::now();
         txn.commit()?;
-        Ok(committing.elapsed())
+        Ok(Timed { all: begun.elapsed(), commit: committing.elapsed() })
     }
 
     pub(super) fn delete(&mut self, row: &mut Row) -> Result<(), Failure> {

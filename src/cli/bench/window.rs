@@ -114,7 +114,7 @@ impl Bench<'_> {
             let part_end = end.min(self.inserted + part);
             while self.inserted < part_end {
                 let batch: Range<u64> = self.inserted..part_end.min(self.inserted + self.arguments.batch);
-                commits.push(self.put_together(batch.clone())?);
+                commits.push(self.put_together(batch.clone())?.commit);
                 self.inserted = batch.end;
             }
             if let Some(window) = window {

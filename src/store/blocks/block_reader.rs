@@ -110,7 +110,7 @@ impl<'a> SetBlocks<'a> {
 
     /// The rows of a block, read from their source. The block is cached.
     pub(crate) fn rows_to_keep<R: CachedRow>(self, entry: &Entry<R>) -> Result<Block<R>> {
-        let block = self.rows_once(entry)?;
+        let block = self.read_block(entry, self.cache().is_large())?;
         let prefixes = block.puts().iter().map(|row| row.prefix());
         let samples = Samples::new(prefixes, block.puts, entry.high.prefix());
         let sampled = Sampled { rows: block.rows.clone(), samples };
@@ -120,9 +120,13 @@ impl<'a> SetBlocks<'a> {
 
     /// The rows of a block, read from their source. The block is not cached.
     pub(crate) fn rows_once<R: CachedRow>(self, entry: &Entry<R>) -> Result<Block<R>> {
+        self.read_block(entry, false)
+    }
+
+    fn read_block<R: Row>(self, entry: &Entry<R>, large: bool) -> Result<Block<R>> {
         let mut lists = Lists::default();
         self.read_rows(entry, &mut lists)?;
-        Ok(Block::of(lists))
+        Ok(Block::of(&lists, large))
     }
 
     /// The bytes of a block, read from their source and verified, in the place of what `bytes` had.
@@ -138,7 +142,7 @@ impl<'a> SetBlocks<'a> {
     pub(crate) fn decode<R: Row>(self, entry: &Entry<R>, bytes: &[u8]) -> Result<Block<R>> {
         let mut lists = Lists::default();
         decode_whole(entry, bytes, &mut lists).map_err(|problem| self.damaged(entry, problem))?;
-        Ok(Block::of(lists))
+        Ok(Block::of(&lists, false))
     }
 
     /// The rows in a range, and perhaps some beside it, of a block with these bytes. It takes half of the time
@@ -155,7 +159,7 @@ impl<'a> SetBlocks<'a> {
         let counts = packed_part::decode_part(bytes, &(first.prefix()..=last.prefix()), lists);
         let counts = counts.map_err(|problem| self.damaged(entry, problem))?;
         if counts == (entry.puts.into(), entry.marks.into()) {
-            Ok(Block::part(lists))
+            Ok(Block::of(lists, false))
         } else {
             Err(self.damaged(entry, NOT_THIS_BLOCK))
         }

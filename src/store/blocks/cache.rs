@@ -71,6 +71,13 @@ impl BlockCache {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// Whether it is so large that its blocks are to be in large pages. The pages of a small one fit into what
+    /// the processor has at hand, and it is not to take more memory than it needs.
+    pub(crate) fn is_large(&self) -> bool {
+        const LARGE: u64 = 32 << 20;
+        self.bytes() > LARGE
+    }
+
     /// Changes the number of bytes that its blocks may take. Blocks that do not fit are let go.
     pub(crate) fn set_capacity(&self, capacity: u64) {
         self.capacity.store(capacity, Ordering::Relaxed);
@@ -212,14 +219,13 @@ impl BlockCache {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::super::decoded::Sampled;
+    use super::super::shared_rows::SharedRows;
     use super::*;
     use crate::store::lookup::Samples;
 
     fn block(number: u64) -> Decoded {
-        let rows: Arc<[u64]> = Arc::from(vec![number; 1_500]);
+        let rows = SharedRows::new(&[number; 1_500], &[], true);
         let samples = Samples::new(rows.iter().copied(), rows.len(), number);
         Decoded::Narrow(Sampled { rows, samples })
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::documents::DocumentBlock;
 use super::entry::Entry;
 use super::row::{Lists, Row};
+use super::shared_rows::SharedRows;
 use crate::store::lookup::Samples;
 
 /// A verified and decoded block.
@@ -20,7 +21,7 @@ pub(crate) enum Decoded {
 #[derive(Clone, Debug)]
 pub(crate) struct Sampled<R> {
     /// The rows that are put, then the rows that are marked.
-    pub(crate) rows: Arc<[R]>,
+    pub(crate) rows: SharedRows<R>,
     pub(crate) samples: Samples,
 }
 
@@ -66,8 +67,8 @@ impl Decoded {
     /// The memory that the block takes, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
         let bytes = match self {
-            Decoded::Narrow(block) => size_of_val::<[u64]>(&block.rows),
-            Decoded::Wide(block) => size_of_val::<[u128]>(&block.rows),
+            Decoded::Narrow(block) => block.rows.memory_bytes(),
+            Decoded::Wide(block) => block.rows.memory_bytes(),
             Decoded::Documents(block) => block.memory_bytes(),
         };
         bytes as u64 + Self::OVERHEAD
@@ -77,32 +78,23 @@ impl Decoded {
 /// The rows of a block.
 #[derive(Clone, Debug)]
 pub(crate) struct Block<R> {
-    pub(super) rows: Arc<[R]>,
+    pub(super) rows: SharedRows<R>,
     pub(super) puts: usize,
 }
 
-impl<R> Block<R> {
+impl<R: Row> Block<R> {
     /// A block of these rows. `entry` has the number of rows that it puts.
-    pub(super) fn new(rows: Arc<[R]>, entry: &Entry<R>) -> Self {
+    pub(super) fn new(rows: SharedRows<R>, entry: &Entry<R>) -> Self {
         Self { rows, puts: entry.puts.into() }
     }
 
-    /// The same, of lists.
-    pub(super) fn of(lists: Lists<R>) -> Self {
-        let Lists { puts: mut rows, mut marks } = lists;
-        let puts = rows.len();
-        rows.append(&mut marks);
-        Self { rows: rows.into(), puts }
+    /// A copy of lists. With `large`, it is in large pages.
+    pub(super) fn of(Lists { puts, marks }: &Lists<R>, large: bool) -> Self {
+        Self { rows: SharedRows::new(puts, marks, large), puts: puts.len() }
     }
+}
 
-    /// A copy of lists.
-    pub(super) fn part(lists: &Lists<R>) -> Self
-    where
-        R: Copy,
-    {
-        Self { rows: lists.puts.iter().chain(&lists.marks).copied().collect(), puts: lists.puts.len() }
-    }
-
+impl<R> Block<R> {
     pub(crate) fn puts(&self) -> &[R] {
         &self.rows[..self.puts]
     }

@@ -11,11 +11,13 @@ mod entry;
 mod envelope;
 mod extent;
 mod filter;
+mod large_pages;
 #[cfg(test)]
 mod memory;
 mod packed;
 mod packed_part;
 mod row;
+mod shared_rows;
 mod slots;
 
 pub(crate) use block_reader::{Blocks, SetBlocks};

@@ -12,6 +12,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::decoded::Decoded;
 use super::entry::BlockId;
+use super::large_pages::vec_with_capacity;
 use crate::store::lookup::prefetch;
 
 /// The slots of a set. The names of their blocks fill a line of memory.
@@ -184,7 +185,11 @@ impl Slots {
 
     fn segment(&self, segment: usize) -> &[SlotSet] {
         let sets = FIRST_SETS << segment;
-        self.segments[segment].get_or_init(|| (0..sets).map(|_| SlotSet::default()).collect())
+        self.segments[segment].get_or_init(|| {
+            let mut segment = vec_with_capacity(sets);
+            segment.resize_with(sets, SlotSet::default);
+            segment.into()
+        })
     }
 
     /// Adds a set. While its blocks move there, readers may not find them.

@@ -62,10 +62,10 @@ pub(super) fn is_freezing_possible(state: &State) -> bool {
     state.has_recent_pages() && !state.sets.any_frozen()
 }
 
-/// A set with so many runs that some of them are to be merged. The frozen run of a set can go into a level
+/// The sets with so many runs that some of them are to be merged. The frozen run of a set can go into a level
 /// only after that.
-pub(super) fn with_runs_to_merge(state: &State) -> Option<AnySet> {
-    state.sets.sets().find(|&any| by_row!(any, set => state.sets[set].has_runs_to_merge()))
+pub(super) fn with_runs_to_merge(state: &State) -> impl Iterator<Item = AnySet> {
+    state.sets.sets().filter(|&any| by_row!(any, set => state.sets[set].has_runs_to_merge()))
 }
 
 /// Whether each set may get one more level.
@@ -78,16 +78,18 @@ pub(super) fn waiting(state: &State, sizes: &Sizes) -> f64 {
     state.recent_length() as f64 / sizes.recent_rows as f64
 }
 
-/// The most urgent merge, if any is due.
+/// The merges that are due, the most urgent first. They are of different sets.
 ///
 /// `waiting` is the length of the recent runs, as a multiple of its limit. They cannot be frozen before
 /// all frozen runs are gone. So the longer they are, the more urgent is the merge of a frozen run.
-pub(super) fn most_urgent(state: &State, waiting: f64, sizes: &Sizes) -> Option<Task> {
-    let tasks = state.sets.sets().filter_map(|any| {
+pub(super) fn due(state: &State, waiting: f64, sizes: &Sizes) -> Vec<Task> {
+    let task = |any| {
         let (source, urgency) = by_row!(any, set => most_urgent_of(&state.sets[set], waiting, sizes))?;
         Some(Task { set: any, source, urgency })
-    });
-    tasks.reduce(|most, task| if task.urgency > most.urgency { task } else { most })
+    };
+    let mut tasks: Vec<Task> = state.sets.sets().filter_map(task).collect();
+    tasks.sort_by(|a, b| b.urgency.total_cmp(&a.urgency));
+    tasks
 }
 
 /// The most urgent merge of a set, and how urgent it is.

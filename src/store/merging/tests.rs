@@ -14,11 +14,11 @@ use crate::fingerprint::Fingerprint;
 use crate::plan::{Plan, plan_named};
 use crate::store::blocks::{Blocks, DocumentBlock, MemoryBlocks, pack_documents};
 use crate::store::engine::{LevelChange, LevelName, RemovedBlocks};
-use crate::store::file::{Change, Operation};
 use crate::store::file::{
-    DEAD, DOCUMENTS, Edit, KEYS, NewLevels, Overlays, POSTINGS, Set, SetRow, State, by_row, key_row,
+    AnySet, DEAD, DOCUMENTS, Edit, KEYS, NewLevels, Overlays, POSTINGS, Set, SetRow, State, by_row, key_row,
     permuted, posting_row,
 };
+use crate::store::file::{Change, Operation};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::{Level, SetReader};
@@ -120,9 +120,19 @@ impl MemoryFile {
             self.freeze()?;
             return Ok(true);
         }
+        let several: Vec<AnySet> = policy::with_runs_to_merge(&self.state).collect();
+        for any in &several {
+            by_row!(*any, set => {
+                let merged = self.state.sets[set].merged_runs().expect("runs to merge");
+                self.state.sets[set].replace_runs(merged);
+            });
+        }
+        if !several.is_empty() {
+            return Ok(true);
+        }
         let blocks = self.memory.blocks();
         let waiting = if empties_log { f64::INFINITY } else { policy::waiting(&self.state, &SIZES) };
-        if let Some(Task { set, source, .. }) = policy::most_urgent(&self.state, waiting, &SIZES) {
+        if let Some(&Task { set, source, .. }) = policy::due(&self.state, waiting, &SIZES).first() {
             by_row!(set, set => self.step(set, source)?);
             return Ok(true);
         }

@@ -5,13 +5,17 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::policy::{self, Task};
+use super::policy::{self, Source, Task};
 use super::reclaim::{self, Look, Sweep};
-use super::step;
+use super::step::{self, Step};
 use crate::error::{Error, Result};
+use crate::parallel;
 use crate::store::blocks::Blocks;
 use crate::store::engine::{available_bytes, guarded};
-use crate::store::file::{Edit, MergeFailure, Progress, Set, SetRow, Shared, View, by_row};
+use crate::store::file::{
+    AnySet, ByRow, Edit, MergeFailure, Progress, RowFamily, Set, SetRow, Shared, View, by_row,
+};
+use crate::store::sorted_set::MergedRuns;
 
 /// After this time without commits, recent rows are merged although there is room for more. Then queries
 /// search fewer runs for them, and the next start does not read them from the log.
@@ -26,9 +30,35 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// A merge waits up to this time for transactions that are about to commit.
 const LONGEST_YIELD: Duration = Duration::from_millis(20);
 
+/// Merges are behind once what is recent is this multiple of its limit. Then others begin to
+/// wait.
+const BEHIND: f64 = 1.0;
+/// The most cores that merge.
+const MOST_CORES: usize = 4;
+
 /// No merge begins if the disk has less room than this. After a write has failed, the engine cannot even
 /// read.
 const NEEDED_BYTES: u64 = 16 << 20;
+
+/// The number of sets that are merged at once, each on its own core. Only if the merges are behind, they
+/// take more than one core from others. `waiting` is the length of what waits, as a multiple of its limit.
+fn at_once(waiting: f64) -> usize {
+    if waiting < BEHIND { 1 } else { parallel::cores().min(MOST_CORES) }
+}
+
+/// The merged runs of a set.
+struct Merged;
+
+impl RowFamily for Merged {
+    type Of<R: SetRow> = Option<(Set<R>, MergedRuns<R>)>;
+}
+
+/// A step of a merge of a set, read and packed.
+struct Prepared;
+
+impl RowFamily for Prepared {
+    type Of<R: SetRow> = (Set<R>, Step<R>);
+}
 
 /// The merging thread of an open file. It ends when this is dropped.
 pub(crate) struct Worker {
@@ -136,14 +166,18 @@ impl Merger {
             })?;
             return Ok(true);
         }
-        if let Some(set) = policy::with_runs_to_merge(view.state()) {
-            by_row!(set, set => self.merge_runs(&view, set)?);
-            return Ok(true);
-        }
         // A transaction that waits for an empty log waits for the frozen runs above all.
         let waiting = if empties_log { f64::INFINITY } else { policy::waiting(view.state(), &shared.sizes) };
-        if let Some(Task { set, source, .. }) = policy::most_urgent(view.state(), waiting, &shared.sizes) {
-            by_row!(set, set => self.step(view, set, source)?);
+        let at_once = at_once(waiting);
+        let sets: Vec<AnySet> = policy::with_runs_to_merge(view.state()).take(at_once).collect();
+        if !sets.is_empty() {
+            self.merge_runs(&view, &sets)?;
+            return Ok(true);
+        }
+        let mut tasks = policy::due(view.state(), waiting, &shared.sizes);
+        tasks.truncate(at_once);
+        if !tasks.is_empty() {
+            self.step(view, &tasks)?;
             return Ok(true);
         }
         match reclaim::prepare(view.state(), view.blocks(), &mut self.sweep, &shared.sizes)? {
@@ -156,18 +190,45 @@ impl Merger {
         }
     }
 
-    /// Merges runs of a set in memory. Transactions go on meanwhile, and may add newer runs.
-    fn merge_runs<R: SetRow>(&self, view: &View, set: Set<R>) -> Result<()> {
-        let Some(merged) = view.state().sets[set].merged_runs() else { return Ok(()) };
-        self.shared.rearrange(|state| state.sets[set].replace_runs(merged))
+    /// Merges runs of some sets in memory. Transactions go on meanwhile, and may add newer runs.
+    fn merge_runs(&self, view: &View, sets: &[AnySet]) -> Result<()> {
+        let merge = |index: usize| by_row!(sets[index], set => keep view.state().sets[set].merged_runs().map(|merged| (set, merged)));
+        let merged: Vec<ByRow<Merged>> = parallel::map(sets.len(), merge);
+        self.shared.rearrange(|state| {
+            for merged in merged {
+                by_row!(merged, merged => if let Some((set, merged)) = merged {
+                    state.sets[set].replace_runs(merged);
+                });
+            }
+        })
     }
 
-    fn step<R: SetRow>(&self, view: Arc<View>, set: Set<R>, source: policy::Source) -> Result<()> {
-        let sets = &view.state().sets;
-        let most = policy::step_blocks(sets, &self.shared.sizes);
+    /// Does one step of each task.
+    fn step(&self, view: Arc<View>, tasks: &[Task]) -> Result<()> {
+        let most = policy::step_blocks(&view.state().sets, &self.shared.sizes);
+        let prepare = |index: usize| {
+            let Task { set, source, .. } = tasks[index];
+            Ok(by_row!(set, set => keep self.prepare(&view, set, source, most)?))
+        };
+        let steps: Vec<ByRow<Prepared>> =
+            parallel::map(tasks.len(), prepare).into_iter().collect::<Result<_>>()?;
+        self.commit(view, |edit, blocks| {
+            steps
+                .into_iter()
+                .try_for_each(|step| by_row!(step, (set, step) => step::apply(step, set, edit, blocks)))
+        })
+    }
+
+    fn prepare<R: SetRow>(
+        &self,
+        view: &View,
+        set: Set<R>,
+        source: Source,
+        most: usize,
+    ) -> Result<(Set<R>, Step<R>)> {
         let blocks = view.blocks().of_table(set.table());
-        let step = step::prepare(&sets[set], blocks, source, most, &self.shared.sizes)?;
-        self.commit(view, |edit, blocks| step::apply(step, set, edit, blocks))
+        let step = step::prepare(&view.state().sets[set], blocks, source, most, &self.shared.sizes)?;
+        Ok((set, step))
     }
 
     /// Commits a change that only moves rows. `view` is the view that it was prepared from.
