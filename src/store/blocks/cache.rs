@@ -225,7 +225,7 @@ mod tests {
     use crate::store::lookup::Samples;
 
     fn block(number: u64) -> Decoded {
-        let rows = SharedRows::new(&[number; 1_500], &[], true);
+        let rows = SharedRows::new(&[number; 1_500], &[], false);
         let samples = Samples::new(rows.iter().copied(), rows.len(), number);
         Decoded::Narrow(Sampled { rows, samples })
     }

@@ -67,17 +67,14 @@ unsafe impl Send for Chunk {}
 /// The size of the cells for so many bytes, as an index and in bytes. `None` if there are no such cells.
 fn class_of(bytes: usize) -> Option<(usize, usize)> {
     let fine = FINE_BYTES / STEP_BYTES;
-    match bytes {
-        0 => None,
-        ..=FINE_BYTES => {
-            let steps = bytes.div_ceil(STEP_BYTES);
-            Some((steps - 1, steps * STEP_BYTES))
-        }
-        ..=MOST_CELL_BYTES => {
-            let steps = (bytes - FINE_BYTES).div_ceil(4 * STEP_BYTES);
-            Some((fine + steps - 1, FINE_BYTES + steps * 4 * STEP_BYTES))
-        }
-        _ => None,
+    if bytes == 0 || bytes > MOST_CELL_BYTES {
+        None
+    } else if bytes <= FINE_BYTES {
+        let steps = bytes.div_ceil(STEP_BYTES);
+        Some((steps - 1, steps * STEP_BYTES))
+    } else {
+        let steps = (bytes - FINE_BYTES).div_ceil(4 * STEP_BYTES);
+        Some((fine + steps - 1, FINE_BYTES + steps * 4 * STEP_BYTES))
     }
 }
 
