@@ -43,6 +43,10 @@ pub(in crate::cli) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u64).range(1..))]
     pub(super) batch: u64,
 
+    /// How many documents the phase link gives to each call [default: all of a commit]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
+    together: Option<u64>,
+
     /// How many queries are timed; fewer where they take more than 20 seconds
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub(super) queries: u64,
@@ -148,6 +152,10 @@ const PHASES: [Phase; 8] = [
 
 impl Arguments {
     /// The number of documents that the phase `link` inserts.
+    pub(super) fn together(&self) -> usize {
+        self.together.unwrap_or(self.batch) as usize
+    }
+
     pub(super) fn more(&self) -> u64 {
         self.more.unwrap_or(self.documents)
     }

@@ -48,7 +48,10 @@ impl Bench<'_> {
             let documents: Vec<Document> = numbers.clone().map(|number| self.document(number)).collect();
             let begun = Instant::now();
             let mut txn = self.database()?.begin_write()?;
-            let verdicts = txn.insert_batch_if_new(&documents, &Policy::link())?;
+            let mut verdicts = Vec::new();
+            for documents in documents.chunks(self.arguments.together()) {
+                verdicts.append(&mut txn.insert_batch_if_new(documents, &Policy::link())?);
+            }
             let committing = Instant::now();
             txn.commit()?;
             let timed = Timed { all: begun.elapsed(), commit: committing.elapsed() };
