@@ -12,6 +12,7 @@ use crate::store::{
 /// Small blocks, so that each set has many.
 const SIZES: Sizes = Sizes {
     recent_rows: 20,
+    short_rows: 4,
     block_bytes: 128,
     document_block_bytes: 256,
     chunk_entries: 5,

@@ -13,6 +13,7 @@ use crate::store::{Event, Image, Recording, Settings, Sizes, Store};
 /// So small that every commit is followed by merges of several steps.
 const SIZES: Sizes = Sizes {
     recent_rows: 3,
+    short_rows: 1,
     block_bytes: 128,
     document_block_bytes: 128,
     chunk_entries: 3,

@@ -257,6 +257,7 @@ impl OpenOptions {
     #[must_use]
     pub fn tiny_blocks(mut self) -> Self {
         self.sizes = Sizes {
+            short_rows: 2,
             block_bytes: 128,
             document_block_bytes: 128,
             chunk_entries: 3,

@@ -6,6 +6,9 @@
 pub(crate) struct Sizes {
     /// The rows of a set that are kept in memory before they are merged into a level.
     pub(crate) recent_rows: usize,
+    /// Runs of recent rows that have together no more rows than this are merged by whoever adds one. Longer ones
+    /// are left to the merging thread.
+    pub(crate) short_rows: usize,
     /// The most bytes of a block of rows. With the longest key, 8,167 bytes fill two pages of the engine
     /// exactly. Larger blocks do not make merging faster, and reading one row of them costs more.
     pub(crate) block_bytes: usize,
@@ -24,6 +27,7 @@ impl Default for Sizes {
     fn default() -> Self {
         Self {
             recent_rows: 250_000,
+            short_rows: 1 << 12,
             block_bytes: 8167,
             document_block_bytes: 4079,
             chunk_entries: 256,

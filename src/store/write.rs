@@ -128,7 +128,7 @@ impl Transaction {
         shared.commit_transaction(|edit, of| {
             edit.state.counters = counters;
             edit.log(&operations);
-            edit.state.sets.push(runs);
+            edit.add_runs(runs);
             edit.add_scopes(written.scopes);
             appended.apply(edit, of)
         })

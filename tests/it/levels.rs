@@ -298,3 +298,52 @@ fn recent_documents_are_merged_in_a_pause() -> TestResult {
     assert_sound(&database)?;
     Ok(())
 }
+
+/// Runs of some thousand rows are merged by the merging thread while others write and read.
+#[test]
+fn readers_and_writers_are_right_while_long_runs_are_merged() -> TestResult {
+    const TOGETHER: u64 = 3_000;
+    const COMMITS: u64 = 60;
+    let folder = Folder::new()?;
+    let database = folder.database("d.simdb")?;
+    let bits = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    // Each commit inserts documents and deletes the first third of those of the commit before.
+    let is_deleted = |i: u64, commits: u64| i / TOGETHER + 1 < commits && i % TOGETHER < TOGETHER / 3;
+    let assert_right = |database: &Database| -> simdb::Result<u64> {
+        let snapshot = database.snapshot()?;
+        let documents = snapshot.stats()?.documents;
+        // The last commit has 3,000 documents, and each before it 2,000.
+        let commits = if documents == 0 { 0 } else { (documents - TOGETHER) / (TOGETHER / 3 * 2) + 1 };
+        for i in (0..commits * TOGETHER).step_by(419) {
+            let found = snapshot.query(&Query::new(Fingerprint::from_bits(bits(i))).max_distance(0))?;
+            let expected = if is_deleted(i, commits) { vec![] } else { vec![(i.to_string(), 0)] };
+            assert_eq!(listed(&found), expected, "document {i} after {commits} commits");
+            assert_eq!(snapshot.get(i.to_string())?.is_some(), !is_deleted(i, commits));
+        }
+        Ok(commits)
+    };
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| -> simdb::Result<()> {
+            while assert_right(&database)? < COMMITS {}
+            Ok(())
+        });
+        for commit in 0..COMMITS {
+            let mut txn = database.begin_write()?;
+            for i in commit * TOGETHER..(commit + 1) * TOGETHER {
+                txn.insert(&document(i.to_string(), bits(i)))?;
+            }
+            let before = commit.saturating_sub(1) * TOGETHER;
+            for i in (before..before + TOGETHER / 3).take_while(|_| commit > 0) {
+                assert!(txn.delete(i.to_string())?.is_some());
+            }
+            txn.commit()?;
+        }
+        reader.join().expect("the reader found what it should")
+    })?;
+    assert_sound(&database)?;
+    drop(database);
+    let database = Database::open(folder.path("d.simdb"), &OpenOptions::new())?;
+    assert_eq!(assert_right(&database)?, COMMITS);
+    assert_sound(&database)?;
+    Ok(())
+}

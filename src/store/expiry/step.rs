@@ -155,7 +155,7 @@ impl Step {
         counters.documents -= self.removed;
         counters.too_short -= self.too_short;
         edit.log(&self.operations);
-        edit.state.sets.push(self.runs);
+        edit.add_runs(self.runs);
         let of = blocks.of_table(DOCUMENTS.table);
         for Cut { highs, ids } in self.cuts {
             let level = edit.state.documents.clone();

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::log::encode_log;
 use super::meta::{self, encode_scopes};
 use super::operation::Operation;
+use super::overlays::Runs;
 use super::state::{LogSums, State};
 use crate::error::Result;
 use crate::store::blocks::{BlockId, Blocks, Entry, FileSeed, Hint, Packed, Row, share_of_sum};
@@ -26,6 +27,8 @@ pub(crate) struct Edit {
     file: FileSeed,
     /// The most entries of a chunk of a directory.
     chunk_entries: usize,
+    /// The most rows of short runs.
+    short_rows: usize,
 }
 
 impl Edit {
@@ -37,6 +40,7 @@ impl Edit {
             gone: Vec::new(),
             file,
             chunk_entries: sizes.chunk_entries,
+            short_rows: sizes.short_rows,
         }
     }
 
@@ -54,6 +58,11 @@ impl Edit {
     /// is written.
     pub(crate) fn stage(&self, engine: &Engine) -> Result<()> {
         engine.stage(&self.changes)
+    }
+
+    /// Adds the rows of operations to the sets.
+    pub(crate) fn add_runs(&mut self, runs: Runs) {
+        self.state.sets.push(runs, self.short_rows);
     }
 
     /// Adds operations to the log.

@@ -62,14 +62,14 @@ pub(crate) fn read_state(txn: &ReadTxn, settings: &Settings) -> Result<State> {
         by_row!(set, set => state.sets[set].levels = opening.read_levels(set, stored)?);
     }
     let frozen = opening.read_log(state.first_page..state.frozen_pages, state.log_sums.frozen)?;
-    state.sets.push(runs_of(&frozen, &settings.plan));
+    state.sets.push(runs_of(&frozen, &settings.plan), 0);
     drop(frozen);
     state.sets.freeze();
     for (set, stored) in state.sets.iter_mut().zip(&sets) {
         by_row!(set, set => trim_frozen(set, stored));
     }
     let recent = opening.read_log(state.frozen_pages..state.next_page, state.log_sums.recent)?;
-    state.sets.push(runs_of(&recent, &settings.plan));
+    state.sets.push(runs_of(&recent, &settings.plan), 0);
     state.recent_operations = recent.len() as u64;
     // A state record of an older commit would leave out the newest pages.
     if txn.last_log_page()?.is_some_and(|last| last >= state.next_page) {

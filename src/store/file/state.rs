@@ -74,11 +74,15 @@ impl Sets {
         self.iter().map(bytes).sum()
     }
 
-    /// Adds the rows that a transaction wrote.
-    pub(crate) fn push(&mut self, runs: Runs) {
+    /// Adds the rows that a transaction wrote. Runs are merged if they have together at most `short_rows` rows.
+    pub(crate) fn push(&mut self, runs: Runs, short_rows: usize) {
         let rows = runs.iter().map(|run| by_row!(run, run => run.len())).max().unwrap_or(0);
         let pairs = self.iter_mut().zip(runs).collect();
-        parallel::map_each_of(pairs, rows, |(set, run)| by_row!(set, run, (set, run) => set.push(run)));
+        parallel::map_each_of(
+            pairs,
+            rows,
+            |(set, run)| by_row!(set, run, (set, run) => set.push(run, short_rows)),
+        );
     }
 
     /// Makes the recent runs of all sets the frozen ones.
@@ -299,7 +303,7 @@ mod tests {
         state.counters.next_document = 9;
         (state.next_block, state.first_page, state.frozen_pages, state.next_page) = (99, 2, 5, 8);
         let keys = &mut state.sets[KEYS];
-        keys.push(Run::new(vec![5, 6], vec![3], keys.rules));
+        keys.push(Run::new(vec![5, 6], vec![3], keys.rules), 9);
         keys.freeze();
         let level = SetLevel { next: 77, ..state.sets[permuted(3)].new_level() };
         state.sets[permuted(3)].levels = vec![level.clone(), SetLevel { number: 4, ..level }];

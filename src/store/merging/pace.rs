@@ -93,7 +93,7 @@ pub(crate) fn settle(shared: &Shared) -> Result<()> {
         let view = shared.view()?;
         let state = view.state();
         let due = state.sets.any_frozen()
-            || policy::with_runs_to_merge(state).next().is_some()
+            || policy::with_runs_to_merge(state, &shared.sizes, true).next().is_some()
             || policy::is_freezing_due(state, shared.sizes.recent_rows)
             || !policy::due(state, 0.0, &shared.sizes).is_empty();
         drop(view);

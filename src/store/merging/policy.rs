@@ -63,9 +63,15 @@ pub(super) fn is_freezing_possible(state: &State) -> bool {
 }
 
 /// The sets with so many runs that some of them are to be merged. The frozen run of a set can go into a level
-/// only after that.
-pub(super) fn with_runs_to_merge(state: &State) -> impl Iterator<Item = AnySet> {
-    state.sets.sets().filter(|&any| by_row!(any, set => state.sets[set].has_runs_to_merge()))
+/// only after that. In a pause, runs are to be fewer.
+pub(super) fn with_runs_to_merge(
+    state: &State,
+    sizes: &Sizes,
+    in_pause: bool,
+) -> impl Iterator<Item = AnySet> {
+    state.sets.sets().filter(
+        move |&any| by_row!(any, set => state.sets[set].has_runs_to_merge(sizes.short_rows, in_pause)),
+    )
 }
 
 /// Whether each set may get one more level.
@@ -152,6 +158,7 @@ mod tests {
 
     const SIZES: Sizes = Sizes {
         recent_rows: 100,
+        short_rows: 10,
         block_bytes: 4096,
         document_block_bytes: 4096,
         chunk_entries: 100,

@@ -25,6 +25,7 @@ use crate::store::sorted_set::{Level, SetReader};
 
 const SIZES: Sizes = Sizes {
     recent_rows: 12,
+    short_rows: 2,
     block_bytes: 128,
     document_block_bytes: 200,
     chunk_entries: 3,
@@ -84,7 +85,7 @@ impl MemoryFile {
                 NewLevels::new(overlays, &sets, edit.file(), &SIZES).apply(edit, blocks)?;
             } else {
                 edit.log(operations);
-                edit.state.sets.push(overlays.into_runs());
+                edit.add_runs(overlays.into_runs());
             }
             let refs: Vec<_> = documents.documents().collect();
             let level = edit.state.documents.clone();
@@ -120,10 +121,10 @@ impl MemoryFile {
             self.freeze()?;
             return Ok(true);
         }
-        let several: Vec<AnySet> = policy::with_runs_to_merge(&self.state).collect();
+        let several: Vec<AnySet> = policy::with_runs_to_merge(&self.state, &SIZES, empties_log).collect();
         for any in &several {
             by_row!(*any, set => {
-                let merged = self.state.sets[set].merged_runs().expect("runs to merge");
+                let merged = self.state.sets[set].merged_runs(SIZES.short_rows, empties_log).expect("runs to merge");
                 self.state.sets[set].replace_runs(merged);
             });
         }

@@ -17,6 +17,8 @@ use crate::store::file::{
 };
 use crate::store::sorted_set::MergedRuns;
 
+/// After this time without commits, recent runs are merged into fewer runs, since queries search each of them.
+const PAUSE_BEFORE_FEWER_RUNS: Duration = Duration::from_millis(50);
 /// After this time without commits, recent rows are merged although there is room for more. Then queries
 /// search fewer runs for them, and the next start does not read them from the log.
 const PAUSE_BEFORE_FREEZING: Duration = Duration::from_secs(1);
@@ -90,6 +92,22 @@ impl Drop for Worker {
     }
 }
 
+/// How long nothing has been committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Pause {
+    None,
+    /// For [`PAUSE_BEFORE_FEWER_RUNS`].
+    Short,
+    /// For [`PAUSE_BEFORE_FREEZING`] more.
+    Long,
+}
+
+impl Pause {
+    fn longer(self) -> Self {
+        if self == Self::None { Self::Short } else { Self::Long }
+    }
+}
+
 /// What runs in the thread.
 struct Merger {
     shared: Arc<Shared>,
@@ -98,7 +116,7 @@ struct Merger {
 
 impl Merger {
     fn run(&mut self) {
-        let mut idle = false;
+        let (mut pause, mut seen) = (Pause::None, 0);
         loop {
             let (commits, empties_log) = {
                 let progress = self.shared.progress.lock();
@@ -107,15 +125,18 @@ impl Merger {
                 }
                 (progress.commits, progress.empties_log)
             };
-            match guarded(|| self.merge_once(idle, empties_log)) {
+            if commits != seen {
+                (pause, seen) = (Pause::None, commits);
+            }
+            match guarded(|| self.merge_once(pause, empties_log)) {
                 Ok(true) => {
-                    idle = false;
                     self.shared.progress.lock().failure = None;
                 }
                 Ok(false) => {
                     self.shared.progress.lock().failure = None;
                     self.shared.changed.notify_all();
-                    idle = !self.wait_for_commit_after(commits, empties_log, idle);
+                    let came = self.wait_for_commit_after(commits, empties_log, pause);
+                    pause = if came { Pause::None } else { pause.longer() };
                 }
                 Err(error) => {
                     self.shared.progress.lock().failure = Some(MergeFailure::new(&error));
@@ -136,27 +157,31 @@ impl Merger {
         }
     }
 
-    /// Waits for a commit, or until a transaction asks for an empty log, and returns whether that came. A
-    /// thread that is not idle yet waits only for the pause that makes it idle.
-    fn wait_for_commit_after(&self, commits: u64, empties_log: bool, idle: bool) -> bool {
+    /// Waits for a commit, or until a transaction asks for an empty log, and returns whether that came. It waits
+    /// only until the pause is a longer one.
+    fn wait_for_commit_after(&self, commits: u64, empties_log: bool, pause: Pause) -> bool {
         let none = |progress: &mut Progress| {
             let asked = progress.empties_log && !empties_log;
             progress.commits == commits && !asked && !progress.stop
         };
         let mut progress = self.shared.progress.lock();
-        if idle {
-            self.shared.changed.wait_while(&mut progress, none);
-            return true;
-        }
-        !self.shared.changed.wait_while_for(&mut progress, none, PAUSE_BEFORE_FREEZING).timed_out()
+        let longest = match pause {
+            Pause::None => PAUSE_BEFORE_FEWER_RUNS,
+            Pause::Short => PAUSE_BEFORE_FREEZING,
+            Pause::Long => {
+                self.shared.changed.wait_while(&mut progress, none);
+                return true;
+            }
+        };
+        !self.shared.changed.wait_while_for(&mut progress, none, longest).timed_out()
     }
 
     /// Does one step of the most urgent work. False if there is none.
-    fn merge_once(&mut self, idle: bool, empties_log: bool) -> Result<bool> {
+    fn merge_once(&mut self, pause: Pause, empties_log: bool) -> Result<bool> {
         let shared = self.shared.clone();
         let _merging = shared.merging.lock();
         let view = shared.view()?;
-        let part = if idle { LEAST_FREEZING_PART } else { 1 };
+        let part = if pause == Pause::Long { LEAST_FREEZING_PART } else { 1 };
         if policy::is_freezing_due(view.state(), shared.sizes.recent_rows.div_ceil(part))
             || empties_log && policy::is_freezing_possible(view.state())
         {
@@ -169,9 +194,11 @@ impl Merger {
         // A transaction that waits for an empty log waits for the frozen runs above all.
         let waiting = if empties_log { f64::INFINITY } else { policy::waiting(view.state(), &shared.sizes) };
         let at_once = at_once(waiting);
-        let sets: Vec<AnySet> = policy::with_runs_to_merge(view.state()).take(at_once).collect();
+        let in_pause = pause != Pause::None;
+        let sets = policy::with_runs_to_merge(view.state(), &shared.sizes, in_pause);
+        let sets: Vec<AnySet> = sets.take(at_once).collect();
         if !sets.is_empty() {
-            self.merge_runs(&view, &sets)?;
+            self.merge_runs(&view, &sets, in_pause)?;
             return Ok(true);
         }
         let mut tasks = policy::due(view.state(), waiting, &shared.sizes);
@@ -191,8 +218,8 @@ impl Merger {
     }
 
     /// Merges runs of some sets in memory. Transactions go on meanwhile, and may add newer runs.
-    fn merge_runs(&self, view: &View, sets: &[AnySet]) -> Result<()> {
-        let merge = |index: usize| by_row!(sets[index], set => keep view.state().sets[set].merged_runs().map(|merged| (set, merged)));
+    fn merge_runs(&self, view: &View, sets: &[AnySet], in_pause: bool) -> Result<()> {
+        let merge = |index: usize| by_row!(sets[index], set => keep view.state().sets[set].merged_runs(self.shared.sizes.short_rows, in_pause).map(|merged| (set, merged)));
         let merged: Vec<ByRow<Merged>> = parallel::map(sets.len(), merge);
         self.shared.rearrange(|state| {
             for merged in merged {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::level::Level;
 use super::run::{Rules, Run};
-use super::runs::{long_runs_to_merge, push_run_soon};
+use super::runs::{push_run_soon, runs_to_merge};
 use crate::store::blocks::Row;
 
 /// What one sorted set holds at one moment.
@@ -48,9 +48,9 @@ impl<R: Row> SortedSet<R> {
         Self { rules, recent: Vec::new(), frozen: Vec::new(), levels: Vec::new() }
     }
 
-    /// Adds the rows that a transaction wrote.
-    pub(crate) fn push(&mut self, run: Run<R>) {
-        push_run_soon(&mut self.recent, run, self.rules);
+    /// Adds the rows that a transaction wrote. Runs are merged if they have together at most `short` rows.
+    pub(crate) fn push(&mut self, run: Run<R>, short: usize) {
+        push_run_soon(&mut self.recent, run, short, self.rules);
     }
 
     /// Makes the recent runs the frozen runs. There must be none.
@@ -58,19 +58,20 @@ impl<R: Row> SortedSet<R> {
         self.frozen = std::mem::take(&mut self.recent);
     }
 
-    /// Merges runs that have become many: all frozen runs, or some long recent runs. `None` if they are few.
-    pub(crate) fn merged_runs(&self) -> Option<MergedRuns<R>> {
+    /// Merges runs that have become many: all frozen runs, or some long recent runs. `None` if they are few. In a
+    /// pause there are to be fewer.
+    pub(crate) fn merged_runs(&self, short: usize, in_pause: bool) -> Option<MergedRuns<R>> {
         if self.frozen.len() > 1 {
             return Some(MergedRuns::Frozen(Run::of_all(&self.frozen, self.rules)));
         }
-        let of = long_runs_to_merge(&self.recent)?;
+        let of = runs_to_merge(&self.recent, short, in_pause)?;
         let merged = Run::of_all(&self.recent[of.clone()], self.rules);
         Some(MergedRuns::Recent { newest: self.recent[of.end - 1].clone(), of, merged })
     }
 
     /// Whether [`merged_runs`](Self::merged_runs) would merge any.
-    pub(crate) fn has_runs_to_merge(&self) -> bool {
-        self.frozen.len() > 1 || long_runs_to_merge(&self.recent).is_some()
+    pub(crate) fn has_runs_to_merge(&self, short: usize, in_pause: bool) -> bool {
+        self.frozen.len() > 1 || runs_to_merge(&self.recent, short, in_pause).is_some()
     }
 
     /// Puts merged runs in the place of those that they were made of. Newer runs may have been added since. If

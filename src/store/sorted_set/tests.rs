@@ -90,15 +90,38 @@ pub(crate) fn stack<R: CachedRow>(sources: &[BTreeMap<R, bool>], levels: usize, 
             set.levels.insert(0, new);
         } else if i + 1 < sources.len() {
             let (puts, marks) = lists(rows);
-            set.push(Run::new(puts, marks, rules));
-            if i == levels {
+            set.push(Run::new(puts, marks, rules), 8);
+            // One frozen run, or two.
+            if i == levels + sources.len() % 2 {
                 set.freeze();
             }
         } else {
             rows.iter().for_each(|(&row, &put)| if put { overlay.put(row) } else { overlay.mark(row) });
         }
     }
+    if sources.len() % 3 == 0 {
+        set.merged_runs(8, sources.len() % 2 == 0).into_iter().for_each(|merged| set.replace_runs(merged));
+    }
     Stacked { set, overlay, memory }
+}
+
+#[test]
+fn merged_runs_take_the_place_of_what_they_were_made_of_or_of_nothing() {
+    let mut set = SortedSet::new(Rules::ONCE);
+    let run = |first: u64| Run::new((first..first + 10).collect(), Vec::new(), Rules::ONCE);
+    let lengths = |set: &SortedSet<u64>| set.recent.iter().map(Run::len).collect::<Vec<_>>();
+    [0, 10, 20].into_iter().for_each(|first| set.push(run(first), 4));
+    assert_eq!(lengths(&set), [10, 10, 10], "long runs are merged by whoever adds them");
+    let merged: Vec<_> = (0..3).filter_map(|_| set.merged_runs(4, false)).collect();
+    [30, 40].into_iter().for_each(|first| set.push(run(first), 4));
+    for merged in merged {
+        // The second and the third time, the runs are not there any more.
+        set.replace_runs(merged);
+        assert_eq!(lengths(&set), [30, 10, 10]);
+    }
+    let mut rows: Vec<u64> = set.recent.iter().flat_map(Run::puts).copied().collect();
+    rows.sort_unstable();
+    assert_eq!(rows, (0..50).collect::<Vec<_>>());
 }
 
 /// The rows that the sources leave, by the plain rule: the newest put or mark of a row counts.
