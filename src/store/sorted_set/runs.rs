@@ -50,8 +50,12 @@ pub(super) fn runs_to_merge<R: Row>(runs: &[Run<R>], short: usize, in_pause: boo
         // seldom changed by whoever adds a run meanwhile.
         false => (short, runs.iter().rposition(|run| run.len() > short / 2)? + 1),
     };
-    let count = merging(lengths(&runs[..end]), short, usize::MAX);
-    (count > 1).then(|| end - count..end)
+    let lengths = lengths(&runs[..end]);
+    // A short run may stand behind long ones that are to be merged.
+    (2..=end).rev().find_map(|end| {
+        let count = merging(lengths[..end].to_vec(), short, usize::MAX);
+        (count > 1).then(|| end - count..end)
+    })
 }
 
 fn lengths<R: Row>(runs: &[Run<R>]) -> Vec<usize> {
@@ -140,6 +144,16 @@ mod tests {
         }
         assert!(runs.windows(2).all(|pair| pair[0].len() > 4 * pair[1].len()), "{:?}", lengths(&runs));
         assert_eq!(rows(&runs), (0..2_000_000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_short_run_does_not_keep_those_before_it_from_being_merged() {
+        let of = |lengths: &[u64]| -> Vec<Run<u64>> { lengths.iter().map(|&rows| run(0..rows)).collect() };
+        let runs = of(&[90_000, 9_000, 8_000, 8_000, 100]);
+        assert_eq!(runs_to_merge(&runs, MOST_SHORT, false), Some(1..4));
+        assert_eq!(runs_to_merge(&of(&[90_000, 9_000, 8_000, 100]), MOST_SHORT, false), None);
+        assert_eq!(runs_to_merge(&of(&[90_000, 9_000, 8_000, 100]), MOST_SHORT, true), Some(1..3));
+        assert_eq!(runs_to_merge(&of(&[90_000, 9_000, 100]), MOST_SHORT, true), None);
     }
 
     #[test]
