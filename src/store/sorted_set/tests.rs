@@ -99,8 +99,10 @@ pub(crate) fn stack<R: CachedRow>(sources: &[BTreeMap<R, bool>], levels: usize, 
             rows.iter().for_each(|(&row, &put)| if put { overlay.put(row) } else { overlay.mark(row) });
         }
     }
-    if sources.len() % 3 == 0 {
-        set.merged_runs(8, sources.len() % 2 == 0).into_iter().for_each(|merged| set.replace_runs(merged));
+    if sources.len().is_multiple_of(3) {
+        set.merged_runs(8, sources.len().is_multiple_of(2))
+            .into_iter()
+            .for_each(|merged| set.replace_runs(merged));
     }
     Stacked { set, overlay, memory }
 }
