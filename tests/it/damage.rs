@@ -293,8 +293,10 @@ fn flipped_bits_in_leaves_branches_and_header_are_errors_or_change_nothing() -> 
         ("header", std::iter::once(0..512).collect()),
     ];
     for (kind, pages) in kinds {
+        // A flipped bit in a branch can make the engine ask for a page of 2 GiB, which takes it a second each time.
+        let rounds = if kind == "branch" { 60 } else { 300 };
         let mut told = 0;
-        for round in 0..300 {
+        for round in 0..rounds {
             let page = pages[random.below(pages.len())].clone();
             let mut bytes = whole.clone();
             let (at, bit) = (page.start + random.below(page.len()), random.below(8));
@@ -304,7 +306,7 @@ fn flipped_bits_in_leaves_branches_and_header_are_errors_or_change_nothing() -> 
             told += u32::from(use_damaged(&folder.path("flipped.simdb"), &what).is_err());
         }
         // Much of the header is unused.
-        assert!(told > 50, "{told} of 300 flips in a {kind} were told");
+        assert!(told > rounds / 6, "{told} of {rounds} flips in a {kind} were told");
     }
     Ok(())
 }
