@@ -219,7 +219,7 @@ impl Merger {
 
     /// Merges runs of some sets in memory. Transactions go on meanwhile, and may add newer runs.
     fn merge_runs(&self, view: &View, sets: &[AnySet], in_pause: bool) -> Result<()> {
-        let merge = |index: usize| by_row!(sets[index], set => keep view.state().sets[set].merged_runs(self.shared.sizes.short_rows, in_pause).map(|merged| (set, merged)));
+        let merge = |index: usize| by_row!(sets[index], set => keep self.merged(view, set, in_pause));
         let merged: Vec<ByRow<Merged>> = parallel::map(sets.len(), merge);
         self.shared.rearrange(|state| {
             for merged in merged {
@@ -228,6 +228,11 @@ impl Merger {
                 });
             }
         })
+    }
+
+    fn merged<R: SetRow>(&self, view: &View, set: Set<R>, in_pause: bool) -> <Merged as RowFamily>::Of<R> {
+        let merged = view.state().sets[set].merged_runs(self.shared.sizes.short_rows, in_pause);
+        Some(set).zip(merged)
     }
 
     /// Does one step of each task.
