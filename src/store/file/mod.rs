@@ -15,6 +15,7 @@ mod replay;
 mod schema;
 mod shared;
 mod state;
+mod turn;
 mod turns;
 mod view;
 mod written;
@@ -38,8 +39,9 @@ pub(crate) use schema::{
     AnySet, ByRow, DEAD, DOCUMENTS, FIXED, KEYS, POSTINGS, PerSet, RowFamily, Set, SetRow, all_listed,
     all_sets, by_row, fingerprint_of, key_row, number_of, permuted, posting_row, scope_of,
 };
-pub(crate) use shared::{CountedSnapshot, Shared, Turn};
+pub(crate) use shared::{CountedSnapshot, Shared};
 pub(crate) use state::{Sets, State};
+pub(crate) use turn::Turn;
 pub(crate) use turns::Patience;
 pub(crate) use view::{LiveDocuments, View, damaged_document, missing_scope};
 pub(crate) use written::Written;

@@ -15,7 +15,7 @@ use super::meta::Settings;
 use super::opening;
 use super::progress::Progress;
 use super::state::State;
-use super::turns::{Patience, Turns};
+use super::turns::Turns;
 use super::view::View;
 use crate::error::{Error, Result};
 use crate::events;
@@ -50,7 +50,7 @@ pub(crate) struct Shared {
     pub(crate) merging: Mutex<()>,
     /// The number of transactions that commit or wait to commit. Merges let them go first.
     committing: AtomicUsize,
-    turns: Turns,
+    pub(super) turns: Turns,
     /// The number of open snapshots.
     snapshots: Arc<AtomicUsize>,
     /// Signalled after each commit, and when the merging thread fails, has nothing to do or is to stop.
@@ -166,8 +166,13 @@ impl Shared {
     fn publish(&self, edit: Edit) -> Result<View> {
         let open = self.open();
         edit.write(&open.engine)?;
+        self.view_of(&open, edit.state)
+    }
+
+    /// A view of what the file holds now, with its state.
+    fn view_of(&self, open: &Arc<OpenFile>, state: State) -> Result<View> {
         let txn = open.engine.begin_read()?;
-        Ok(View::new(&open, txn, edit.state, self.settings(), self.cache.clone()))
+        Ok(View::new(open, txn, state, self.settings(), self.cache.clone()))
     }
 
     /// Publishes the last commit once more, with its rows arranged otherwise in memory. Nothing is written.
@@ -177,9 +182,7 @@ impl Shared {
         let view = self.view()?;
         let mut state = view.state().clone();
         change(&mut state);
-        let open = self.open();
-        let txn = open.engine.begin_read()?;
-        let view = View::new(&open, txn, state, self.settings(), self.cache.clone());
+        let view = self.view_of(&self.open(), state)?;
         *self.current.lock() = Some(Arc::new(view));
         Ok(())
     }
@@ -374,37 +377,5 @@ pub(crate) struct CountedSnapshot(Arc<AtomicUsize>);
 impl Drop for CountedSnapshot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-/// The right to write. It is given back when this is dropped.
-pub(crate) struct Turn(Arc<Shared>);
-
-impl Turn {
-    /// Waits until no other transaction writes. `None` if that does not come in time. It is an error if this
-    /// thread has the turn.
-    pub(crate) fn take(shared: &Arc<Shared>, patience: Patience) -> Result<Option<Self>> {
-        Ok(shared.turns.take(patience)?.then(|| Self(shared.clone())))
-    }
-
-    /// Waits until no other transaction writes, however long it takes.
-    pub(crate) fn wait(shared: &Arc<Shared>) -> Result<Self> {
-        let turn = Self::take(shared, Patience::Endless)?;
-        Ok(turn.expect("endless patience ends with the turn"))
-    }
-
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.0
-    }
-
-    /// Notes that this thread has the transaction now.
-    pub(crate) fn use_here(&self) {
-        self.0.turns.use_here();
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.0.turns.give_back();
     }
 }

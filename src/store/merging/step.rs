@@ -55,7 +55,8 @@ pub(super) fn prepare<R: CachedRow>(
     let packer = || Packer::new(sizes.block_bytes, set.rules.filtered, blocks.file());
     let (mut newer, from, end) = match upper {
         None => {
-            debug_assert!(set.frozen.len() <= 1, "the frozen runs are not merged yet");
+            // A step of one of several runs would lose the rows of the others.
+            assert!(set.frozen.len() <= 1, "the frozen runs of a set are merged before its first step");
             let run = set.frozen.first();
             let end = run.map_or(R::MAX, |run| run_end(run, most * sizes.block_bytes / R::BYTES));
             let (puts, marks) = run.map_or((&[][..], &[][..]), |run| (run.puts(), run.marks()));

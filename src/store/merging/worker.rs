@@ -32,8 +32,7 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// A merge waits up to this time for transactions that are about to commit.
 const LONGEST_YIELD: Duration = Duration::from_millis(20);
 
-/// Merges are behind once what is recent is this multiple of its limit. Then others begin to
-/// wait.
+/// Merges are behind once what is recent is this multiple of its limit. Then others begin to wait.
 const BEHIND: f64 = 1.0;
 /// The most cores that merge.
 const MOST_CORES: usize = 4;
@@ -93,7 +92,7 @@ impl Drop for Worker {
 }
 
 /// How long nothing has been committed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pause {
     None,
     /// For [`PAUSE_BEFORE_FEWER_RUNS`].

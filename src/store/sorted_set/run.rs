@@ -193,13 +193,12 @@ impl<R: Row> Run<R> {
         if let [run] = runs {
             return run.clone();
         }
-        let mut newest_first = runs.iter().rev();
-        let Some(newest) = newest_first.next() else { return Self::new(Vec::new(), Vec::new(), rules) };
         let mut merged = Lists::default();
-        for (index, older) in newest_first.enumerate() {
-            let newer =
-                if index == 0 { (newest.puts(), newest.marks()) } else { (&*merged.puts, &*merged.marks) };
-            merged = merge(newer, (older.puts(), older.marks()), rules.life);
+        if let [older @ .., second, newest] = runs {
+            merged = merge((newest.puts(), newest.marks()), (second.puts(), second.marks()), rules.life);
+            for older in older.iter().rev() {
+                merged = merge((&merged.puts, &merged.marks), (older.puts(), older.marks()), rules.life);
+            }
         }
         Self::new(merged.puts, merged.marks, rules)
     }
