@@ -11,7 +11,7 @@ use crate::store::{
 
 /// Small blocks, so that each set has many.
 const SIZES: Sizes = Sizes {
-    recent_rows: 20,
+    recent_operations: 20,
     short_rows: 4,
     block_bytes: 128,
     document_block_bytes: 256,

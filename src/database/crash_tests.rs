@@ -12,7 +12,7 @@ use crate::store::{Event, Image, Recording, Settings, Sizes, Store};
 
 /// So small that every commit is followed by merges of several steps.
 const SIZES: Sizes = Sizes {
-    recent_rows: 3,
+    recent_operations: 3,
     short_rows: 1,
     block_bytes: 128,
     document_block_bytes: 128,

@@ -248,7 +248,7 @@ impl OpenOptions {
         /// Ten times the memory that a recent document takes.
         const CACHE_BYTES_EACH: usize = 1024;
         let by_cache = || (limit.bytes() / CACHE_BYTES_EACH).clamp(250_000, 1_000_000);
-        Sizes { recent_rows: self.recent_documents.unwrap_or_else(by_cache), ..self.sizes }
+        Sizes { recent_operations: self.recent_documents.unwrap_or_else(by_cache), ..self.sizes }
     }
 
     /// Makes blocks and merges tiny, so that a test of a few documents takes every path that millions of
@@ -286,9 +286,10 @@ mod tests {
     #[test]
     fn options_have_bounds() {
         let options = OpenOptions::new().cache(Cache::Bytes(300_000 << 10));
-        assert_eq!(options.sizes(&options.cache_limit()).recent_rows, 300_000);
-        let recent =
-            |documents| options.clone().recent_documents(documents).sizes(&options.cache_limit()).recent_rows;
+        assert_eq!(options.sizes(&options.cache_limit()).recent_operations, 300_000);
+        let recent = |documents| {
+            options.clone().recent_documents(documents).sizes(&options.cache_limit()).recent_operations
+        };
         assert_eq!((recent(0), recent(7), recent(usize::MAX)), (1, 7, 100_000_000));
     }
 }

@@ -1,6 +1,7 @@
 //! Policy: which documents count as near-duplicates of a new one, and what happens then.
 
 use super::query::Filter;
+use crate::store::ScopeNames;
 
 /// What [`WriteTxn::insert_if_new`](crate::WriteTxn::insert_if_new) does with a document that has near-duplicates.
 ///
@@ -106,7 +107,7 @@ impl Policy {
     /// The empty text is the scope of documents that have none.
     #[must_use]
     pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.filter.scopes = Some(scopes.into_iter().map(Into::into).collect());
+        self.filter.scopes = Some(ScopeNames::new(scopes));
         self
     }
 }

@@ -5,7 +5,7 @@ use std::slice;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
-use crate::store::Read;
+use crate::store::{Read, ScopeNames};
 
 /// A question: which documents are near this fingerprint?
 ///
@@ -30,7 +30,7 @@ pub(super) struct Filter {
     pub(super) max_distance: Option<u32>,
     pub(super) limit: usize,
     pub(super) since: Option<i64>,
-    pub(super) scopes: Option<Vec<String>>,
+    pub(super) scopes: Option<ScopeNames>,
 }
 
 impl Default for Filter {
@@ -54,6 +54,15 @@ impl Query {
     /// A query for the documents near `fingerprint`, with the defaults of the methods below.
     pub fn new(fingerprint: Fingerprint) -> Self {
         Self { fingerprint, filter: Filter::default() }
+    }
+
+    /// The same question about another fingerprint.
+    ///
+    /// The scopes of the query are looked up once for all such questions ([`scopes`](Self::scopes)).
+    #[must_use]
+    pub fn with_fingerprint(mut self, fingerprint: Fingerprint) -> Self {
+        self.fingerprint = fingerprint;
+        self
     }
 
     /// The largest distance that matches: inclusive, 0 to 64. Default: the max distance of the database.
@@ -84,9 +93,12 @@ impl Query {
     ///
     /// The empty text is the scope of documents that have none. A scope that no document has matches
     /// nothing.
+    ///
+    /// What a database knows of the names stays with the query and its clones. So if many scopes are named, the
+    /// next question costs less ([`with_fingerprint`](Self::with_fingerprint)).
     #[must_use]
     pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.filter.scopes = Some(scopes.into_iter().map(Into::into).collect());
+        self.filter.scopes = Some(ScopeNames::new(scopes));
         self
     }
 

@@ -176,13 +176,7 @@ impl Search {
         let near_query = NearQuery { fingerprint, max_distance: filter.distance(reader)? };
         let scopes = match &filter.scopes {
             None => ScopeNumber::ALL_DOCUMENTS.into(),
-            Some(names) => {
-                let known = names.iter().filter_map(|name| reader.scope_number(name).transpose());
-                let mut scopes = known.collect::<Result<Vec<_>>>()?;
-                scopes.sort_unstable();
-                scopes.dedup();
-                scopes.into()
-            }
+            Some(names) => names.numbers(reader)?,
         };
         let ignored = match ignored {
             Some((number, document)) => {

@@ -14,7 +14,7 @@
 //! | `dense` | files written whole: build, copy, compaction, backup |
 //! | `checking` | whether all sets and the documents agree |
 //!
-//! Above them are `postings`, `scan`, `read`, `snapshot`, `write` and `store`, for the rest of the crate.
+//! Above them are `postings`, `scan`, `read`, `scope_names`, `snapshot`, `write` and `store`, for the rest of the crate.
 //! `numbers` and `sizes` are small values that the upper floors use.
 
 mod blocks;
@@ -32,6 +32,7 @@ mod postings;
 mod read;
 mod recent;
 mod scan;
+mod scope_names;
 mod sizes;
 mod snapshot;
 mod sorted_set;
@@ -55,6 +56,7 @@ pub(crate) use postings::Posted;
 pub(crate) use read::Read;
 pub(crate) use recent::ReadRecent;
 pub(crate) use scan::Scan;
+pub(crate) use scope_names::ScopeNames;
 pub(crate) use sizes::Sizes;
 pub(crate) use snapshot::Reader;
 pub(crate) use store::Store;

@@ -1,6 +1,7 @@
 //! Read: reading, the same for a snapshot and for a transaction, which sees its own writes too.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -11,8 +12,8 @@ use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::plan::{Candidates, CostModel, Probe};
 use crate::store::file::{
-    Counters, KEYS, POSTINGS, Set, SetRow, Settings, View, Written, key_row, missing_scope, number_of,
-    permuted,
+    Counters, KEYS, KnownScopes, POSTINGS, Set, SetRow, Settings, View, Written, key_row, missing_scope,
+    number_of, permuted,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sorted_set::{SetReader, Wanted, read_ranges, shares};
@@ -148,6 +149,11 @@ pub(crate) trait Read: Sync {
             }
         }
         Ok(None)
+    }
+
+    /// Scopes whose numbers were looked up since the file was opened.
+    fn known_scopes(&self) -> &Arc<KnownScopes> {
+        &self.view().state().known_scopes
     }
 
     /// The number of a scope, or `None` if no document ever had it.

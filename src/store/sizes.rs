@@ -4,8 +4,8 @@
 /// everything tiny.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sizes {
-    /// The rows of a set that are kept in memory before they are merged into a level.
-    pub(crate) recent_rows: usize,
+    /// The operations whose rows are kept in memory before they are merged into levels.
+    pub(crate) recent_operations: usize,
     /// Runs of recent rows that have together no more rows than this are merged by whoever adds one. Longer ones
     /// are left to the merging thread.
     pub(crate) short_rows: usize,
@@ -26,7 +26,7 @@ pub(crate) struct Sizes {
 impl Default for Sizes {
     fn default() -> Self {
         Self {
-            recent_rows: 250_000,
+            recent_operations: 250_000,
             short_rows: 1 << 12,
             block_bytes: 8167,
             document_block_bytes: 4079,

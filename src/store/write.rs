@@ -203,7 +203,7 @@ impl Transaction {
 
     fn apply(&mut self, operation: Operation) {
         self.written.overlays.apply(&operation, &self.view.settings().plan);
-        let most = MOST_LOGGED.saturating_mul(self.turn.shared().sizes.recent_rows);
+        let most = MOST_LOGGED.saturating_mul(self.turn.shared().sizes.recent_operations);
         if let Some(operations) = self.operations.as_mut().filter(|it| it.len() < most) {
             operations.push(operation);
         } else {
@@ -331,7 +331,7 @@ mod tests {
     fn a_large_transaction_leaves_no_log_and_nothing_of_it_is_read_at_opening() -> Result<()> {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let path = folder.path().join("d.simdb");
-        let sizes = Sizes { recent_rows: 20, ..Sizes::default() };
+        let sizes = Sizes { recent_operations: 20, ..Sizes::default() };
         let store = Store::create(&path, &Settings::for_tests(), CacheLimit::for_tests(), sizes)?;
         // Forty operations go through the log, then into a level below the large transaction.
         put_all(&store, 0..5)?.commit()?;
@@ -344,7 +344,7 @@ mod tests {
         drop((view, store));
         let store = Store::open(&path, Access::ReadOnly, CacheLimit::for_tests(), sizes)?;
         let view = store.shared.view()?;
-        assert_eq!((view.state().recent_length(), view.state().sets.any_frozen()), (0, false));
+        assert_eq!((view.state().recent_operations, view.state().sets.any_frozen()), (0, false));
         let reader = store.begin_read()?;
         for number in 0..86 {
             assert!(reader.find(document(number).key())?.is_some(), "{number}");
@@ -355,7 +355,7 @@ mod tests {
     /// A transaction that waits for merges would wait for ever if nobody merges.
     #[test]
     fn a_large_transaction_returns_the_error_of_the_merges_and_smaller_ones_go_on() -> Result<()> {
-        let sizes = Sizes { recent_rows: 10, ..Sizes::default() };
+        let sizes = Sizes { recent_operations: 10, ..Sizes::default() };
         let store = Store::on_backend(Recording::default(), Some(&Settings::for_tests()), sizes)?;
         put_all(&store, 0..5)?.commit()?;
         let writer = put_all(&store, 5..100)?;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{ValueEnum, value_parser};
 use simdb::{Cache, CreateOptions, Scheme};
 
-use super::collection::{Collection, Spread};
+use super::collection::{Collection, Spread, mixed};
 use crate::cli::arguments::{cache_parser, max_distance_parser};
 
 #[derive(clap::Args)]
@@ -38,6 +38,14 @@ pub(in crate::cli) struct Arguments {
     /// How many more documents the phase link inserts [default: as many as --documents]
     #[arg(long, value_name = "N")]
     more: Option<u64>,
+
+    /// How many scopes the documents have, at random [default: none]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
+    scopes: Option<u64>,
+
+    /// How many of the scopes a query is limited to [default: no limit]
+    #[arg(long, value_name = "N", requires = "scopes", value_parser = value_parser!(u64).range(1..))]
+    query_scopes: Option<u64>,
 
     /// How many documents a commit has
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u64).range(1..))]
@@ -150,12 +158,33 @@ const PHASES: [Phase; 8] = [
     Phase::Reopen,
 ];
 
+/// The name of a scope.
+pub(super) fn scope_name(number: u64) -> String {
+    format!("scope {number}")
+}
+
 impl Arguments {
-    /// The number of documents that the phase `link` inserts.
+    /// The number of documents that the phase `link` gives to each call.
     pub(super) fn together(&self) -> usize {
         self.together.unwrap_or(self.batch) as usize
     }
 
+    /// The scopes that queries are limited to. `None` if they are not limited.
+    pub(super) fn asked_scopes(&self) -> Option<impl Iterator<Item = String>> {
+        self.query_scopes.map(|scopes| (0..scopes).map(scope_name))
+    }
+
+    /// The number of the scope of a document, if documents have scopes.
+    pub(super) fn scope_of(&self, document: u64) -> Option<u64> {
+        self.scopes.map(|scopes| mixed(document) % scopes)
+    }
+
+    /// Whether a query may find a document, as far as its scope says.
+    pub(super) fn is_asked_for(&self, document: u64) -> bool {
+        self.query_scopes.is_none_or(|scopes| self.scope_of(document).is_some_and(|scope| scope < scopes))
+    }
+
+    /// The number of documents that the phase `link` inserts.
     pub(super) fn more(&self) -> u64 {
         self.more.unwrap_or(self.documents)
     }

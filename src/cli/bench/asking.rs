@@ -139,15 +139,19 @@ impl Bench<'_> {
     }
 
     /// The queries. Each comes with the number of the stored document that it was made from, if that is
-    /// within `distance` and was not deleted.
+    /// within `distance`, has one of the scopes that are asked for, and was not deleted.
     fn queries(&self, distance: u32) -> impl Iterator<Item = (Query, Option<u64>)> {
+        let mut any = Query::new(Fingerprint::from_bits(0)).max_distance(distance);
+        if let Some(scopes) = self.arguments.asked_scopes() {
+            any = any.scopes(scopes);
+        }
         (0..self.arguments.queries).map(move |number| {
             let (fingerprint, near) = self.collection.query(number, self.expired..self.inserted);
             let near = near.filter(|&near| {
                 let is_near = self.collection.fingerprint(near).distance(fingerprint) <= distance;
-                is_near && self.is_live(near)
+                is_near && self.is_live(near) && self.arguments.is_asked_for(near)
             });
-            (Query::new(fingerprint).max_distance(distance), near)
+            (any.clone().with_fingerprint(fingerprint), near)
         })
     }
 
@@ -186,7 +190,8 @@ impl Bench<'_> {
 
     fn totals_by_scan(&self, sample: &[Fingerprint], distance: u32) -> Vec<u64> {
         let mut totals = vec![0; sample.len()];
-        for number in (self.expired..self.inserted).filter(|&number| self.is_live(number)) {
+        let may_match = |number: &u64| self.is_live(*number) && self.arguments.is_asked_for(*number);
+        for number in (self.expired..self.inserted).filter(may_match) {
             let fingerprint = self.collection.fingerprint(number);
             for (total, query) in totals.iter_mut().zip(sample) {
                 *total += u64::from(fingerprint.distance(*query) <= distance);

@@ -82,7 +82,7 @@ fn skewed(random: u64) -> u64 {
 
 /// A pseudorandom number for each number: the finaliser of SplitMix64 (Steele, Lea, Flood: Fast Splittable
 /// Pseudorandom Number Generators, OOPSLA 2014).
-fn mixed(number: u64) -> u64 {
+pub(super) fn mixed(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use simdb::{Database, Document, OpenOptions};
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, scope_name};
 use super::collection::Collection;
 use crate::cli::answer::Failure;
 
@@ -55,7 +55,12 @@ impl<'a> Bench<'a> {
     }
 
     pub(super) fn document(&self, number: u64) -> Document {
-        Document::new(key(number), self.collection.fingerprint(number)).with_seen(seen(number))
+        let document =
+            Document::new(key(number), self.collection.fingerprint(number)).with_seen(seen(number));
+        match self.arguments.scope_of(number) {
+            Some(scope) => document.with_scope(scope_name(scope)),
+            None => document,
+        }
     }
 
     /// Checks the number of stored documents.

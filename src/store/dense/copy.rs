@@ -64,7 +64,7 @@ pub(super) fn copy(
     let mut engine = write(Form::Levels)?;
     // Few documents take less room in the log than in levels. If the copy turns out to be larger than the
     // file, which has them in the log, the copy has them there too.
-    if view.state().counters.documents <= sizes.recent_rows as u64 {
+    if view.state().counters.documents <= sizes.recent_operations as u64 {
         let length = new.file.metadata().map_err(failed)?.len();
         if length > allocated_bytes(&view.metadata().map_err(failed)?) {
             drop(engine);

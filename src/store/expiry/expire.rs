@@ -28,7 +28,7 @@ const MOST_TRIES: usize = 2;
 /// number. Documents that come meanwhile stay.
 pub(crate) fn expire(shared: &Arc<Shared>, conditions: &Conditions, removed: Removed<'_>) -> Result<u64> {
     let selection = Selection::new(&*shared.view()?, conditions)?;
-    let most = MOST_OF_A_STEP.min(shared.sizes.recent_rows);
+    let most = MOST_OF_A_STEP.min(shared.sizes.recent_operations);
     let mut expirer = Expirer { shared, most, size: most, total: 0 };
     let mut next = Some(0);
     while let Some(from) = next {

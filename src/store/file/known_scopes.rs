@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 
 use crate::store::numbers::ScopeNumber;
@@ -14,7 +15,7 @@ const MOST: usize = 1 << 16;
 
 /// The numbers of committed scopes. All views of a file share them, since a scope never gets another number.
 #[derive(Debug, Default)]
-pub(crate) struct KnownScopes(RwLock<HashMap<String, ScopeNumber>>);
+pub(crate) struct KnownScopes(RwLock<HashMap<Box<str>, ScopeNumber, RandomState>>);
 
 impl KnownScopes {
     pub(super) fn get(&self, name: &str) -> Option<ScopeNumber> {
@@ -25,7 +26,7 @@ impl KnownScopes {
     pub(super) fn add(&self, name: &str, number: ScopeNumber) {
         let mut scopes = self.0.write();
         if scopes.len() < MOST {
-            scopes.insert(name.to_owned(), number);
+            scopes.insert(name.into(), number);
         }
     }
 }

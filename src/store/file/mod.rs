@@ -24,6 +24,7 @@ mod written_fingerprints;
 pub(crate) use appended::Appended;
 pub(crate) use cache_limit::{CacheLimit, CacheUse};
 pub(crate) use edit::Edit;
+pub(crate) use known_scopes::KnownScopes;
 pub(crate) use meta::{Counters, FORMAT_VERSION, Settings, decode_scope};
 pub(crate) use new_levels::NewLevels;
 #[cfg(test)]

@@ -90,11 +90,6 @@ impl Sets {
         self.iter_mut().for_each(|set| by_row!(set, set => set.freeze()));
     }
 
-    /// The number of recent rows in the set that has the most.
-    pub(crate) fn recent_rows(&self) -> usize {
-        self.iter().map(|set| by_row!(set, set => set.recent_rows())).max().unwrap_or(0)
-    }
-
     /// Whether a set still has frozen rows.
     pub(crate) fn any_frozen(&self) -> bool {
         self.iter().any(|set| by_row!(set, set => !set.frozen.is_empty()))
@@ -171,12 +166,6 @@ impl State {
     /// The memory that the directories take once all of them are read, in bytes.
     pub(crate) fn directory_bytes(&self) -> usize {
         self.sets.directory_bytes() + self.documents.memory_bytes()
-    }
-
-    /// The length of what is recent: its operations, or its rows in the set that has the most, whichever is
-    /// more. There are more operations than rows if operations cancel each other.
-    pub(crate) fn recent_length(&self) -> usize {
-        self.sets.recent_rows().max(self.recent_operations as usize)
     }
 
     /// Whether the log has pages of recent operations.

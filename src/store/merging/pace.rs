@@ -12,16 +12,16 @@ use crate::store::file::Shared;
 /// Makes a transaction of `operations` operations pause if the merges are behind, or wait until they have
 /// caught up.
 pub(crate) fn keep_pace(shared: &Shared, operations: usize) -> Result<()> {
-    let limit = shared.sizes.recent_rows;
+    let limit = shared.sizes.recent_operations as u64;
     let mut waited = false;
     loop {
         let commits = shared.progress.lock().commits;
         let view = shared.view()?;
-        let (recent, frozen) = (view.state().recent_length(), view.state().sets.any_frozen());
+        let (recent, frozen) = (view.state().recent_operations, view.state().sets.any_frozen());
         drop(view);
-        if recent < MOST_WAITING * limit {
+        if recent < MOST_WAITING as u64 * limit {
             // The further behind the merges are, the longer the pause: up to ten microseconds an operation.
-            let behind = recent.saturating_sub(limit) as f64 / ((MOST_WAITING - 1) * limit) as f64;
+            let behind = recent.saturating_sub(limit) as f64 / ((MOST_WAITING as u64 - 1) * limit) as f64;
             let pause = Duration::from_secs_f64(behind * 10e-6 * operations as f64);
             if frozen && !waited && pause > Duration::from_micros(100) {
                 thread::sleep(pause.min(Duration::from_millis(50)));
@@ -40,8 +40,8 @@ pub(crate) fn wait_for_merges(shared: &Shared) -> Result<()> {
         let commits = shared.progress.lock().commits;
         shared.ensure_certain()?;
         let view = shared.view()?;
-        let is_behind =
-            view.state().sets.any_frozen() && view.state().recent_length() >= shared.sizes.recent_rows;
+        let is_behind = view.state().sets.any_frozen()
+            && view.state().recent_operations >= shared.sizes.recent_operations as u64;
         drop(view);
         if !is_behind {
             return Ok(());
@@ -94,7 +94,7 @@ pub(crate) fn settle(shared: &Shared) -> Result<()> {
         let state = view.state();
         let due = state.sets.any_frozen()
             || policy::with_runs_to_merge(state, &shared.sizes, true).next().is_some()
-            || policy::is_freezing_due(state, shared.sizes.recent_rows)
+            || policy::is_freezing_due(state, shared.sizes.recent_operations)
             || !policy::due(state, 0.0, &shared.sizes).is_empty();
         drop(view);
         if !due {

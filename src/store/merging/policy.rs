@@ -45,7 +45,7 @@ pub(super) enum Source {
     Level(usize),
 }
 
-/// Whether the recent runs are to be frozen: they have at least `least` rows or operations, and no run is
+/// Whether the recent runs are to be frozen: they have at least `least` operations, and no run is
 /// frozen.
 ///
 /// If there are few documents, fewer operations are enough, down to a 16th. Otherwise a log of documents
@@ -53,7 +53,7 @@ pub(super) enum Source {
 /// alone are never more than the documents.
 pub(super) fn is_freezing_due(state: &State, least: usize) -> bool {
     let few = (state.counters.documents / 8 * 9).max(least as u64 / 16);
-    let is_long = state.recent_length() >= least || state.recent_operations > few;
+    let is_long = state.recent_operations >= least as u64 || state.recent_operations > few;
     is_long && !state.sets.any_frozen()
 }
 
@@ -81,7 +81,7 @@ pub(super) fn has_room_for_levels(state: &State) -> bool {
 
 /// How long the recent runs are, as a multiple of their limit.
 pub(super) fn waiting(state: &State, sizes: &Sizes) -> f64 {
-    state.recent_length() as f64 / sizes.recent_rows as f64
+    state.recent_operations as f64 / sizes.recent_operations as f64
 }
 
 /// The merges that are due, the most urgent first. They are of different sets.
@@ -104,7 +104,7 @@ fn most_urgent_of<R: Row>(set: &SortedSet<R>, waiting: f64, sizes: &Sizes) -> Op
     let frozen = (!set.frozen.is_empty()).then_some((source, 1.0 + waiting));
     let growth = growth(set, sizes);
     let full = (1..set.levels.len()).map(|below| {
-        let wanted = sizes.recent_rows as f64 * growth.powi(below as i32);
+        let wanted = sizes.recent_operations as f64 * growth.powi(below as i32);
         let (puts, marks) = set.levels[below - 1].level.rows();
         // A large transaction may leave a level that is far too large. Its merge takes long. A frozen run goes
         // first before transactions have to wait.
@@ -131,7 +131,7 @@ fn too_many<R: Row>(set: &SortedSet<R>) -> Option<(Source, f64)> {
 /// last level itself, unless a large transaction has left a larger one.
 fn growth<R: Row>(set: &SortedSet<R>, sizes: &Sizes) -> f64 {
     let rows = set.levels.iter().map(|it| it.level.rows()).map(|(puts, marks)| puts + marks);
-    let times = rows.max().unwrap_or(0) as f64 / sizes.recent_rows as f64;
+    let times = rows.max().unwrap_or(0) as f64 / sizes.recent_operations as f64;
     times.powf(1.0 / set.levels.len().max(1) as f64).max(1.0)
 }
 
@@ -157,7 +157,7 @@ mod tests {
     use crate::store::sorted_set::{Level, NewBlock, Rules, Run, SetLevel};
 
     const SIZES: Sizes = Sizes {
-        recent_rows: 100,
+        recent_operations: 100,
         short_rows: 10,
         block_bytes: 4096,
         document_block_bytes: 4096,

@@ -24,7 +24,7 @@ use crate::store::sizes::Sizes;
 use crate::store::sorted_set::{Level, SetReader};
 
 const SIZES: Sizes = Sizes {
-    recent_rows: 12,
+    recent_operations: 12,
     short_rows: 2,
     block_bytes: 128,
     document_block_bytes: 200,
@@ -69,7 +69,7 @@ impl MemoryFile {
     fn transact(&mut self, operations: &[Operation]) -> Result<()> {
         let mut overlays = Overlays::new(&self.plan);
         operations.iter().for_each(|it| overlays.apply(it, &self.plan));
-        let is_long = operations.len() > 2 * SIZES.recent_rows;
+        let is_long = operations.len() > 2 * SIZES.recent_operations;
         if is_long {
             while !self.state.is_log_empty() || !policy::has_room_for_levels(&self.state) {
                 assert!(self.merge_for(true, &mut Sweep::default())?, "the log does not become empty");
@@ -115,7 +115,7 @@ impl MemoryFile {
 
     /// The same, while a transaction waits for an empty log.
     fn merge_for(&mut self, empties_log: bool, sweep: &mut Sweep) -> Result<bool> {
-        if policy::is_freezing_due(&self.state, SIZES.recent_rows)
+        if policy::is_freezing_due(&self.state, SIZES.recent_operations)
             || empties_log && policy::is_freezing_possible(&self.state)
         {
             self.freeze()?;

@@ -181,7 +181,7 @@ impl Merger {
         let _merging = shared.merging.lock();
         let view = shared.view()?;
         let part = if pause == Pause::Long { LEAST_FREEZING_PART } else { 1 };
-        if policy::is_freezing_due(view.state(), shared.sizes.recent_rows.div_ceil(part))
+        if policy::is_freezing_due(view.state(), shared.sizes.recent_operations.div_ceil(part))
             || empties_log && policy::is_freezing_possible(view.state())
         {
             self.commit(view, |edit, _| {

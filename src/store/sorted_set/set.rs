@@ -96,11 +96,6 @@ impl<R: Row> SortedSet<R> {
         memory.chain(levels).fold((0, 0), |sum, rows| (sum.0 + rows.0, sum.1 + rows.1))
     }
 
-    /// The number of rows in the recent runs.
-    pub(crate) fn recent_rows(&self) -> usize {
-        self.recent.iter().map(Run::len).sum()
-    }
-
     /// The number of blocks of the set, as if the rows in memory were packed too.
     pub(crate) fn blocks(&self, block_bytes: usize) -> u64 {
         let memory: usize = self.recent.iter().chain(&self.frozen).map(Run::len).sum();
