@@ -7,7 +7,7 @@ use crate::store::blocks::{Line, Row, lines_pass};
 
 /// Finds the filters of the blocks of a chunk. Every insertion tests a filter of every level, and waits
 /// for memory meanwhile. So everything that is read to find a line of a filter is together here.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[repr(align(128))]
 pub(super) struct Fence {
     /// The prefix of the last row of the chunk.
@@ -15,7 +15,7 @@ pub(super) struct Fence {
     filters: OnceLock<Filters>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Filters {
     /// The prefix of the last row of each block. Behind the last block, its prefix is repeated.
     highs: [u64; MAX_FILTERED],

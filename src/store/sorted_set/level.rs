@@ -8,15 +8,17 @@
 //! takes the blocks of the set, which know where chunks come from, and can fail.
 
 use std::ops::{Range, RangeInclusive};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use super::directory::Chunk;
 use super::fence::Fence;
+use super::shared_list::SharedList;
+use super::slot::{Found, Slot, Top};
 use super::summary::{Outline, Stored};
 use crate::error::{Error, Result};
-use crate::store::blocks::{Entry, Extent, LINE_BYTES, Problem, Row, SetBlocks};
+use crate::store::blocks::{Entry, Problem, Row, SetBlocks};
 use crate::store::engine::LevelName;
-use crate::store::lookup::{Prefixes, Samples, partition_point_from, prefetch_at};
+use crate::store::lookup::{Prefixes, partition_point_from, prefetch_at};
 
 /// The position of a block in its level. Positions are ordered as the blocks are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,105 +32,48 @@ pub(crate) struct Position {
 pub(crate) struct Level<R> {
     /// The number under which its chunks are stored.
     pub(super) number: u8,
-    pub(super) tops: Vec<Top<R>>,
-    pub(super) slots: Vec<Slot<R>>,
-    /// An index over the last rows of the chunks.
-    prefixes: Prefixes,
+    pub(super) tops: SharedList<Top<R>>,
+    pub(super) slots: SharedList<Slot<R>>,
     /// One for each chunk, in sets with filters.
-    fences: Vec<Fence>,
+    pub(super) fences: SharedList<Fence>,
+    /// For each chunk the numbers of rows that the chunks before it put and mark.
+    pub(super) before: Vec<(u64, u64)>,
+    /// The last row of each chunk.
+    pub(super) highs: Vec<R>,
+    /// An index over them.
+    pub(super) prefixes: Prefixes,
     /// For each chunk the greatest time seen in it and in the chunks before, in sets with extents.
     pub(super) latest: Vec<i64>,
     /// How the chunks, except for the last, are divided among summaries.
     pub(super) summaries: Vec<Stored>,
     /// The number of blocks.
-    blocks: usize,
+    pub(super) blocks: usize,
     /// The numbers of rows that are put and marked.
-    rows: (u64, u64),
-    memory_bytes: usize,
-}
-
-/// The part of a chunk that finds a block in it. It fills a line of memory.
-#[derive(Clone, Debug)]
-#[repr(align(64))]
-pub(super) struct Top<R> {
-    /// Its last row.
-    pub(super) high: R,
-    /// Nothing until the chunk is read.
-    found: OnceLock<Found<R>>,
-}
-
-/// What finds a block in a chunk.
-#[derive(Clone, Debug)]
-struct Found<R> {
-    entries: Arc<[Entry<R>]>,
-    samples: Samples,
-}
-
-/// A chunk of a level.
-#[derive(Clone, Debug)]
-pub(super) struct Slot<R> {
-    pub(super) outline: Outline<R>,
-    /// The numbers of rows that the chunks before it put and mark.
-    before: (u64, u64),
-    /// Nothing until the chunk is read.
-    pub(super) chunk: OnceLock<Arc<Chunk<R>>>,
-}
-
-impl<R: Row> Slot<R> {
-    /// A chunk in memory.
-    pub(super) fn of(chunk: Chunk<R>) -> Self {
-        Self { outline: chunk.outline(), before: (0, 0), chunk: OnceLock::from(Arc::new(chunk)) }
-    }
-
-    /// The memory that it takes once it is read, in bytes.
-    fn memory_bytes(&self) -> usize {
-        let entry = size_of::<Entry<R>>() + size_of::<(u32, u32)>() + size_of::<u16>();
-        let fence = if self.outline.lines > 0 { size_of::<Fence>() } else { 0 };
-        let extent = if self.outline.extent.is_some() { Extent::BYTES } else { 0 };
-        let chunk = usize::from(self.outline.blocks) * (entry + extent)
-            + usize::from(self.outline.lines) * LINE_BYTES;
-        chunk + 256 + size_of::<Top<R>>() + size_of::<Self>() + fence
-    }
-}
-
-impl<R: Row> Found<R> {
-    fn of(chunk: &Chunk<R>) -> Self {
-        Self { entries: chunk.shared_entries(), samples: chunk.samples() }
-    }
+    pub(super) rows: (u64, u64),
+    pub(super) memory_bytes: usize,
 }
 
 impl<R: Row> Level<R> {
-    pub(super) fn new(number: u8, mut slots: Vec<Slot<R>>, summaries: Vec<Stored>) -> Self {
-        let (mut before, mut blocks, mut memory_bytes) = ((0, 0), 0, 0);
-        for slot in &mut slots {
-            slot.before = before;
-            let (puts, marks) = slot.outline.rows;
-            before = (before.0 + u64::from(puts), before.1 + u64::from(marks));
-            blocks += usize::from(slot.outline.blocks);
-            memory_bytes += slot.memory_bytes();
-        }
-        let top = |slot: &Slot<R>| {
-            let found = slot.chunk.get().map(|chunk| OnceLock::from(Found::of(chunk)));
-            Top { high: slot.outline.high, found: found.unwrap_or_default() }
-        };
-        let tops: Vec<Top<R>> = slots.iter().map(top).collect();
-        let fence = |slot: &Slot<R>| {
-            let fence = Fence::new(slot.outline.high.prefix());
-            slot.chunk.get().inspect(|chunk| fence.fill(chunk));
-            fence
-        };
-        let filtered = slots.iter().any(|slot| slot.outline.lines > 0);
-        let fences = if filtered { slots.iter().map(fence).collect() } else { Vec::new() };
-        let mut latest = Vec::new();
-        for extent in slots.iter().filter_map(|slot| slot.outline.extent) {
-            latest.push(latest.last().map_or(extent.greatest_seen, |&it| extent.greatest_seen.max(it)));
-        }
-        let prefixes = Prefixes::new(tops.iter().map(|top| top.high.prefix()), 1);
-        Self { number, tops, slots, prefixes, fences, latest, summaries, blocks, rows: before, memory_bytes }
+    pub(crate) fn empty() -> Self {
+        Self::numbered(0)
     }
 
-    pub(crate) fn empty() -> Self {
-        Self::new(0, Vec::new(), Vec::new())
+    /// An empty level whose chunks will be stored under a number.
+    fn numbered(number: u8) -> Self {
+        Self {
+            number,
+            tops: SharedList::empty(),
+            slots: SharedList::empty(),
+            fences: SharedList::empty(),
+            before: Vec::new(),
+            highs: Vec::new(),
+            prefixes: Prefixes::none(0),
+            latest: Vec::new(),
+            summaries: Vec::new(),
+            blocks: 0,
+            rows: (0, 0),
+            memory_bytes: 0,
+        }
     }
 
     /// A level of a file, from the outlines of all its summaries, their shares in its sum, and the outline of
@@ -139,13 +84,12 @@ impl<R: Row> Level<R> {
         last: Option<Outline<R>>,
     ) -> Self {
         let (mut slots, mut summaries) = (Vec::new(), Vec::new());
-        let slot = |outline| Slot { outline, before: (0, 0), chunk: OnceLock::new() };
         for (outlines, share) in stored {
-            slots.extend(outlines.into_iter().map(slot));
+            slots.extend(outlines.into_iter().map(Slot::unread));
             summaries.push(Stored { end: slots.len(), share });
         }
-        slots.extend(last.map(slot));
-        Self::new(number, slots, summaries)
+        slots.extend(last.map(Slot::unread));
+        Self::numbered(number).with_chunks(0..0, slots, summaries)
     }
 
     /// Stands for a level whose directory is stored and not kept in memory. Only what the state record has of
@@ -161,7 +105,7 @@ impl<R: Row> Level<R> {
 
     /// Whether each chunk ends behind the one before.
     pub(crate) fn is_in_order(&self) -> bool {
-        self.tops.is_sorted_by(|a, b| a.high < b.high)
+        self.highs.is_sorted_by(|a, b| a < b)
     }
 
     /// The checksums of all summaries and the number of summaries, added up.
@@ -175,7 +119,7 @@ impl<R: Row> Level<R> {
     }
 
     /// The last row of each chunk, and the number of rows that its blocks put.
-    pub(crate) fn chunks(&self) -> impl ExactSizeIterator<Item = (R, f64)> {
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = (R, f64)> {
         self.slots.iter().map(|slot| (slot.outline.high, f64::from(slot.outline.rows.0)))
     }
 
@@ -201,7 +145,7 @@ impl<R: Row> Level<R> {
 
     /// The last row.
     pub(crate) fn high(&self) -> Option<R> {
-        self.tops.last().map(|top| top.high)
+        self.highs.last().copied()
     }
 
     /// A chunk, which is read if it was not.
@@ -222,7 +166,7 @@ impl<R: Row> Level<R> {
             Ok(())
         })?;
         let read = read.filter(|_| is_there).ok_or_else(|| damaged("it is missing"))?;
-        let before = index.checked_sub(1).map(|before| self.tops[before].high);
+        let before = index.checked_sub(1).map(|before| self.highs[before]);
         if before.is_some_and(|before| before >= read.first_high()) {
             return Err(damaged("it overlaps the one before"));
         }
@@ -278,7 +222,7 @@ impl<R: Row> Level<R> {
     #[inline]
     pub(crate) fn guess(&self, row: R, blocks: SetBlocks<'_>) -> Result<Position> {
         let chunk = self.chunk_of(row);
-        let Some(Top { high, .. }) = self.tops.get(chunk) else { return Ok(self.end()) };
+        let Some(high) = self.highs.get(chunk) else { return Ok(self.end()) };
         let Found { entries, samples } = self.found(chunk, blocks)?;
         let entry = samples.guess(entries.len(), high.prefix(), row.prefix());
         Ok(Position { chunk, entry })
@@ -288,7 +232,7 @@ impl<R: Row> Level<R> {
     #[inline]
     fn chunk_of(&self, row: R) -> usize {
         let around = self.prefixes.around(row.prefix());
-        around.start + self.tops[around].partition_point(|top| top.high < row)
+        around.start + self.highs[around].partition_point(|high| *high < row)
     }
 
     /// Fetches the entry at a position.
@@ -322,7 +266,7 @@ impl<R: Row> Level<R> {
     /// The position `blocks` blocks after another, or the end.
     pub(crate) fn after(&self, position: Position, mut blocks: usize) -> Position {
         let Position { mut chunk, mut entry } = position;
-        while chunk < self.tops.len() {
+        while chunk < self.highs.len() {
             let left = self.entries_of(chunk) - entry;
             if blocks < left {
                 return Position { chunk, entry: entry + blocks };
@@ -345,7 +289,7 @@ impl<R: Row> Level<R> {
     /// The entry of a block, or `None` at the end.
     #[inline]
     pub(crate) fn entry(&self, position: Position, blocks: SetBlocks<'_>) -> Result<Option<&Entry<R>>> {
-        if position.chunk >= self.tops.len() {
+        if position.chunk >= self.highs.len() {
             return Ok(None);
         }
         Ok(self.found(position.chunk, blocks)?.entries.get(position.entry))
@@ -353,7 +297,7 @@ impl<R: Row> Level<R> {
 
     /// Whether a chunk ends with a row.
     pub(crate) fn has_chunk(&self, last: R) -> bool {
-        self.tops.get(self.chunk_of(last)).is_some_and(|top| top.high == last)
+        self.highs.get(self.chunk_of(last)) == Some(&last)
     }
 
     /// Whether a summary ends with a row.
@@ -390,18 +334,20 @@ impl<R: Row> Level<R> {
     /// the first block that ends at the prefix or after it. So only the filter of this block is tested.
     pub(crate) fn passes(&self, prefix: u64, blocks: SetBlocks<'_>) -> Result<bool> {
         let around = self.prefixes.around(prefix);
-        let after = self.fences[around.start..].iter().position(|fence| fence.last >= prefix);
-        let Some(index) = after.map(|after| around.start + after) else { return Ok(false) };
-        if let Some(passes) = self.fences[index].passes(prefix) {
+        let mut around = around.start..self.fences.len();
+        let after = around
+            .find_map(|index| self.fences.get(index).filter(|it| it.last >= prefix).map(|it| (index, it)));
+        let Some((index, fence)) = after else { return Ok(false) };
+        if let Some(passes) = fence.passes(prefix) {
             return Ok(passes);
         }
         self.read(index, blocks)?;
-        Ok(self.fences[index].passes(prefix).unwrap_or(true))
+        Ok(fence.passes(prefix).unwrap_or(true))
     }
 
     /// The numbers of rows that are put and marked before a block.
     pub(crate) fn rows_before(&self, position: Position, blocks: SetBlocks<'_>) -> Result<(u64, u64)> {
-        let Some(Slot { before, .. }) = self.slots.get(position.chunk) else { return Ok(self.rows) };
+        let Some(before) = self.before.get(position.chunk) else { return Ok(self.rows) };
         if position.entry == 0 {
             return Ok(*before);
         }
@@ -409,5 +355,3 @@ impl<R: Row> Level<R> {
         Ok((before.0 + u64::from(puts), before.1 + u64::from(marks)))
     }
 }
-
-const _: () = assert!(size_of::<Top<u128>>() == 64);

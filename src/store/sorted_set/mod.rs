@@ -16,7 +16,9 @@ mod run;
 mod runs;
 mod set;
 mod set_reader;
+mod shared_list;
 mod skew;
+mod slot;
 mod splice;
 mod summary;
 #[cfg(test)]

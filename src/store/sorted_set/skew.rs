@@ -61,7 +61,7 @@ pub(crate) fn shares(reader: &SetReader<'_, u64>, read: bool) -> Result<Vec<f64>
 fn shares_of_directory(level: &Level<u64>, blocks: SetBlocks<'_>) -> Result<Vec<f64>> {
     let rows = level.rows().0 as f64;
     let length = |parts: usize| (parts as f64 / BLOCKS_PER_PREFIX).max(1.0).log2() as usize;
-    let (measured, chunks) = (length(level.blocks()), level.chunks().len());
+    let (measured, chunks) = (length(level.blocks()), level.slots.len());
     let weight = |entry: &Entry<u64>| (entry.high, f64::from(entry.puts));
     if chunks <= MOST_CHUNKS {
         let sums = sums_of_squares(level.entries(level.all(), blocks)?.map(weight));

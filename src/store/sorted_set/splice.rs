@@ -3,11 +3,15 @@
 use std::ops::Range;
 
 use super::directory::{Chunk, Listed, NewBlock, cut};
-use super::level::{Level, Position, Slot};
+use super::fence::Fence;
+use super::level::{Level, Position};
+use super::shared_list::SharedList;
+use super::slot::Slot;
 use super::summary::{self, Outline, Stored, most_outlines};
 use crate::error::Result;
 use crate::store::blocks::{FileSeed, Row, SetBlocks, share_of_sum};
 use crate::store::engine::{LevelName, Replaced};
+use crate::store::lookup::Prefixes;
 
 impl<R: Row> Level<R> {
     /// Replaces the blocks at `positions` by new blocks. Only chunks and summaries that change are made anew.
@@ -48,7 +52,7 @@ impl<R: Row> Level<R> {
                 Slot::of(chunk)
             })
             .collect();
-        chunks.removed = self.tops[first..last].iter().map(|top| top.high.number()).collect();
+        chunks.removed = self.highs[first..last].iter().map(|high| high.number()).collect();
         Ok(self.with_slots(name, file, first..last, new, chunks, most.min(most_outlines(name))))
     }
 
@@ -64,22 +68,21 @@ impl<R: Row> Level<R> {
         most: usize,
     ) -> Splice<R> {
         let before = self.slots.len();
-        let (head, tail) = (self.slots[..old.start].iter(), self.slots[old.end..].iter());
-        let slots: Vec<Slot<R>> = head.cloned().chain(new).chain(tail.cloned()).collect();
+        let mut level = self.with_chunks(old.clone(), new, self.summaries.clone());
+        level.number = name.number;
         // The last chunk is in no summary, neither before nor now.
-        let (listed_before, listed) = (before.saturating_sub(1), slots.len().saturating_sub(1));
+        let (listed_before, listed) = (before.saturating_sub(1), level.slots.len().saturating_sub(1));
         let first = old.start.min(listed_before).min(listed);
         let end_before = old.end.min(listed_before).max(first);
         let end = listed - (listed_before - end_before);
         let mut summaries = Replaced::default();
         if first == end_before && first == end {
-            let stored = self.summaries.clone();
-            return Splice { level: Self::new(name.number, slots, stored), chunks, summaries };
+            return Splice { level, chunks, summaries };
         }
         let touched = summary::touched(&self.summaries, &(first..end_before));
         let end_of = |summary: usize| summary.checked_sub(1).map_or(0, |before| self.summaries[before].end);
         let (first, end) = (end_of(touched.start), end_of(touched.end) - end_before + end);
-        let outlines: Vec<Outline<R>> = slots[first..end].iter().map(|slot| slot.outline).collect();
+        let outlines: Vec<Outline<R>> = level.slots.range(first..end).map(|slot| slot.outline).collect();
         let mut stored = self.summaries[..touched.start].to_vec();
         let mut next = first;
         for part in summary::cut(&outlines, end == listed, most) {
@@ -88,11 +91,78 @@ impl<R: Row> Level<R> {
             stored.push(Stored { end: next, share: share_of_sum([bytes.as_slice()]) });
             summaries.written.push((last, bytes));
         }
-        let last_of = |summary: &Stored| self.tops[summary.end - 1].high.number();
+        let last_of = |summary: &Stored| self.highs[summary.end - 1].number();
         summaries.removed = self.summaries[touched.clone()].iter().map(last_of).collect();
         let behind = self.summaries[touched.end..].iter();
         stored.extend(behind.map(|it| Stored { end: it.end + listed - listed_before, ..*it }));
-        Splice { level: Self::new(name.number, slots, stored), chunks, summaries }
+        level.summaries = stored;
+        Splice { level, chunks, summaries }
+    }
+
+    /// The fences of the chunks, with others in the place of those of a range.
+    fn fences_with(&self, old: &Range<usize>, new: &[Slot<R>]) -> SharedList<Fence> {
+        let is_filtered = !self.fences.is_empty() || new.iter().any(|slot| slot.outline.lines > 0);
+        if !is_filtered {
+            return SharedList::empty();
+        }
+        if self.fences.len() == self.slots.len() {
+            return self.fences.splice(old.clone(), new.iter().map(Slot::fence));
+        }
+        // So far no block of the level had a filter.
+        let (head, tail) = (self.slots.range(0..old.start), self.slots.range(old.end..self.slots.len()));
+        SharedList::empty().splice(0..0, head.chain(new).chain(tail).map(Slot::fence))
+    }
+
+    /// The level with other chunks in the place of those of a range, and other summaries. It shares with this one
+    /// what stays.
+    pub(super) fn with_chunks(&self, old: Range<usize>, new: Vec<Slot<R>>, summaries: Vec<Stored>) -> Self {
+        let sum = |sum: (u64, u64), (puts, marks)| (sum.0 + puts, sum.1 + marks);
+        let mut rows = self.before.get(old.start).copied().unwrap_or(self.rows);
+        let mut before = self.before[..old.start].to_vec();
+        let (mut blocks, mut memory_bytes) = (self.blocks, self.memory_bytes);
+        for slot in self.slots.range(old.clone()) {
+            blocks -= usize::from(slot.outline.blocks);
+            memory_bytes -= slot.memory_bytes();
+        }
+        for slot in &new {
+            before.push(rows);
+            let (puts, marks) = slot.outline.rows;
+            rows = sum(rows, (puts.into(), marks.into()));
+            blocks += usize::from(slot.outline.blocks);
+            memory_bytes += slot.memory_bytes();
+        }
+        let gone = self.before.get(old.end).copied().unwrap_or(self.rows);
+        let moved = |&(puts, marks): &(u64, u64)| sum(rows, (puts - gone.0, marks - gone.1));
+        before.extend(self.before[old.end..].iter().map(moved));
+        let mut latest = self.latest[..old.start.min(self.latest.len())].to_vec();
+        let behind = self.slots.range(old.end..self.slots.len());
+        for extent in new.iter().chain(behind).filter_map(|slot| slot.outline.extent) {
+            latest.push(latest.last().map_or(extent.greatest_seen, |&it| extent.greatest_seen.max(it)));
+        }
+        let tops = self.tops.splice(old.clone(), new.iter().map(Slot::top));
+        let fences = self.fences_with(&old, &new);
+        let head = self.highs[..old.start].iter().copied();
+        let highs: Vec<R> = head
+            .chain(new.iter().map(|slot| slot.outline.high))
+            .chain(self.highs[old.end..].iter().copied())
+            .collect();
+        let prefixes = Prefixes::new(highs.iter().map(|high| high.prefix()), 1);
+        let slots = self.slots.splice(old, new);
+        let (number, rows) = (self.number, moved(&self.rows));
+        Self {
+            number,
+            tops,
+            slots,
+            fences,
+            before,
+            highs,
+            prefixes,
+            latest,
+            summaries,
+            blocks,
+            rows,
+            memory_bytes,
+        }
     }
 }
 
