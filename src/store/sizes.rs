@@ -31,7 +31,7 @@ impl Default for Sizes {
             block_bytes: 8167,
             document_block_bytes: 4079,
             chunk_entries: 256,
-            step_blocks: 256,
+            step_blocks: 128,
             spill_bytes: 64 << 20,
         }
     }
