@@ -102,12 +102,12 @@ impl ReadTxn {
         })
     }
 
-    /// The number of the last page of the log.
-    pub(crate) fn last_log_page(&self) -> Result<Option<u64>> {
+    /// The numbers of the first and the last page of the log.
+    pub(crate) fn ends_of_log(&self) -> Result<Option<(u64, u64)>> {
         self.loan.read(|| {
             let table = self.txn.open_table(LOG).map_err(engine_error)?;
-            let last = table.last().map_err(engine_error)?;
-            Ok(last.map(|(number, _)| number.value()))
+            let (first, last) = (table.first().map_err(engine_error)?, table.last().map_err(engine_error)?);
+            Ok(first.zip(last).map(|(first, last)| (first.0.value(), last.0.value())))
         })
     }
 

@@ -71,10 +71,12 @@ pub(crate) fn read_state(txn: &ReadTxn, settings: &Settings) -> Result<State> {
     let recent = opening.read_log(state.frozen_pages..state.next_page, state.log_sums.recent)?;
     state.sets.push(runs_of(&recent, &settings.plan), 0);
     state.recent_operations = recent.len() as u64;
+    let (oldest, last) = txn.ends_of_log()?.unwrap_or((state.first_page, 0));
     // A state record of an older commit would leave out the newest pages.
-    if txn.last_log_page()?.is_some_and(|last| last >= state.next_page) {
+    if last >= state.next_page {
         return Err(damaged("the log has pages that it does not know"));
     }
+    state.oldest_page = oldest.max(1).min(state.first_page);
     Ok(state)
 }
 

@@ -21,6 +21,9 @@ pub(crate) struct State {
     pub(crate) documents: Arc<Level<u64>>,
     /// The number of the next block. Numbers are never used again.
     pub(crate) next_block: u64,
+    /// The oldest page of the log that may still be there. Pages before the first one mean nothing any more, and
+    /// are removed some at a time.
+    pub(crate) oldest_page: u64,
     /// The first page of the log, and the next page to be written.
     pub(crate) first_page: u64,
     pub(crate) next_page: u64,
@@ -152,6 +155,7 @@ impl State {
             sets: Sets::empty(plan),
             documents: Arc::new(Level::empty()),
             next_block: 1,
+            oldest_page: 1,
             first_page: 1,
             next_page: 1,
             frozen_pages: 1,
@@ -176,6 +180,11 @@ impl State {
     /// Whether the log has no pages. Then all rows of all sets are in levels.
     pub(crate) fn is_log_empty(&self) -> bool {
         self.first_page == self.next_page
+    }
+
+    /// Whether there are pages of the log that mean nothing any more.
+    pub(crate) fn has_old_pages(&self) -> bool {
+        self.oldest_page < self.first_page
     }
 
     /// A number that grows with every transaction.

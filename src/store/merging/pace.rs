@@ -93,6 +93,7 @@ pub(crate) fn settle(shared: &Shared) -> Result<()> {
         let view = shared.view()?;
         let state = view.state();
         let due = state.sets.any_frozen()
+            || state.has_old_pages()
             || policy::with_runs_to_merge(state, &shared.sizes, true).next().is_some()
             || policy::is_freezing_due(state, shared.sizes.recent_operations)
             || !policy::due(state, 0.0, &shared.sizes).is_empty();

@@ -206,6 +206,13 @@ impl Merger {
             self.step(view, &tasks)?;
             return Ok(true);
         }
+        if view.state().has_old_pages() {
+            self.commit(view, |edit, _| {
+                edit.drop_log();
+                Ok(())
+            })?;
+            return Ok(true);
+        }
         match reclaim::prepare(view.state(), view.blocks(), &mut self.sweep, &shared.sizes)? {
             Look::Found(reclaimed) => {
                 self.commit(view, |edit, blocks| reclaim::apply(reclaimed, edit, blocks))?;
