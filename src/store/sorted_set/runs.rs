@@ -2,8 +2,8 @@
 //!
 //! A search looks into each run, so they are to be few. Merging writes rows again, so it is to be rare. Short
 //! runs are merged as soon as one is not four times longer than the next, which takes little time. Long runs
-//! are merged when three of them have about the same length. So a row is merged half as often. In a pause, long
-//! runs are treated as short ones. A query of a million documents takes half a microsecond for each run.
+//! are merged when three of them have about the same length. So a row is merged half as often. In a pause, a
+//! run is merged unless the run before it is far longer. A query of a million documents takes half a microsecond for each run.
 
 use std::ops::Range;
 
@@ -12,6 +12,9 @@ use crate::store::blocks::Row;
 
 /// A short run is more than this number of times longer than the next.
 const SHORT_TIMES: usize = 4;
+
+/// After a pause, any run is more than this number of times longer than the next. There is time for it then.
+const TIMES_IN_PAUSE: usize = 16;
 
 /// This number of long runs are merged together, if the first is not more than this number of times longer
 /// than the last.
@@ -26,7 +29,7 @@ const MOST_SHORT: usize = 1 << 12;
 /// Adds a run to others and keeps them few. Empty runs are left out.
 pub(super) fn push_run<R: Row>(runs: &mut Vec<Run<R>>, run: Run<R>, rules: Rules) {
     runs.push(run);
-    let count = merging(lengths(runs), MOST_SHORT, usize::MAX);
+    let count = merging(lengths(runs), MOST_SHORT, SHORT_TIMES, usize::MAX);
     merge_last(runs, count, rules);
 }
 
@@ -35,25 +38,24 @@ pub(super) fn push_run<R: Row>(runs: &mut Vec<Run<R>>, run: Run<R>, rules: Rules
 pub(super) fn push_run_soon<R: Row>(runs: &mut Vec<Run<R>>, run: Run<R>, short: usize, rules: Rules) {
     runs.push(run);
     let count = match runs.len() > MOST_RUNS {
-        true => merging(lengths(runs), short, usize::MAX).max(LONG_TOGETHER),
-        false => merging(lengths(runs), short, short),
+        true => merging(lengths(runs), short, SHORT_TIMES, usize::MAX).max(LONG_TOGETHER),
+        false => merging(lengths(runs), short, SHORT_TIMES, short),
     };
     merge_last(runs, count, rules);
 }
 
-/// The runs that the merging thread is to merge into one, if any are. While nobody commits, all runs follow the
-/// rule of short runs.
+/// The runs that the merging thread is to merge into one, if any are.
 pub(super) fn runs_to_merge<R: Row>(runs: &[Run<R>], short: usize, in_pause: bool) -> Option<Range<usize>> {
-    let (short, end) = match in_pause {
-        true => (usize::MAX, runs.len()),
+    let (short, times, end) = match in_pause {
+        true => (usize::MAX, TIMES_IN_PAUSE, runs.len()),
         // A run of more than half the length hardly ever becomes longer. So this one and those before it are
         // seldom changed by whoever adds a run meanwhile.
-        false => (short, runs.iter().rposition(|run| run.len() > short / 2)? + 1),
+        false => (short, SHORT_TIMES, runs.iter().rposition(|run| run.len() > short / 2)? + 1),
     };
     let lengths = lengths(&runs[..end]);
     // A short run may stand behind long ones that are to be merged.
     (2..=end).rev().find_map(|end| {
-        let count = merging(lengths[..end].to_vec(), short, usize::MAX);
+        let count = merging(lengths[..end].to_vec(), short, times, usize::MAX);
         (count > 1).then(|| end - count..end)
     })
 }
@@ -63,12 +65,12 @@ fn lengths<R: Row>(runs: &[Run<R>]) -> Vec<usize> {
 }
 
 /// The number of runs at the end of a list that are to be merged into one, of at most `most` rows. Together,
-/// short runs have at most `short` rows.
-fn merging(mut lengths: Vec<usize>, short: usize, most: usize) -> usize {
+/// short runs have at most `short` rows, and each is more than `times` times longer than the next.
+fn merging(mut lengths: Vec<usize>, short: usize, times: usize, most: usize) -> usize {
     let count = lengths.len();
     loop {
         let newest = lengths.last().copied().unwrap_or(0);
-        let are_short = |last: usize| last <= SHORT_TIMES * newest && last + newest <= short;
+        let are_short = |last: usize| last <= times.saturating_mul(newest) && last + newest <= short;
         let before = lengths.len().checked_sub(2).map(|index| lengths[index]);
         let together = if before.is_some_and(are_short) { 2 } else { LONG_TOGETHER };
         let Some(first) = lengths.len().checked_sub(together) else { break };
@@ -142,7 +144,7 @@ mod tests {
             let merged = Run::of_all(&runs[range.clone()], Rules::ONCE);
             runs.splice(range, [merged]);
         }
-        assert!(runs.windows(2).all(|pair| pair[0].len() > 4 * pair[1].len()), "{:?}", lengths(&runs));
+        assert!(runs.windows(2).all(|pair| pair[0].len() > 16 * pair[1].len()), "{:?}", lengths(&runs));
         assert_eq!(rows(&runs), (0..2_000_000).collect::<Vec<_>>());
     }
 
@@ -152,8 +154,9 @@ mod tests {
         let runs = of(&[90_000, 9_000, 8_000, 8_000, 100]);
         assert_eq!(runs_to_merge(&runs, MOST_SHORT, false), Some(1..4));
         assert_eq!(runs_to_merge(&of(&[90_000, 9_000, 8_000, 100]), MOST_SHORT, false), None);
-        assert_eq!(runs_to_merge(&of(&[90_000, 9_000, 8_000, 100]), MOST_SHORT, true), Some(1..3));
-        assert_eq!(runs_to_merge(&of(&[90_000, 9_000, 100]), MOST_SHORT, true), None);
+        assert_eq!(runs_to_merge(&of(&[90_000, 9_000, 8_000, 100]), MOST_SHORT, true), Some(0..3));
+        assert_eq!(runs_to_merge(&of(&[90_000, 9_000, 100]), MOST_SHORT, true), Some(0..2));
+        assert_eq!(runs_to_merge(&of(&[90_000, 5_000, 100]), MOST_SHORT, true), None);
     }
 
     #[test]
