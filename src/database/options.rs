@@ -218,14 +218,14 @@ impl OpenOptions {
         self
     }
 
-    /// The number of recent rows that are kept in memory before they are merged into the file. Default:
+    /// The number of recent operations whose rows are kept in memory before they are merged into the file. Default:
     /// one for each KiB of the cache, as large as it may be when the database is opened, but at least
     /// 250,000 and at most a million. The least is one, the most 100 million. A number beyond these counts as
     /// the nearest of them.
     ///
-    /// The number is that of the sorted set with the most recent rows. A document has one row there, or
-    /// two if it has a scope. It takes about 100 bytes of memory. If merging cannot follow, up to four
-    /// times the number of rows may wait, and up to four times the number may be in a merge.
+    /// A new document is one operation, and so is a removed one; a document that replaces another is two. A
+    /// document takes about 100 bytes of memory, a fifth more with a scope. If merging cannot follow, up to four
+    /// times the number may wait, and up to four times the number may be in a merge.
     ///
     /// A transaction with more changes than twice this number is written into the sorted parts of the file at
     /// once. Its commit first waits for all merges of recent rows.

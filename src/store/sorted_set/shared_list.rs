@@ -1,7 +1,7 @@
 //! Shared list: a long list of which each version shares most items with the version before.
 //!
 //! The items stand in segments of some dozens. A change makes only the segments anew that it touches, and the list
-//! of segments. So beside a million items a change costs about as much as beside a thousand.
+//! of segments. So what a change costs beside many items is a small part of a copy.
 
 use std::ops::{Index, Range};
 use std::sync::Arc;
