@@ -60,7 +60,11 @@ impl ScopeNames {
         numbers.dedup();
         let numbers: Arc<[ScopeNumber]> = numbers.into();
         // Numbers that a transaction has given are given to other scopes if it is dropped.
-        if reader.written().is_none_or(|written| written.scopes.is_empty()) {
+        let is_committed = reader.written().is_none_or(|written| {
+            let given_here = |name: &Box<str>| written.scopes.contains_key(&**name);
+            written.scopes.is_empty() || all && !self.0.names.iter().any(given_here)
+        });
+        if is_committed {
             let found = Found { known: Arc::downgrade(known), next_scope, all, numbers: numbers.clone() };
             *self.0.found.write() = Some(found);
         }
@@ -133,6 +137,10 @@ mod tests {
         drop(dropped);
         let other = put(&store, "other")?;
         assert_eq!(numbers(&names, &other), [1], "its number is now that of another scope");
+        // All names are committed, so their numbers are kept although the transaction has given another.
+        let committed = ScopeNames::new(["kept"]);
+        assert_eq!(numbers(&committed, &other), [1]);
+        assert!(committed.0.found.read().is_some() && names.0.found.read().is_none());
         other.commit()?;
         assert_eq!(numbers(&names, &store.begin_read()?), [1]);
         Ok(())

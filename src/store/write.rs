@@ -17,8 +17,8 @@ use crate::store::file::{
 use crate::store::merging::{keep_pace, wait_for_empty_log};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 
-/// A transaction does not go through the log if it has more operations than this multiple of the recent rows.
-/// The log is replayed at opening, so it must not become long.
+/// A transaction does not go through the log if it has more operations than this multiple of those that may
+/// be recent. The log is replayed at opening, so it must not become long.
 const MOST_LOGGED: usize = 2;
 
 /// The one transaction that writes. Nothing reaches the file before it commits. Dropping it undoes it.
@@ -355,10 +355,11 @@ mod tests {
     /// A transaction that waits for merges would wait for ever if nobody merges.
     #[test]
     fn a_large_transaction_returns_the_error_of_the_merges_and_smaller_ones_go_on() -> Result<()> {
-        let sizes = Sizes { recent_operations: 10, ..Sizes::default() };
+        // With these sizes, nothing is frozen before the thread ends.
+        let sizes = Sizes { recent_operations: 200, ..Sizes::default() };
         let store = Store::on_backend(Recording::default(), Some(&Settings::for_tests()), sizes)?;
         put_all(&store, 0..5)?.commit()?;
-        let writer = put_all(&store, 5..100)?;
+        let writer = put_all(&store, 5..500)?;
         let shared = store.shared.clone();
         // Its thread ends.
         drop(store);

@@ -37,8 +37,8 @@ pub(super) fn find(view: &View, findings: &mut Findings) -> Result<()> {
     add("summaries", read, stray, findings)?;
     let mut stray = Vec::new();
     let read = view.tables().log_page_numbers(|page| {
-        // Pages before the first one may wait to be removed. Numbers begin at 1.
-        if !(1..state.next_page).contains(&page) {
+        // Pages before the first one may wait to be removed.
+        if !(state.oldest_page..state.next_page).contains(&page) {
             stray.push(page.to_string());
         }
     });

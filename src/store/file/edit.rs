@@ -102,8 +102,12 @@ impl Edit {
     ///
     /// So the numbers grow with every transaction. By them, an older commit is told from a newer one.
     pub(crate) fn leave_out_page(&mut self) {
+        let has_old_pages = self.state.has_old_pages();
         self.state.next_page += 1;
         (self.state.first_page, self.state.frozen_pages) = (self.state.next_page, self.state.next_page);
+        if !has_old_pages {
+            self.state.oldest_page = self.state.first_page;
+        }
     }
 
     /// Leaves out the pages of the log whose rows are in no run any more, and removes some of those that were left
@@ -113,7 +117,7 @@ impl Edit {
             self.state.first_page = self.state.frozen_pages;
             self.state.log_sums.frozen = 0;
         }
-        if self.state.has_old_pages() {
+        if self.state.has_old_pages() && self.changes.log_begins_at.is_none() {
             let end = self.state.first_page.min(self.state.oldest_page + PAGES_AT_A_TIME);
             self.state.oldest_page = end;
             self.changes.log_begins_at = Some(end);
@@ -184,6 +188,8 @@ mod tests {
         let mut removed = Vec::new();
         for _ in 0..4 {
             let mut edit = Edit::new(state, settings.file, &Sizes::default());
+            // Several steps of merges may be in one commit.
+            edit.drop_log();
             edit.drop_log();
             assert_eq!(edit.state.first_page, 700);
             removed.push(edit.changes.log_begins_at);
@@ -191,6 +197,9 @@ mod tests {
         }
         assert_eq!(removed, [Some(257), Some(513), Some(700), None]);
         assert!(!state.has_old_pages());
+        let mut edit = Edit::new(State::new(&settings.plan), settings.file, &Sizes::default());
+        edit.leave_out_page();
+        assert!(!edit.state.has_old_pages(), "a number that is left out is no page");
     }
 
     /// Chunks that an edit removes were removed before any was written. So if an edit changed a level twice,

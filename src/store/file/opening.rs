@@ -38,6 +38,10 @@ pub(crate) fn create(
     Engine::create(new, directory, page_cache_bytes, &first)
 }
 
+/// The most pages that are removed some at a time after opening. A damaged number of a page could otherwise cause
+/// many commits that remove nothing.
+const MOST_OLD_PAGES: u64 = 1 << 14;
+
 /// Checks the format of a file, then reads its settings.
 pub(crate) fn read_settings(txn: &ReadTxn, path: &Path) -> Result<Settings> {
     // Without this row, the file has the same engine, but belongs to another program.
@@ -76,7 +80,9 @@ pub(crate) fn read_state(txn: &ReadTxn, settings: &Settings) -> Result<State> {
     if last >= state.next_page {
         return Err(damaged("the log has pages that it does not know"));
     }
-    state.oldest_page = oldest.max(1).min(state.first_page);
+    // Whatever is older goes with the first pages that are removed.
+    let least = state.first_page.saturating_sub(MOST_OLD_PAGES).max(1);
+    state.oldest_page = oldest.max(least).min(state.first_page);
     Ok(state)
 }
 

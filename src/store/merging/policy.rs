@@ -16,7 +16,7 @@ pub(super) const MOST_WAITING: usize = 2;
 
 /// With more levels than this, two of them are merged, and a transaction that would add one more waits.
 ///
-/// Without large transactions there are fewer. With a growth of ten and 250,000 recent rows, seven levels
+/// Without large transactions there are fewer. With a growth of ten and 250,000 recent operations, seven levels
 /// have room for more documents than there are numbers.
 pub(super) const MOST_LEVELS: usize = 8;
 

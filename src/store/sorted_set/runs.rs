@@ -3,7 +3,8 @@
 //! A search looks into each run, so they are to be few. Merging writes rows again, so it is to be rare. Short
 //! runs are merged as soon as one is not four times longer than the next, which takes little time. Long runs
 //! are merged when three of them have about the same length. So a row is merged half as often. In a pause, a
-//! run is merged unless the run before it is far longer. A query of a million documents takes half a microsecond for each run.
+//! run is merged unless the run before it is far longer. A query of a million documents takes half a microsecond
+//! for each run.
 
 use std::ops::Range;
 

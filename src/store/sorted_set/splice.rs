@@ -135,7 +135,8 @@ impl<R: Row> Level<R> {
         let moved = |&(puts, marks): &(u64, u64)| sum(rows, (puts - gone.0, marks - gone.1));
         before.extend(self.before[old.end..].iter().map(moved));
         let mut latest = self.latest[..old.start.min(self.latest.len())].to_vec();
-        let behind = self.slots.range(old.end..self.slots.len());
+        let has_extents = !self.latest.is_empty() || new.iter().any(|slot| slot.outline.extent.is_some());
+        let behind = self.slots.range(old.end..if has_extents { self.slots.len() } else { old.end });
         for extent in new.iter().chain(behind).filter_map(|slot| slot.outline.extent) {
             latest.push(latest.last().map_or(extent.greatest_seen, |&it| extent.greatest_seen.max(it)));
         }
