@@ -61,8 +61,8 @@ impl ScopeNames {
         let numbers: Arc<[ScopeNumber]> = numbers.into();
         // Numbers that a transaction has given are given to other scopes if it is dropped.
         let is_committed = reader.written().is_none_or(|written| {
-            let given_here = |name: &Box<str>| written.scopes.contains_key(&**name);
-            written.scopes.is_empty() || all && !self.0.names.iter().any(given_here)
+            let given_here = |name: &str| written.scopes.contains_key(name);
+            written.scopes.is_empty() || all && !self.0.names.iter().any(|name| given_here(name))
         });
         if is_committed {
             let found = Found { known: Arc::downgrade(known), next_scope, all, numbers: numbers.clone() };
