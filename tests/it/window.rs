@@ -106,10 +106,17 @@ fn of_stream(i: u64) -> Document {
     Document::new(format!("page {i}"), fingerprint).with_seen(i as i64).with_scope(scope)
 }
 
-/// Without the reclaiming of whole blocks, the dead documents would take several times the space of the window.
+/// A payload that cannot be compressed.
+fn noise(seed: u64) -> Vec<u8> {
+    (0..125).flat_map(|i| spread(seed * 125 + i).to_le_bytes()).collect()
+}
+
+/// If neither whole blocks were cut nor blocks with many dead documents written anew, the file would be some
+/// twenty times as large. So small a file may have a page far behind the others, so its size varies.
 #[test]
-fn a_window_over_a_steady_stream_stays_as_small_as_a_fresh_file() -> TestResult {
+fn what_leaves_a_window_leaves_the_file() -> TestResult {
     const WINDOW: u64 = 120;
+    const TURNS: u64 = 60;
     let folder = Folder::new()?;
     let options = CreateOptions::new().scheme(Scheme::External).recent_documents(32).tiny_blocks();
     let database = Database::create(folder.path("d.simdb"), &options)?;
@@ -119,12 +126,13 @@ fn a_window_over_a_steady_stream_stays_as_small_as_a_fresh_file() -> TestResult 
         Ok(database.snapshot()?.stats()?.allocated_bytes)
     };
     let mut fresh_bytes = 0;
-    for turn in 0..100 {
+    for turn in 0..TURNS {
         let begin = turn * WINDOW;
         for first in (begin..begin + WINDOW).step_by(30) {
             let mut txn = database.begin_write()?;
             let policy = Policy::skip().touch(true).since(first as i64 - WINDOW as i64);
-            let documents: Vec<_> = (first..first + 30).map(of_stream).collect();
+            let documents: Vec<_> =
+                (first..first + 30).map(|i| of_stream(i).with_payload(noise(i))).collect();
             txn.insert_batch_if_new(&documents, &policy)?;
             if first.is_multiple_of(60) {
                 txn.touch(format!("page {}", first.saturating_sub(WINDOW / 2)), first as i64)?;
@@ -139,11 +147,11 @@ fn a_window_over_a_steady_stream_stays_as_small_as_a_fresh_file() -> TestResult 
         }
     }
     let documents = database.snapshot()?.documents().collect::<simdb::Result<Vec<_>>>()?;
-    let end = 100 * WINDOW as i64;
+    let end = (TURNS * WINDOW) as i64;
     assert!(documents.iter().all(|it| it.seen() >= end - 30 - WINDOW as i64));
     assert!(documents.len() as u64 > WINDOW / 2, "{}", documents.len());
     let bytes = sizes(&database)?;
-    assert!(bytes < fresh_bytes * 2, "{bytes} bytes, and {fresh_bytes} for a fresh file");
+    assert!(bytes < fresh_bytes * 6, "{bytes} bytes, and {fresh_bytes} for a fresh file");
     assert_sound(&database)?;
     Ok(())
 }
