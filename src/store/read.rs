@@ -16,7 +16,7 @@ use crate::store::file::{
     number_of, permuted,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
-use crate::store::sorted_set::{SetReader, Wanted, read_ranges, shares};
+use crate::store::sorted_set::{SetReader, Wanted, read_puts, shares};
 
 /// Everything that can be asked of a file.
 ///
@@ -51,7 +51,7 @@ pub(crate) trait Read: Sync {
             first: probe.first,
             last: probe.last,
         });
-        let read = read_ranges(ranges, usize::MAX, |index, puts, _| {
+        let read = read_puts(ranges, usize::MAX, |index, puts| {
             each(&probes[index], Candidates::new(puts));
         })?;
         Ok(read.blocks)

@@ -17,7 +17,7 @@ use crate::store::file::{
     DEAD, POSTINGS, View, all_listed, damaged_document, fingerprint_of, missing_scope, number_of,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
-use crate::store::sorted_set::{Position, Wanted, read_ranges};
+use crate::store::sorted_set::{Position, Wanted, read_puts};
 
 /// The most documents of a batch. Each takes 40 bytes.
 const MOST_DOCUMENTS: usize = 1 << 19;
@@ -104,7 +104,7 @@ impl Batch {
             Some(Wanted { reader: view.set(POSTINGS), first: *range.start(), last: *range.end() })
         });
         let mut shared = vec![false; order.len()];
-        let reading = read_ranges(wanted, FEW_BLOCKS, |index, puts, _| {
+        let reading = read_puts(wanted, FEW_BLOCKS, |index, puts| {
             let Doomed { number, fingerprint, .. } = self.doomed[order[index]];
             shared[index] |= puts
                 .iter()

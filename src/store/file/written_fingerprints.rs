@@ -3,6 +3,7 @@
 use super::overlays::Overlays;
 use super::schema::permuted;
 use crate::plan::{Candidates, Probe};
+use crate::store::sorted_set::Run;
 
 /// The fingerprints that a transaction has written. Some may have no document any more.
 pub(crate) struct WrittenFingerprints<'w>(&'w Overlays);
@@ -26,7 +27,7 @@ impl<'w> WrittenFingerprints<'w> {
     pub(crate) fn probed(&self, probe: &Probe) -> impl Iterator<Item = Candidates<'w>> + use<'w> {
         let (first, last) = (probe.first, probe.last);
         let runs = self.0[permuted(probe.table)].puts().0.iter();
-        let runs = runs.filter(move |run| run.may_have(first, last));
-        runs.map(move |run| Candidates::new(run.around(&(first..=last)).0))
+        let puts = runs.map(Run::indexed_puts).filter(move |puts| puts.may_have(first, last));
+        puts.map(move |puts| Candidates::new(puts.around(&(first..=last))))
     }
 }

@@ -30,7 +30,7 @@ pub(crate) use inspect::Fault;
 pub(crate) use level::{Level, Position};
 pub(crate) use lists::{Life, merge_onto, part};
 pub(crate) use overlay::Overlay;
-pub(crate) use ranges::{Wanted, read_ranges};
+pub(crate) use ranges::{Wanted, read_puts, read_ranges};
 pub(crate) use run::{Rules, Run};
 pub(crate) use set::{MergedRuns, SetLevel, SortedSet};
 pub(crate) use set_reader::SetReader;

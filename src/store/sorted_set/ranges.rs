@@ -57,6 +57,15 @@ pub(crate) struct Reading {
     pub(crate) too_long: Vec<usize>,
 }
 
+/// Reads the puts of ranges, as [`read_ranges`] does. Marks are not looked at.
+pub(crate) fn read_puts<'a, R: CachedRow>(
+    ranges: impl Iterator<Item = Wanted<'a, R>>,
+    most_blocks: usize,
+    mut each: impl FnMut(usize, &[R]),
+) -> Result<Reading> {
+    read::<_, false>(ranges, most_blocks, |index, puts, _| each(index, puts))
+}
+
 /// Reads ranges. Calls `each` with the index of a range, and with rows that one source puts and rows that
 /// it marks.
 ///
@@ -68,12 +77,20 @@ pub(crate) struct Reading {
 pub(crate) fn read_ranges<'a, R: CachedRow>(
     ranges: impl Iterator<Item = Wanted<'a, R>>,
     most_blocks: usize,
+    each: impl FnMut(usize, &[R], &[R]),
+) -> Result<Reading> {
+    read::<_, true>(ranges, most_blocks, each)
+}
+
+fn read<'a, R: CachedRow, const MARKS: bool>(
+    ranges: impl Iterator<Item = Wanted<'a, R>>,
+    most_blocks: usize,
     mut each: impl FnMut(usize, &[R], &[R]),
 ) -> Result<Reading> {
     let reading = Reading::default();
     let (runs, levels, parts) = (SmallVec::new(), SmallVec::new(), SmallVec::new());
     let last_read = LastRead::new();
-    let mut together = Together { most_blocks, runs, levels, parts, last_read, reading };
+    let mut together = Together::<R, MARKS> { most_blocks, runs, levels, parts, last_read, reading };
     for (index, Wanted { reader, first, last }) in ranges.enumerate() {
         let (puts, marks) = reader.unsorted();
         let one = std::slice::from_ref::<R>;
@@ -99,9 +116,9 @@ pub(crate) fn read_ranges<'a, R: CachedRow>(
     Ok(together.reading)
 }
 
-/// The ranges that are read together. The lists are on the stack. To allocate them took a tenth of the
+/// The ranges that are read together, with the marks or without them. The lists are on the stack. To allocate them took a tenth of the
 /// time of a query.
-struct Together<'a, R> {
+struct Together<'a, R, const MARKS: bool> {
     most_blocks: usize,
     runs: SmallVec<[InSource<'a, R, &'a Run<R>>; TOGETHER]>,
     levels: SmallVec<[InSource<'a, R, &'a Level<R>>; TOGETHER]>,
@@ -193,7 +210,7 @@ impl<R: CachedRow> Part<'_, R> {
 
     /// Gives the rows that may be in the range. If the range turns out to be longer, more rows are given.
     #[inline]
-    fn give(&self, each: &mut impl FnMut(usize, &[R], &[R])) {
+    fn give<const MARKS: bool>(&self, each: &mut impl FnMut(usize, &[R], &[R])) {
         let step = rows_of_a_line::<R>();
         let (puts, marks) = self.lists();
         let (mut from, mut to) = (self.around.start.min(puts.len()), self.around.end.min(puts.len()));
@@ -205,15 +222,16 @@ impl<R: CachedRow> Part<'_, R> {
         while to < puts.len() && (to == 0 || puts[to - 1] <= self.last) {
             to = (to + step).min(puts.len());
         }
-        each(self.index, &puts[from..to], part(marks, &(self.first..=self.last)));
+        let marks = if MARKS { part(marks, &(self.first..=self.last)) } else { &[] };
+        each(self.index, &puts[from..to], marks);
     }
 }
 
-impl<'a, R: CachedRow> Together<'a, R> {
+impl<'a, R: CachedRow, const MARKS: bool> Together<'a, R, MARKS> {
     /// Reads all ranges, and leaves none. The steps for the runs are between the steps for the levels.
     fn read(&mut self, each: &mut impl FnMut(usize, &[R], &[R])) -> Result<()> {
         for range in &self.runs {
-            range.source.prefetch_occupied(range.first);
+            range.source.prefetch_occupied::<MARKS>(range.first);
         }
         for range in &mut self.levels {
             range.guess = range.source.guess(range.first, range.blocks)?;
@@ -221,14 +239,14 @@ impl<'a, R: CachedRow> Together<'a, R> {
         for range in &self.levels {
             range.source.prefetch(range.guess);
         }
-        self.runs.retain(|range| range.source.may_have(range.first, range.last));
+        self.runs.retain(|range| range.source.may_have::<MARKS>(range.first, range.last));
         for i in 0..self.levels.len() {
             self.add_parts(self.levels[i], each)?;
         }
         self.levels.clear();
         self.read_parts(each)?;
         for range in self.runs.drain(..) {
-            let (puts, marks) = range.source.around(&(range.first..=range.last));
+            let (puts, marks) = range.source.around::<MARKS>(&(range.first..=range.last));
             each(range.index, puts, marks);
         }
         Ok(())
@@ -266,13 +284,13 @@ impl<'a, R: CachedRow> Together<'a, R> {
     /// Reads all parts, and leaves none. It also fetches the memory of the runs that is read after that.
     fn read_parts(&mut self, each: &mut impl FnMut(usize, &[R], &[R])) -> Result<()> {
         for range in &self.runs {
-            range.source.prefetch_index(range.first);
+            range.source.prefetch_index::<MARKS>(range.first);
         }
         for part in &self.parts {
             part.blocks.cache().prefetch(part.entry.id, &part.entry.hint);
         }
         for range in &self.runs {
-            range.source.prefetch_rows(range.first);
+            range.source.prefetch_rows::<MARKS>(range.first);
         }
         for part in &mut self.parts {
             part.slot = part.blocks.cache().find(part.entry.id, &part.entry.hint);
@@ -300,7 +318,7 @@ impl<'a, R: CachedRow> Together<'a, R> {
         // are fetched first.
         self.parts.iter().for_each(Part::prefetch_first);
         self.parts.iter().for_each(Part::prefetch_others);
-        self.parts.iter().for_each(|part| part.give(each));
+        self.parts.iter().for_each(|part| part.give::<MARKS>(each));
         self.reading.blocks += self.parts.len() as u64;
         self.parts.clear();
         Ok(())

@@ -32,8 +32,8 @@ impl Rules {
 /// Sorted rows that are put, and sorted rows that are marked as deleted. No row is in both.
 #[derive(Clone, Debug)]
 pub(crate) struct Run<R> {
-    puts: Indexed<R>,
-    marks: Indexed<R>,
+    puts: IndexedRows<R>,
+    marks: IndexedRows<R>,
     /// A filter over the prefixes of all rows. It is empty in sets without filters.
     filter: Arc<Filter>,
 }
@@ -47,7 +47,7 @@ const MOST_AROUND: usize = 64;
 
 /// Sorted rows with an index.
 #[derive(Clone, Debug)]
-struct Indexed<R> {
+pub(crate) struct IndexedRows<R> {
     rows: Arc<Vec<R>>,
     prefixes: Arc<Prefixes>,
     occupied: Arc<Occupied>,
@@ -55,7 +55,7 @@ struct Indexed<R> {
     taken: usize,
 }
 
-impl<R: Row> Indexed<R> {
+impl<R: Row> IndexedRows<R> {
     /// Rows whose index tells nothing yet.
     fn new(rows: Vec<R>) -> Self {
         let (prefixes, occupied) = (Prefixes::none(rows.len()).into(), Occupied::unknown().into());
@@ -83,10 +83,36 @@ impl<R: Row> Indexed<R> {
 
     /// The rows in a range, perhaps with some of their neighbours.
     #[inline]
-    fn around(&self, range: &RangeInclusive<R>) -> &[R] {
+    pub(crate) fn around(&self, range: &RangeInclusive<R>) -> &[R] {
         let start = self.prefixes.around(range.start().prefix()).start.max(self.taken);
         let end = self.prefixes.around(range.end().prefix()).end.max(start);
         if end - start > MOST_AROUND { self.within(range) } else { &self.rows[start..end] }
+    }
+
+    /// Whether there may be rows in a range.
+    #[inline]
+    pub(crate) fn may_have(&self, first: R, last: R) -> bool {
+        self.occupied.may_have(first.prefix(), last.prefix())
+    }
+
+    /// Fetches what [`may_have`](Self::may_have) reads for a range that begins at `row`.
+    #[inline]
+    fn prefetch_occupied(&self, row: R) {
+        self.occupied.prefetch(row.prefix());
+    }
+
+    /// Fetches what the index has for `row`.
+    #[inline]
+    fn prefetch_index(&self, row: R) {
+        self.prefixes.prefetch(row.prefix());
+    }
+
+    /// Fetches both ends of the rows among which `row` is.
+    #[inline]
+    fn prefetch_rows(&self, row: R) {
+        let around = self.prefixes.around(row.prefix());
+        prefetch_at(&self.rows, around.start);
+        prefetch_at(&self.rows, around.end);
     }
 
     /// The same rows from `low` on.
@@ -103,7 +129,8 @@ impl<R: Row> Indexed<R> {
 
 impl<R: Row> Run<R> {
     pub(crate) fn new(puts: Vec<R>, marks: Vec<R>, rules: Rules) -> Self {
-        let run = Self { puts: Indexed::new(puts), marks: Indexed::new(marks), filter: Arc::default() };
+        let run =
+            Self { puts: IndexedRows::new(puts), marks: IndexedRows::new(marks), filter: Arc::default() };
         run.prepared(rules)
     }
 
@@ -141,37 +168,50 @@ impl<R: Row> Run<R> {
         (self.puts.within(range), self.marks.within(range))
     }
 
-    /// The puts and the marks in a range, perhaps with some of their neighbours.
-    pub(crate) fn around(&self, range: &RangeInclusive<R>) -> (&[R], &[R]) {
-        let marks = if self.marks().is_empty() { &[] } else { self.marks.around(range) };
+    /// The puts with their index.
+    pub(crate) fn indexed_puts(&self) -> &IndexedRows<R> {
+        &self.puts
+    }
+
+    /// The marks with their index, if they are wanted and there are any.
+    #[inline]
+    fn wanted_marks<const MARKS: bool>(&self) -> Option<&IndexedRows<R>> {
+        (MARKS && !self.marks().is_empty()).then_some(&self.marks)
+    }
+
+    /// The puts in a range, and the marks if they are wanted, perhaps with some of their neighbours.
+    #[inline]
+    pub(super) fn around<const MARKS: bool>(&self, range: &RangeInclusive<R>) -> (&[R], &[R]) {
+        let marks = self.wanted_marks::<MARKS>().map_or(&[][..], |marks| marks.around(range));
         (self.puts.around(range), marks)
     }
 
-    /// Whether there may be rows in a range.
+    /// Whether there may be rows in a range: puts, or marks if they are wanted.
     #[inline]
-    pub(crate) fn may_have(&self, first: R, last: R) -> bool {
-        let may_have = |rows: &Indexed<R>| rows.occupied.may_have(first.prefix(), last.prefix());
-        may_have(&self.puts) || !self.marks().is_empty() && may_have(&self.marks)
+    pub(super) fn may_have<const MARKS: bool>(&self, first: R, last: R) -> bool {
+        let marks = self.wanted_marks::<MARKS>();
+        self.puts.may_have(first, last) || marks.is_some_and(|marks| marks.may_have(first, last))
     }
 
-    /// Fetches what [`may_have`](Self::may_have) reads of the puts, for a range that begins at `row`.
+    /// Fetches what [`may_have`](Self::may_have) reads for a range that begins at `row`.
     #[inline]
-    pub(crate) fn prefetch_occupied(&self, row: R) {
-        self.puts.occupied.prefetch(row.prefix());
+    pub(super) fn prefetch_occupied<const MARKS: bool>(&self, row: R) {
+        self.puts.prefetch_occupied(row);
+        self.wanted_marks::<MARKS>().into_iter().for_each(|marks| marks.prefetch_occupied(row));
     }
 
-    /// Fetches what the index of the puts has for `row`.
+    /// Fetches what the index has for `row`.
     #[inline]
-    pub(crate) fn prefetch_index(&self, row: R) {
-        self.puts.prefixes.prefetch(row.prefix());
+    pub(super) fn prefetch_index<const MARKS: bool>(&self, row: R) {
+        self.puts.prefetch_index(row);
+        self.wanted_marks::<MARKS>().into_iter().for_each(|marks| marks.prefetch_index(row));
     }
 
-    /// Fetches both ends of the puts among which `row` is.
+    /// Fetches both ends of the rows among which `row` is.
     #[inline]
-    pub(crate) fn prefetch_rows(&self, row: R) {
-        let around = self.puts.prefixes.around(row.prefix());
-        prefetch_at(&self.puts.rows, around.start);
-        prefetch_at(&self.puts.rows, around.end);
+    pub(super) fn prefetch_rows<const MARKS: bool>(&self, row: R) {
+        self.puts.prefetch_rows(row);
+        self.wanted_marks::<MARKS>().into_iter().for_each(|marks| marks.prefetch_rows(row));
     }
 
     /// Whether the other run is a copy of this one.

@@ -2,7 +2,7 @@
 //! order, and spread over an overlay, runs and levels in any manner. Every method of reading must find
 //! what the map has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -178,16 +178,24 @@ fn read_together<'a, R: CachedRow>(
 ) -> Result<()> {
     for together in ranges.chunks(1).chain([ranges]) {
         for most_blocks in [usize::MAX, 1] {
-            let wanted = together.iter().map(|range| Wanted {
-                reader: reader(),
-                first: *range.start(),
-                last: *range.end(),
-            });
+            let wanted = || {
+                let want = |range: &RangeInclusive<R>| (*range.start(), *range.end());
+                together.iter().map(want).map(|(first, last)| Wanted { reader: reader(), first, last })
+            };
             let mut found = vec![Lists::default(); together.len()];
-            let read = read_ranges(wanted, most_blocks, |index, puts, marks| {
+            let read = read_ranges(wanted(), most_blocks, |index, puts, marks| {
                 found[index].extend((puts, marks));
             })?;
+            let mut alone = vec![Lists::default(); together.len()];
+            let read_alone =
+                read_puts(wanted(), most_blocks, |index, puts| alone[index].extend((puts, &[])))?;
+            assert_eq!((read_alone.blocks, &read_alone.too_long), (read.blocks, &read.too_long));
             for (index, range) in together.iter().enumerate() {
+                let within = |lists: &Lists<R>| {
+                    let rows = lists.puts.iter().copied().filter(|row| range.contains(row));
+                    rows.collect::<BTreeSet<R>>()
+                };
+                assert_eq!(within(&alone[index]), within(&found[index]), "{range:?}");
                 let is_whole = !read.too_long.contains(&index);
                 let right = left.iter().filter(|row| range.contains(row));
                 assert!(!is_whole || right.clone().all(|row| found[index].puts.contains(row)), "{range:?}");
