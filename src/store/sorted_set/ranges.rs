@@ -116,8 +116,8 @@ fn read<'a, R: CachedRow, const MARKS: bool>(
     Ok(together.reading)
 }
 
-/// The ranges that are read together, with the marks or without them. The lists are on the stack. To allocate them took a tenth of the
-/// time of a query.
+/// The ranges that are read together, with their marks or without. The lists are on the stack. To allocate
+/// them took a tenth of the time of a query.
 struct Together<'a, R, const MARKS: bool> {
     most_blocks: usize,
     runs: SmallVec<[InSource<'a, R, &'a Run<R>>; TOGETHER]>,
