@@ -1,8 +1,8 @@
 //! The speed at which texts become fingerprints, on one core.
 //!
 //! Corpus: the bundled pages of the PostgreSQL manual, as HTML, and the text between their tags. Reading
-//! the file and JSON are left out. Throughput counts the bytes of the HTML for `fingerprint/html`, and the
-//! bytes of the text for `fingerprint/text`.
+//! the file and JSON are left out. Throughput counts the bytes of the HTML for `html`, and the bytes of
+//! the text for `text`.
 
 use std::io::Read as _;
 
@@ -34,23 +34,24 @@ fn texts(pages: &[String]) -> Vec<String> {
 }
 
 fn bench(criterion: &mut Criterion) {
-    let fingerprinter = Fingerprinter::new(Scheme::Text1).expect("text-1 makes fingerprints");
     let pages = pages();
     let texts = texts(&pages);
     let bytes = |texts: &[String]| Throughput::Bytes(texts.iter().map(|it| it.len() as u64).sum());
-    let first = fingerprinter.fingerprint_html(&pages[0]).expect("a page is long enough");
-    let rewrapped = fingerprinter.fingerprint_html(&format!("<div>{}</div>", pages[0]));
-    assert_eq!(rewrapped, Some(first));
-
     let mut group = criterion.benchmark_group("fingerprint");
-    group.throughput(bytes(&pages));
-    group.bench_function("html/pg-docs/368", |bencher| {
-        bencher.iter(|| pages.iter().filter_map(|page| fingerprinter.fingerprint_html(page)).count());
-    });
-    group.throughput(bytes(&texts));
-    group.bench_function("text/pg-docs/368", |bencher| {
-        bencher.iter(|| texts.iter().filter_map(|text| fingerprinter.fingerprint(text)).count());
-    });
+    for scheme in [Scheme::Simhash1, Scheme::Minwise1] {
+        let fingerprinter = Fingerprinter::new(scheme).expect("text schemes make fingerprints");
+        let first = fingerprinter.fingerprint_html(&pages[0]).expect("a page is long enough");
+        let rewrapped = fingerprinter.fingerprint_html(&format!("<div>{}</div>", pages[0]));
+        assert_eq!(rewrapped, Some(first));
+        group.throughput(bytes(&pages));
+        group.bench_function(format!("{scheme}/html/pg-docs/368"), |bencher| {
+            bencher.iter(|| pages.iter().filter_map(|page| fingerprinter.fingerprint_html(page)).count());
+        });
+        group.throughput(bytes(&texts));
+        group.bench_function(format!("{scheme}/text/pg-docs/368"), |bencher| {
+            bencher.iter(|| texts.iter().filter_map(|text| fingerprinter.fingerprint(text)).count());
+        });
+    }
     group.finish();
 }
 

@@ -269,7 +269,7 @@ impl fmt::Display for Error {
                  newer release"
             ),
             Self::UnknownSchemeName { name, known } => {
-                write!(f, "no scheme is called {name:?}; there are {}", known.join(" and "))
+                write!(f, "no scheme is called {name:?}; there are {}", known.join(", "))
             }
             Self::UnknownPlan { name } => {
                 write!(f, "no plan is called {name:?}; `simdb plan` lists those there are, such as 4x16")

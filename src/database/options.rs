@@ -49,7 +49,7 @@ impl CreateOptions {
         Self::default()
     }
 
-    /// The scheme by which fingerprints are made from texts. Default: [`Scheme::Text1`].
+    /// The scheme by which fingerprints are made from texts. Default: [`Scheme::Simhash1`].
     #[must_use]
     pub fn scheme(mut self, scheme: Scheme) -> Self {
         self.scheme = scheme;

@@ -52,14 +52,14 @@ mod tests {
         let ready = Content::Fingerprint(Fingerprint::from_bits(255));
         let text = Content::Text("some text".to_owned());
         let external = Fingerprinting::new(Scheme::External, None)?;
-        let made_here = Fingerprinting::new(Scheme::Text1, None)?;
-        let vouched_for = Fingerprinting::new(Scheme::Text1, Some(Scheme::Text1))?;
+        let made_here = Fingerprinting::new(Scheme::Simhash1, None)?;
+        let vouched_for = Fingerprinting::new(Scheme::Simhash1, Some(Scheme::Simhash1))?;
         assert!(external.fingerprint(&ready).is_ok());
         assert!(vouched_for.fingerprint(&ready).is_ok());
         assert!(made_here.fingerprint(&text).is_ok());
         assert!(matches!(made_here.fingerprint(&ready), Err(Reason::FingerprintInScheme { .. })));
         assert!(matches!(external.fingerprint(&text), Err(Reason::TextInExternal)));
-        assert!(Fingerprinting::new(Scheme::Text1, Some(Scheme::External)).is_err());
+        assert!(Fingerprinting::new(Scheme::Simhash1, Some(Scheme::External)).is_err());
         Ok(())
     }
 }

@@ -1,29 +1,34 @@
-//! The features of a text, which vote for its fingerprint: words and shingles, with their weights.
+//! The features of a text: words with their weights, or pairs of neighbouring words.
 
-use unicode_segmentation::UnicodeSegmentation;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::tokens::{is_unspaced, tokens};
 
 /// The features of a text.
 pub(super) struct Features {
     /// The number of tokens of the text.
     pub(super) tokens: usize,
-    /// The hashes of the features, sorted. A feature that occurs several times is there several times.
-    hashes: Vec<u64>,
+    /// The hashes of the features. A feature that occurs several times is there several times.
+    pub(super) hashes: Vec<u64>,
 }
 
 impl Features {
-    /// The features of a normalised text, hashed with `seed`.
+    fn none_of(text: &str) -> Self {
+        Self { tokens: 0, hashes: Vec::with_capacity(text.len() / 6) }
+    }
+
+    /// The words of a normalised text, hashed with `seed`.
     ///
-    /// Tokens are the words of Unicode Standard Annex #29. Each token is a feature, except in scripts that
-    /// put no spaces between words. There the tokens are single characters, which say too little. So a
-    /// feature is a character and the token that follows it, joined by a space.
-    pub(super) fn of(text: &str, seed: u64) -> Self {
-        let mut features = Self { tokens: 0, hashes: Vec::with_capacity(text.len() / 6) };
+    /// Each token is a feature, except in scripts that put no spaces between words. There the tokens are
+    /// single characters, which say too little. So a feature is a character and the token that follows it,
+    /// joined by a space.
+    pub(super) fn words(text: &str, seed: u64) -> Self {
+        let mut features = Self::none_of(text);
         let mut shingle = String::new();
-        let mut words = pieces(text).flat_map(str::unicode_words).peekable();
+        let mut words = tokens(text).peekable();
         while let Some(word) = words.next() {
             features.tokens += 1;
-            if !word.starts_with(is_unspaced) {
+            if !is_unspaced(word) {
                 features.hashes.push(xxh3_64_with_seed(word.as_bytes(), seed));
             } else if let Some(next) = words.peek() {
                 shingle.clear();
@@ -31,59 +36,43 @@ impl Features {
                 features.hashes.push(xxh3_64_with_seed(shingle.as_bytes(), seed));
             }
         }
-        features.hashes.sort_unstable();
+        features
+    }
+
+    /// The pairs of neighbouring tokens of a normalised text. Where the first token is of a script without
+    /// spaces, a feature has three tokens.
+    ///
+    /// The hash of a feature is the hash with `seed` of the hashes of its tokens, each 8 bytes, the least
+    /// significant first.
+    pub(super) fn pairs(text: &str, seed: u64) -> Self {
+        let mut features = Self::none_of(text);
+        // The two tokens before, each with whether it is unspaced. The last one comes last.
+        let mut before: [Option<(u64, bool)>; 2] = [None; 2];
+        for token in tokens(text) {
+            features.tokens += 1;
+            let hash = xxh3_64_with_seed(token.as_bytes(), seed);
+            if let [Some((first, true)), Some((second, _))] = before {
+                features.hashes.push(hash_of([first, second, hash], seed));
+            }
+            if let [_, Some((first, false))] = before {
+                features.hashes.push(hash_of([first, hash], seed));
+            }
+            before = [before[1], Some((hash, is_unspaced(token)))];
+        }
         features
     }
 
     /// Each distinct feature with its weight: one more than the binary logarithm, rounded down, of the
     /// number of times it occurs. Without the logarithm, the frequent words of a language would make all
     /// its long texts alike.
-    pub(super) fn weighted(&self) -> impl Iterator<Item = (u64, u32)> {
+    pub(super) fn weighted(&mut self) -> impl Iterator<Item = (u64, u32)> {
+        self.hashes.sort_unstable();
         self.hashes.chunk_by(|a, b| a == b).map(|same| (same[0], same.len().ilog2() + 1))
     }
 }
 
-/// Cuts a text into pieces that have the same words as the whole. The pieces are ASCII throughout where
-/// that is possible, because the segmenter takes ASCII text three times as fast. Most texts have a
-/// quotation mark or an accent somewhere.
-///
-/// Every cut is before a space or a line feed. No rule of Annex #29 joins these to the text before them,
-/// except spaces to each other, and spaces are not words.
-fn pieces(text: &str) -> impl Iterator<Item = &str> {
-    let is_space = |byte: u8| byte == b' ' || byte == b'\n';
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        let other = rest.bytes().position(|byte| !byte.is_ascii()).unwrap_or(rest.len());
-        let end = match rest.as_bytes()[..other].iter().rposition(|&byte| is_space(byte)) {
-            _ if other == rest.len() => other,
-            Some(cut) if cut > 0 => cut,
-            _ => rest.bytes().skip(other).position(is_space).map_or(rest.len(), |at| other + at),
-        };
-        let (piece, behind) = rest.split_at(end);
-        rest = behind;
-        (!piece.is_empty()).then_some(piece)
-    })
-}
-
-/// Whether the script of the character puts no spaces between words: Han, Hiragana, Thai, Lao, Myanmar and
-/// Khmer. The ranges are whole blocks of Unicode. So no later version of Unicode changes the characters in
-/// them.
-fn is_unspaced(c: char) -> bool {
-    matches!(c,
-        '\u{0E00}'..='\u{0EFF}'     // Thai, Lao
-        | '\u{1000}'..='\u{109F}'   // Myanmar
-        | '\u{1780}'..='\u{17FF}'   // Khmer
-        | '\u{2E80}'..='\u{2FDF}'   // Han radicals
-        | '\u{3005}'..='\u{3007}'   // Han iteration mark, closing mark and zero
-        | '\u{3040}'..='\u{309F}'   // Hiragana
-        | '\u{3400}'..='\u{4DBF}'   // Han, extension A
-        | '\u{4E00}'..='\u{9FFF}'   // Han
-        | '\u{A9E0}'..='\u{A9FF}'   // Myanmar, extended B
-        | '\u{AA60}'..='\u{AA7F}'   // Myanmar, extended A
-        | '\u{F900}'..='\u{FAFF}'   // Han, compatibility
-        | '\u{1B000}'..='\u{1B16F}' // Hiragana, supplement and extensions
-        | '\u{20000}'..='\u{3FFFF}' // Han, the supplementary planes
-    )
+fn hash_of<const TOKENS: usize>(hashes: [u64; TOKENS], seed: u64) -> u64 {
+    xxh3_64_with_seed(hashes.map(u64::to_le_bytes).as_flattened(), seed)
 }
 
 #[cfg(test)]
@@ -98,7 +87,9 @@ mod tests {
     }
 
     fn features_of(text: &str) -> Vec<u64> {
-        Features::of(text, 7).hashes
+        let mut hashes = Features::words(text, 7).hashes;
+        hashes.sort_unstable();
+        hashes
     }
 
     #[test]
@@ -115,26 +106,28 @@ mod tests {
     fn unspaced_scripts_give_pairs_that_run_on() {
         assert_eq!(features_of("中文字"), hashes(&["中 文", "文 字"]));
         assert_eq!(features_of("版本 two 的"), hashes(&["版 本", "本 two", "two"]));
-        assert_eq!(features_of("ไทย").len(), Features::of("ไทย", 7).tokens - 1);
+        assert_eq!(features_of("ไทย").len(), Features::words("ไทย", 7).tokens - 1);
     }
 
-    proptest::proptest! {
-        #[test]
-        fn pieces_have_the_words_of_the_whole(
-            text in "([a-c1'.,:_ \n\r\t-]|[éß中文かカ\u{301}\u{200d}\u{a0}\u{3000}’๑\u{5d0}\u{ad}🇩🇪]|\\PC){0,40}",
-        ) {
-            let whole: Vec<&str> = text.unicode_words().collect();
-            let cut: Vec<&str> = pieces(&text).flat_map(str::unicode_words).collect();
-            proptest::prop_assert_eq!(cut, whole);
-            proptest::prop_assert_eq!(pieces(&text).collect::<String>(), text);
-        }
+    #[test]
+    fn neighbouring_tokens_make_pairs_and_triples_begin_with_an_unspaced_one() {
+        let feature = |tokens: &[&str]| {
+            let bytes = tokens.iter().map(|token| xxh3_64_with_seed(token.as_bytes(), 7).to_le_bytes());
+            xxh3_64_with_seed(bytes.collect::<Vec<_>>().as_flattened(), 7)
+        };
+        let features = Features::pairs("one two. 版本 three 的", 7);
+        let expected: [&[&str]; 4] =
+            [&["one", "two"], &["two", "版"], &["版", "本", "three"], &["本", "three", "的"]];
+        let expected = expected.map(feature).into_iter().chain([feature(&["three", "的"])]);
+        assert_eq!((features.tokens, features.hashes), (6, expected.collect()));
+        assert!(Features::pairs("one", 7).hashes.is_empty());
     }
 
     #[test]
     fn weights_grow_with_the_logarithm_of_the_count() {
         let weight = |count: usize| {
             let text = "word ".repeat(count);
-            let features = Features::of(&text, 7);
+            let mut features = Features::words(&text, 7);
             assert_eq!(features.tokens, count);
             features.weighted().collect::<Vec<_>>()
         };

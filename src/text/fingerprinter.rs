@@ -2,25 +2,36 @@
 
 use super::features::Features;
 use super::scheme::Scheme;
-use super::simhash::{Tie, Votes};
-use super::{html, normalize};
+use super::{html, minwise, normalize, simhash};
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 
 /// Makes fingerprints from texts, by one scheme. It costs nothing to make. Its methods may be called from
 /// any number of threads.
 ///
-/// The recipe of [`Scheme::Text1`]:
+/// The steps of both text schemes, [`Scheme::Simhash1`] and [`Scheme::Minwise1`]:
 ///
 /// 1. Of HTML, the visible text: no markup, comments, scripts or styles, and nothing of the head.
 /// 2. Unicode normalisation form KC, simple case folding.
 /// 3. Tokens: the words of Unicode Standard Annex #29. A text of less than [`MIN_TOKENS`](Self::MIN_TOKENS)
 ///    tokens is too short to judge.
+///
+/// Then `simhash-1`:
+///
 /// 4. Features: each token. In scripts without spaces (Chinese, Thai, …), where tokens are single
 ///    characters, each token with the one that follows.
 /// 5. Each distinct feature votes for the bits that are one in its xxh3 hash, and against the others. Its
 ///    weight is one more than the binary logarithm, rounded down, of the number of times it occurs.
 /// 6. A bit is one if more weight is for it than against it.
+///
+/// Or `minwise-1`:
+///
+/// 4. Features: each token with the one that follows. Where the first is of a script without spaces, with the
+///    two that follow. How often a feature occurs does not count.
+/// 5. There are 64 bins. The hash of a feature chooses one of them, and the least hash in a bin is its sample.
+///    Features are thrown again, with other hashes, into the bins that are still empty.
+/// 6. Each bit is one bit of the sample of its bin. So texts whose features have the Jaccard similarity J
+///    differ in about 32 (1 - J) bits.
 ///
 /// `docs/benchmarks.md` says what this finds and misses on labelled texts.
 ///
@@ -29,7 +40,7 @@ use crate::fingerprint::Fingerprint;
 /// ```
 /// use simdb::{Fingerprinter, Scheme};
 ///
-/// let fingerprinter = Fingerprinter::new(Scheme::Text1)?;
+/// let fingerprinter = Fingerprinter::new(Scheme::Simhash1)?;
 /// let page = "simdb finds near-duplicates: pages that say the same in almost the same words.";
 /// assert_eq!(fingerprinter.fingerprint(page), fingerprinter.fingerprint_html(&format!("<p>{page}</p>")));
 /// assert_eq!(fingerprinter.fingerprint("too short to judge"), None);
@@ -39,7 +50,8 @@ use crate::fingerprint::Fingerprint;
 /// # References
 ///
 /// Charikar: Similarity Estimation Techniques from Rounding Algorithms, STOC 2002. Manku, Jain, Das Sarma:
-/// Detecting Near-Duplicates for Web Crawling, WWW 2007, section 2.
+/// Detecting Near-Duplicates for Web Crawling, WWW 2007, section 2. Li, König: b-Bit Minwise Hashing, WWW 2010.
+/// Dahlgaard, Knudsen, Thorup: Fast Similarity Sketching, FOCS 2017.
 #[derive(Clone, Copy, Debug)]
 pub struct Fingerprinter {
     scheme: Scheme,
@@ -58,7 +70,7 @@ impl Fingerprinter {
     pub fn new(scheme: Scheme) -> Result<Self> {
         match scheme {
             Scheme::External => Err(Error::ExternalScheme),
-            Scheme::Text1 => Ok(Self { scheme }),
+            Scheme::Simhash1 | Scheme::Minwise1 => Ok(Self { scheme }),
         }
     }
 
@@ -74,15 +86,15 @@ impl Fingerprinter {
     /// Time linear in the length of the text, apart from a sort of its features. Memory of the order of
     /// the text.
     pub fn fingerprint(&self, text: &str) -> Option<Fingerprint> {
-        let features = Features::of(&normalize::normalize(text), self.scheme.feature_seed());
-        if features.tokens < Self::MIN_TOKENS {
-            return None;
-        }
-        let mut votes = Votes::new();
-        for (hash, weight) in features.weighted() {
-            votes.vote(hash, weight);
-        }
-        Some(votes.fingerprint(Tie::Zero))
+        let (text, seed) = (normalize::normalize(text), self.scheme.feature_seed());
+        let mut features = match self.scheme {
+            Scheme::Minwise1 => Features::pairs(&text, seed),
+            Scheme::Simhash1 | Scheme::External => Features::words(&text, seed),
+        };
+        (features.tokens >= Self::MIN_TOKENS).then(|| match self.scheme {
+            Scheme::Minwise1 => minwise::fingerprint(&features.hashes, seed),
+            Scheme::Simhash1 | Scheme::External => simhash::fingerprint(features.weighted()),
+        })
     }
 
     /// The fingerprint of the visible text of an HTML page, or `None` if that text is too short to judge.
@@ -96,44 +108,77 @@ impl Fingerprinter {
 mod tests {
     use super::*;
 
-    fn text_1() -> Fingerprinter {
-        Fingerprinter::new(Scheme::Text1).expect("text-1 makes fingerprints")
+    const SCHEMES: [Scheme; 2] = [Scheme::Simhash1, Scheme::Minwise1];
+
+    fn of(scheme: Scheme) -> Fingerprinter {
+        Fingerprinter::new(scheme).expect("text schemes make fingerprints")
     }
 
     /// Another value here would be another scheme: existing files would no longer find their documents.
     #[test]
     fn fingerprints_of_fixed_texts_never_change() {
         let pinned = [
-            ("The quick brown fox jumps over the lazy dog near the river bank.", "53ba652888820c40"),
-            ("the QUICK brown fox jumps over the lazy dog near the river bank", "53ba652888820c40"),
+            (
+                "The quick brown fox jumps over the lazy dog near the river bank.",
+                ["53ba652888820c40", "665ccdef04893953"],
+            ),
+            (
+                "the QUICK brown fox jumps over the lazy dog near the river bank",
+                ["53ba652888820c40", "665ccdef04893953"],
+            ),
             (
                 "Ｆull-width, ﬁgures and Ünïcode: Σίσυφος, ПРИВЕТ, 3.14 and naïve café words",
-                "02a291c065e184a0",
+                ["02a291c065e184a0", "bea252a803bd62fe"],
             ),
-            ("近似重复检测：两个网页的内容几乎相同。", "fd429018128097cc"),
-            ("これは日本語の文章です。カタカナもあります。", "d9f2474d878ede10"),
-            ("ภาษาไทยไม่มีช่องว่างระหว่างคำ", "eba8e6eb8fb9ca5b"),
-            ("한국어 문장은 띄어쓰기가 있어서 단어가 그대로 토큰이 된다 그렇지", "494aeebcb27f4ca6"),
+            ("近似重复检测：两个网页的内容几乎相同。", ["fd429018128097cc", "d3033070d85c5d1a"]),
+            ("これは日本語の文章です。カタカナもあります。", ["d9f2474d878ede10", "6ab3f433c0e56166"]),
+            ("ภาษาไทยไม่มีช่องว่างระหว่างคำ", ["eba8e6eb8fb9ca5b", "9dac5cffccf35367"]),
+            (
+                "한국어 문장은 띄어쓰기가 있어서 단어가 그대로 토큰이 된다 그렇지",
+                ["494aeebcb27f4ca6", "d7323f948ee76f12"],
+            ),
+            ("again again again again again again again again", ["805bc0ef11f089c2", "f55a83de3d2ff38c"]),
         ];
-        for (text, fingerprint) in pinned {
-            let made = text_1().fingerprint(text).map(|it| it.to_string());
-            assert_eq!(made.as_deref(), Some(fingerprint), "{text}");
-        }
         let page = "<html><head><title>t</title></head><body><p>One two three <b>four</b> five</p>\
                     <script>no</script><ul><li>six<li>seven &amp; eight</ul><p>nine&nbsp;ten";
-        assert_eq!(
-            text_1().fingerprint_html(page).map(|it| it.to_string()).as_deref(),
-            Some("d8e3280443366fa5")
-        );
+        for (index, scheme) in SCHEMES.into_iter().enumerate() {
+            for (text, fingerprints) in pinned {
+                let made = of(scheme).fingerprint(text).map(|it| it.to_string());
+                assert_eq!(made.as_deref(), Some(fingerprints[index]), "{scheme}: {text}");
+            }
+            let made = of(scheme).fingerprint_html(page).map(|it| it.to_string());
+            assert_eq!(made.as_deref(), Some(["d8e3280443366fa5", "c130f98e7ae4c5df"][index]), "{scheme}");
+        }
     }
 
     #[test]
     fn short_texts_are_not_judged() {
-        assert_eq!(text_1().fingerprint(""), None);
-        assert_eq!(text_1().fingerprint("one two three four five six seven"), None);
-        assert!(text_1().fingerprint("one two three four five six seven eight").is_some());
-        assert_eq!(text_1().fingerprint("…!? -- \u{0} \u{fffd}"), None);
-        assert_eq!(text_1().fingerprint_html("<p>"), None);
+        for fingerprinter in SCHEMES.map(of) {
+            assert_eq!(fingerprinter.fingerprint(""), None);
+            assert_eq!(fingerprinter.fingerprint("one two three four five six seven"), None);
+            assert!(fingerprinter.fingerprint("one two three four five six seven eight").is_some());
+            assert_eq!(fingerprinter.fingerprint("…!? -- \u{0} \u{fffd}"), None);
+            assert_eq!(fingerprinter.fingerprint_html("<p>"), None);
+        }
+    }
+
+    /// Each text has only a few features that differ, or none that a reader sees.
+    #[test]
+    fn unusual_texts_have_fingerprints() {
+        let texts = [
+            "7 ".repeat(1 << 20),
+            "12345 ".repeat(8),
+            "🎉 one 🎉 two 🎉 three 🎉 four 🎉 five 🎉 six 🎉 seven 🎉 eight".to_owned(),
+            "שלום עולם זה טקסט שנכתב מימין לשמאל והוא ארוך".to_owned(),
+            "mixed 文字 и слова ภาษา 한국어 and שלום in one text".to_owned(),
+        ];
+        for fingerprinter in SCHEMES.map(of) {
+            for text in &texts {
+                let made = fingerprinter.fingerprint(text);
+                assert!(made.is_some(), "{}: {:.40}", fingerprinter.scheme(), text);
+                assert_eq!(fingerprinter.fingerprint(&format!("\u{feff}{text}\n ")), made, "{text:.40}");
+            }
+        }
     }
 
     #[test]

@@ -3,11 +3,13 @@
 mod features;
 mod fingerprinter;
 mod html;
+mod minwise;
 mod normalize;
 #[cfg(test)]
 mod published_vectors;
 mod scheme;
 mod simhash;
+mod tokens;
 
 pub use fingerprinter::Fingerprinter;
 pub use scheme::Scheme;

@@ -14,21 +14,24 @@ use crate::error::{Error, Result};
 pub enum Scheme {
     /// Number 0: the caller brings fingerprints, and simdb makes none.
     External,
-    /// Number 1, the default, for texts in any language and script.
+    /// Number 1, the default: simhash of words, for texts in any language and script.
     /// [`Fingerprinter`](crate::Fingerprinter) gives the recipe.
     #[default]
-    Text1,
+    Simhash1,
+    /// Number 2: one-bit minwise samples of pairs of words, for texts in any language and script.
+    Minwise1,
 }
 
 impl Scheme {
     /// Every scheme there is, by number.
-    pub const ALL: &'static [Self] = &[Self::External, Self::Text1];
+    pub const ALL: &'static [Self] = &[Self::External, Self::Simhash1, Self::Minwise1];
 
     /// The number of the scheme in a file.
     pub const fn number(self) -> u32 {
         match self {
             Self::External => 0,
-            Self::Text1 => 1,
+            Self::Simhash1 => 1,
+            Self::Minwise1 => 2,
         }
     }
 
@@ -37,21 +40,28 @@ impl Scheme {
         Self::ALL.iter().copied().find(|scheme| scheme.number() == number)
     }
 
-    /// The name in messages and on the command line: `external` or `text-1`.
+    /// The name in messages and on the command line: `external`, `simhash-1` or `minwise-1`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::External => "external",
-            Self::Text1 => "text-1",
+            Self::Simhash1 => "simhash-1",
+            Self::Minwise1 => "minwise-1",
         }
+    }
+
+    /// The method, which is the name without its number: `external`, `simhash` or `minwise`.
+    pub fn method(self) -> &'static str {
+        self.name().split_once('-').map_or(self.name(), |(method, _)| method)
     }
 
     /// The seed of the feature hash.
     pub(crate) const fn feature_seed(self) -> u64 {
         match self {
             Self::External => 0,
-            // "simdb\0\0\x01" read as a big-endian number. Anyone can see that it was not chosen for its
-            // effect.
-            Self::Text1 => 0x7369_6d64_6200_0001,
+            // "simdb\0\0" and the number of the scheme, read as a big-endian number. Anyone can see that it
+            // was not chosen for its effect.
+            Self::Simhash1 => 0x7369_6d64_6200_0001,
+            Self::Minwise1 => 0x7369_6d64_6200_0002,
         }
     }
 }
@@ -65,10 +75,10 @@ impl fmt::Display for Scheme {
 impl FromStr for Scheme {
     type Err = Error;
 
-    /// Reads the name of a scheme.
+    /// Reads the name of a scheme, or that of a method, which stands for its newest scheme.
     fn from_str(name: &str) -> Result<Self> {
-        let named = Self::ALL.iter().copied().find(|scheme| scheme.name() == name);
-        named.ok_or_else(|| {
+        let mut newest_first = Self::ALL.iter().rev().copied();
+        newest_first.find(|scheme| scheme.name() == name || scheme.method() == name).ok_or_else(|| {
             let known = Self::ALL.iter().map(|scheme| scheme.name()).collect();
             Error::UnknownSchemeName { name: name.to_owned(), known }
         })
@@ -85,8 +95,9 @@ mod tests {
             assert_eq!(Scheme::from_number(scheme.number()), Some(scheme));
             assert_eq!(scheme.name().parse::<Scheme>()?, scheme);
         }
-        assert_eq!(Scheme::from_number(2), None);
-        assert!("text-9".parse::<Scheme>().is_err());
+        assert_eq!(Scheme::from_number(3), None);
+        assert!("simhash-9".parse::<Scheme>().is_err());
+        assert_eq!("simhash".parse::<Scheme>()?, Scheme::Simhash1);
         Ok(())
     }
 }

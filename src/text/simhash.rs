@@ -12,6 +12,13 @@ pub(super) enum Tie {
     One,
 }
 
+/// The fingerprint of features, each with its hash and its weight.
+pub(super) fn fingerprint(features: impl Iterator<Item = (u64, u32)>) -> Fingerprint {
+    let mut votes = Votes::new();
+    features.for_each(|(hash, weight)| votes.vote(hash, weight));
+    votes.fingerprint(Tie::Zero)
+}
+
 /// The votes so far.
 ///
 /// The plain algorithm keeps 64 sums. For each feature and each bit, it adds or subtracts the weight. This

@@ -255,7 +255,7 @@ fn a_dump_loads_as_the_same_documents() -> TestResult {
     let documents = all(&database)?;
     drop(database);
     let dumped = run!("dump", folder.path("d.simdb")).expect(0);
-    assert_eq!(dumped.json()?[0]["scheme"], "text-1");
+    assert_eq!(dumped.json()?[0]["scheme"], "simhash-1");
     folder.file("dump.jsonl", &dumped.out)?;
     // There is a least memory. With less, nearly each row of a set was a file of its own.
     run!("load", folder.path("l.simdb"), folder.path("dump.jsonl"), "--memory", "1").expect(0);

@@ -370,7 +370,7 @@ fn reopening_keeps_documents_whole_and_the_options_of_creation() -> TestResult {
     drop(database);
     let database = Database::open(folder.path("d.simdb"), &OpenOptions::new())?;
     assert_eq!(database.snapshot()?.get("k")?, Some(full));
-    assert_eq!((database.max_distance(), database.scheme().name()), (1, "text-1"));
+    assert_eq!((database.max_distance(), database.scheme().name()), (1, "simhash-1"));
     assert_eq!(near(&database.snapshot()?, 1)?.len(), 1, "the max distance of creation is the default");
     assert_sound(&database)?;
     Ok(())
