@@ -1,11 +1,12 @@
-//! The 64-bit simhash fingerprint: its distance, and its hexadecimal form.
+//! The 64-bit fingerprint: its distance, and its hexadecimal form.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
-/// The 64-bit simhash of a text. Texts that resemble each other have fingerprints that differ in few bits.
+/// The 64 bits that stand for a text, for example its simhash. Texts that resemble each other have fingerprints
+/// that differ in few bits.
 ///
 /// `Display` writes it as 16 hexadecimal digits, most significant first. `FromStr` reads them back.
 ///

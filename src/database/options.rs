@@ -218,10 +218,10 @@ impl OpenOptions {
         self
     }
 
-    /// The number of recent operations whose rows are kept in memory before they are merged into the file. Default:
-    /// one for each KiB of the cache, as large as it may be when the database is opened, but at least
-    /// 250,000 and at most a million. The least is one, the most 100 million. A number beyond these counts as
-    /// the nearest of them.
+    /// The number of recent operations whose rows are kept in memory before they are merged into the file.
+    /// Default: one for each KiB of the cache, as large as it may be when the database is opened, but at
+    /// least 250,000 and at most a million. The least is one, the most 100 million. A number beyond these
+    /// counts as the nearest of them.
     ///
     /// A new document is one operation, and so is a removed one; a document that replaces another is two. A
     /// document takes about 100 bytes of memory, a fifth more with a scope. If merging cannot follow, up to four

@@ -2,6 +2,7 @@
 
 use super::features::Features;
 use super::scheme::Scheme;
+use super::simhash::Tie;
 use super::{html, minwise, normalize, simhash};
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -93,7 +94,7 @@ impl Fingerprinter {
         };
         (features.tokens >= Self::MIN_TOKENS).then(|| match self.scheme {
             Scheme::Minwise1 => minwise::fingerprint(&features.hashes, seed),
-            Scheme::Simhash1 | Scheme::External => simhash::fingerprint(features.weighted()),
+            Scheme::Simhash1 | Scheme::External => simhash::fingerprint(features.weighted(), Tie::Zero),
         })
     }
 

@@ -33,7 +33,10 @@ fn one_bits<const BINS: usize>(features: &[u64], seed: u64) -> [bool; BINS] {
     let mut samples = [EMPTY; BINS];
     for round in 0..2 * BINS {
         let open = samples.map(|sample| sample == EMPTY);
-        if features.is_empty() || !open.contains(&true) || round >= BINS && !open[round - BINS] {
+        if features.is_empty() || !open.contains(&true) {
+            break;
+        }
+        if round >= BINS && !open[round - BINS] {
             continue;
         }
         for &feature in features {

@@ -4,15 +4,11 @@
 use md5::{Digest, Md5};
 use serde_json::Value;
 
-use super::simhash::{Tie, Votes};
+use super::simhash::{self, Tie};
 use crate::fingerprint::Fingerprint;
 
 fn simhash(features: impl IntoIterator<Item = u64>, tie: Tie) -> Fingerprint {
-    let mut votes = Votes::new();
-    for feature in features {
-        votes.vote(feature, 1);
-    }
-    votes.fingerprint(tie)
+    simhash::fingerprint(features.into_iter().map(|feature| (feature, 1)), tie)
 }
 
 fn texts(value: &Value) -> Vec<String> {

@@ -13,10 +13,10 @@ pub(super) enum Tie {
 }
 
 /// The fingerprint of features, each with its hash and its weight.
-pub(super) fn fingerprint(features: impl Iterator<Item = (u64, u32)>) -> Fingerprint {
+pub(super) fn fingerprint(features: impl Iterator<Item = (u64, u32)>, tie: Tie) -> Fingerprint {
     let mut votes = Votes::new();
     features.for_each(|(hash, weight)| votes.vote(hash, weight));
-    votes.fingerprint(Tie::Zero)
+    votes.fingerprint(tie)
 }
 
 /// The votes so far.
@@ -25,7 +25,7 @@ pub(super) fn fingerprint(features: impl Iterator<Item = (u64, u32)>) -> Fingerp
 /// code counts only the votes *for* a bit, because the rest of the total is against it. It spreads eight
 /// bits of a hash over the eight bytes of a word. So one addition counts eight votes. Before a byte can
 /// overflow, the words are added to the sums and cleared.
-pub(super) struct Votes {
+struct Votes {
     /// Lane b of word i, which is its byte b, counts the votes for bit 8 i + b. Both count from the least
     /// significant.
     lanes: [u64; 8],
@@ -54,12 +54,12 @@ const SPREAD: [u64; 256] = {
 const LANE_MAX: u32 = u8::MAX as u32;
 
 impl Votes {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self { lanes: [0; 8], in_lanes: 0, sums: [0; 64], total: 0 }
     }
 
     /// Counts the votes of a feature with this hash and this weight.
-    pub(super) fn vote(&mut self, hash: u64, weight: u32) {
+    fn vote(&mut self, hash: u64, weight: u32) {
         self.total += u64::from(weight);
         let mut left = weight;
         while left > 0 {
@@ -76,7 +76,7 @@ impl Votes {
     }
 
     /// The fingerprint. Each bit has the value with more weight.
-    pub(super) fn fingerprint(mut self, tie: Tie) -> Fingerprint {
+    fn fingerprint(mut self, tie: Tie) -> Fingerprint {
         self.empty_lanes();
         let decide = |sum: u64| match (2 * sum).cmp(&self.total) {
             std::cmp::Ordering::Greater => true,

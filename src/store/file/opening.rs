@@ -38,8 +38,8 @@ pub(crate) fn create(
     Engine::create(new, directory, page_cache_bytes, &first)
 }
 
-/// The most pages that are removed some at a time after opening. A damaged number of a page could otherwise cause
-/// many commits that remove nothing.
+/// The most pages that are removed some at a time after opening. A damaged number of a page could otherwise
+/// cause many commits that remove nothing.
 const MOST_OLD_PAGES: u64 = 1 << 14;
 
 /// Checks the format of a file, then reads its settings.

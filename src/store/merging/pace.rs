@@ -33,8 +33,8 @@ pub(crate) fn keep_pace(shared: &Shared, operations: usize) -> Result<()> {
     }
 }
 
-/// Waits while a merge of recent rows goes on and as many operations are recent as it began with. A transaction that
-/// begins then does not have to keep pace. The caller has no turn to write.
+/// Waits while a merge of recent rows goes on and as many operations are recent as it began with. A
+/// transaction that begins then does not have to keep pace. The caller has no turn to write.
 pub(crate) fn wait_for_merges(shared: &Shared) -> Result<()> {
     loop {
         let commits = shared.progress.lock().commits;
