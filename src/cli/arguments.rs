@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use simdb::ingest::{InputFormat, ReadOptions};
-use simdb::{Cache, Error, Prefer, Scheme};
+use simdb::{Cache, Error, Prefer, Scheme, SketchSize};
 
 /// The path of the database, the first argument of most commands.
 #[derive(Args)]
@@ -95,6 +95,36 @@ impl From<Preference> for Prefer {
 /// Parses a max distance.
 pub(super) fn max_distance_parser() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(0..=64)
+}
+
+/// Parses a least similarity.
+pub(super) fn similarity_parser(text: &str) -> Result<f64, String> {
+    let parsed = text.parse().ok().filter(|it| (0.0..=1.0).contains(it));
+    parsed.ok_or_else(|| "it must be a number from 0 to 1, for example 0.7".to_owned())
+}
+
+/// The size of sketches.
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum SketchBytes {
+    /// No sketches
+    #[value(name = "0")]
+    None,
+    /// 16 bytes
+    #[value(name = "16")]
+    Bytes16,
+    /// 32 bytes
+    #[value(name = "32")]
+    Bytes32,
+}
+
+impl From<SketchBytes> for SketchSize {
+    fn from(bytes: SketchBytes) -> Self {
+        match bytes {
+            SketchBytes::None => Self::None,
+            SketchBytes::Bytes16 => Self::Bytes16,
+            SketchBytes::Bytes32 => Self::Bytes32,
+        }
+    }
 }
 
 /// Parses the name of a scheme.

@@ -10,7 +10,9 @@ use simdb::ingest::{Event, Ingest, Progress, Records, Totals};
 use simdb::{Change, CreateOptions, Database, Document, Error, OnMatch, Policy, Scheme, Verdict};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{DatabaseArgument, Reading, max_distance_parser, parse_scheme};
+use super::arguments::{
+    DatabaseArgument, Reading, SketchBytes, max_distance_parser, parse_scheme, similarity_parser,
+};
 use super::open::open_to_write;
 use super::output::{Output, add_fingerprint, add_matches, complain, key_fields, matches_line, printable};
 
@@ -27,9 +29,17 @@ pub(super) struct Arguments {
     #[command(flatten)]
     reading: Reading,
 
-    /// The distance, inclusive, at which documents match [default: that of the database, 3 for a new one]
+    /// The distance, inclusive, at which documents match [default: that of the database]
     #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
     max_distance: Option<u32>,
+
+    /// The least similarity, 0 to 1, at which documents match [default: that of the database]
+    #[arg(long, value_name = "S", value_parser = similarity_parser, allow_negative_numbers = true)]
+    min_similarity: Option<f64>,
+
+    /// The bytes of the sketches of a new database
+    #[arg(long, value_name = "BYTES", value_enum)]
+    sketch: Option<SketchBytes>,
 
     /// How many near-duplicates are printed for a document, nearest first
     #[arg(long, value_name = "N", default_value_t = 10, allow_negative_numbers = true)]
@@ -122,6 +132,9 @@ impl Arguments {
         if let Some(max_distance) = self.max_distance {
             policy = policy.max_distance(max_distance);
         }
+        if let Some(min_similarity) = self.min_similarity {
+            policy = policy.min_similarity(min_similarity);
+        }
         let ingest = Ingest::new(database).policy(policy).batch(self.batch).strict(self.strict);
         match self.scheme {
             Some(scheme) => ingest.scheme(scheme),
@@ -143,6 +156,12 @@ fn open_or_create(arguments: &Arguments, records: &mut Records) -> Result<Databa
     let mut options = CreateOptions::new().scheme(scheme);
     if let Some(max_distance) = arguments.max_distance {
         options = options.max_distance(max_distance);
+    }
+    if let Some(min_similarity) = arguments.min_similarity {
+        options = options.min_similarity(min_similarity);
+    }
+    if let Some(bytes) = arguments.sketch {
+        options = options.sketch_size(bytes.into());
     }
     Database::create(path, &options)
 }

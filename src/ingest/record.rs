@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::fingerprinting::Fingerprinting;
+use super::fingerprinting::{Fingerprinting, Judged};
 use super::format::InputFormat;
 use super::json::parse_json;
 use super::options::ReadOptions;
@@ -14,6 +14,7 @@ use super::text::parse_text;
 use super::tsv::{parse_fingerprint, parse_tsv};
 use crate::document::Document;
 use crate::fingerprint::Fingerprint;
+use crate::sketch::Sketch;
 
 /// One record of an input, from which a document is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,36 +55,42 @@ impl Record {
     pub(super) fn brings_fingerprint(&self) -> Option<bool> {
         self.document_with(None).ok()?;
         match self.content {
-            Content::Fingerprint(_) => Some(true),
+            Content::Fingerprint(..) => Some(true),
             Content::Text(_) | Content::Html(_) => Some(false),
             Content::TooShort => None,
         }
     }
 
-    /// The fingerprint of the record, ready or made from its text. `None` if the text is too short to judge.
+    /// The fingerprint and the sketch of the record, ready or made from its text. `None` if the text is too
+    /// short to judge. A ready fingerprint may come without a sketch.
     ///
     /// # Errors
     ///
-    /// [`Reason::TextInExternal`] or [`Reason::FingerprintInScheme`] if `rule` does not take the content.
-    pub fn fingerprint(&self, rule: Fingerprinting) -> Result<Option<Fingerprint>, Rejected> {
-        rule.fingerprint(&self.content).map_err(|reason| self.rejected(reason))
+    /// [`Reason::TextInExternal`] or [`Reason::FingerprintInScheme`] if `rule` does not take the content,
+    /// [`Reason::Document`] if it does not take the sketch.
+    pub fn fingerprint_and_sketch(
+        &self,
+        rule: Fingerprinting,
+    ) -> Result<Option<(Fingerprint, Option<Sketch>)>, Rejected> {
+        rule.judge(&self.content).map_err(|reason| self.rejected(reason))
     }
 
     /// The document of the record. Its fingerprint is ready or made from its text.
     ///
     /// # Errors
     ///
-    /// Those of [`fingerprint`](Self::fingerprint); [`Reason::NoKey`]; [`Reason::Document`] if a part of the
+    /// Those of [`fingerprint_and_sketch`](Self::fingerprint_and_sketch); [`Reason::NoKey`]; [`Reason::Document`] if a part of the
     /// document exceeds its limit.
     pub fn into_document(self, rule: Fingerprinting) -> Result<Document, Rejected> {
-        let made = rule.fingerprint(&self.content).and_then(|fingerprint| self.document_with(fingerprint));
+        let made = rule.judge(&self.content).and_then(|judged| self.document_with(judged));
         made.map_err(|reason| self.rejected(reason))
     }
 
-    fn document_with(&self, fingerprint: Option<Fingerprint>) -> Result<Document, Reason> {
+    fn document_with(&self, judged: Option<Judged>) -> Result<Document, Reason> {
         let key = self.key.as_deref().ok_or(Reason::NoKey)?;
         let Parts { seen, rank, scope, payload } = &self.parts;
-        let mut document = Document::new(key, fingerprint)
+        let mut document = Document::new(key, judged.map(|(fingerprint, _)| fingerprint))
+            .with_sketch(judged.and_then(|(_, sketch)| sketch))
             .with_rank(rank.as_slice())
             .with_scope(scope)
             .with_payload(payload.as_slice());

@@ -9,6 +9,7 @@ mod normalize;
 mod published_vectors;
 mod scheme;
 mod simhash;
+mod sketching;
 mod tokens;
 
 pub use fingerprinter::Fingerprinter;

@@ -14,11 +14,11 @@ use crate::error::{Error, Result};
 pub enum Scheme {
     /// Number 0: the caller brings fingerprints, and simdb makes none.
     External,
-    /// Number 1, the default: simhash of words, for texts in any language and script.
+    /// Number 1: simhash of words, for texts in any language and script.
     /// [`Fingerprinter`](crate::Fingerprinter) gives the recipe.
-    #[default]
     Simhash1,
-    /// Number 2: one-bit minwise samples of pairs of words, for texts in any language and script.
+    /// Number 2, the default: one-bit minwise samples of pairs of words, for texts in any language and script.
+    #[default]
     Minwise1,
 }
 

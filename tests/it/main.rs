@@ -21,6 +21,7 @@ mod names;
 mod owners;
 mod panics;
 mod second_reader;
+mod similarity;
 mod strays;
 mod support;
 mod tasks;
