@@ -25,7 +25,7 @@ pub use fingerprint::Fingerprint;
 pub use holder::Holder;
 pub use memory::Cache;
 pub use plan::{PlanEstimate, Prefer};
-pub use text::{Fingerprinter, Scheme};
+pub use text::{Fingerprinter, Scheme, Unit};
 
 #[doc = include_str!("../docs/format.md")]
 pub mod format {}

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use super::cut_document::{CutDocument, Taken, keys_of};
 use super::events::{Event, Totals};
 use super::records::Chunk;
 use super::rejected::Rejected;
@@ -78,9 +79,13 @@ impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
 
     fn take_chunk(&mut self, chunk: Chunk) -> Result<()> {
         let mut documents = Vec::new();
-        for document in chunk {
-            match document {
-                Ok(document) => documents.push(document),
+        for taken in chunk {
+            match taken {
+                Ok(Taken::Document(document)) => {
+                    self.totals.documents += 1;
+                    documents.push(document);
+                }
+                Ok(Taken::Cut(cut)) => self.take_cut(cut, &mut documents)?,
                 Err(rejected) => {
                     self.insert(std::mem::take(&mut documents))?;
                     self.reject(rejected)?;
@@ -88,6 +93,51 @@ impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
             }
         }
         self.insert(documents)
+    }
+
+    /// Takes a document in units. They join `documents`, which are not inserted yet, and are inserted with them
+    /// when these are many.
+    ///
+    /// If the document is known, its old units are removed first. So no old unit is left, and none is a
+    /// near-duplicate of a new one. The head is written with that, before the units. If only a part of the units
+    /// becomes durable, the head tells where to look for them.
+    fn take_cut(&mut self, cut: CutDocument, documents: &mut Vec<Document>) -> Result<()> {
+        const TOGETHER: usize = 1024;
+        let CutDocument { head, count, judged, payload } = cut;
+        if let Some(old) = self.transaction()?.find(head.key())? {
+            // The same document may be among them.
+            self.insert(std::mem::take(documents))?;
+            let txn = self.transaction()?;
+            let mut deleted = 0;
+            for key in keys_of(&old) {
+                deleted += u64::from(txn.delete(key)?.is_some());
+            }
+            self.totals.deleted += deleted;
+        }
+        self.transaction()?.insert(&head)?;
+        self.in_batch += 1;
+        self.totals.documents += 1;
+        self.totals.units += count as u64;
+        self.totals.too_short += (count - judged.len()) as u64;
+        if self.is_full() {
+            self.commit()?;
+        }
+        for unit in judged {
+            documents.push(if payload.is_empty() { unit } else { unit.with_payload(payload.as_slice()) });
+            if documents.len() >= TOGETHER {
+                self.insert(std::mem::take(documents))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The transaction of the current batch.
+    fn transaction(&mut self) -> Result<&mut WriteTxn> {
+        let begun = match self.txn.take() {
+            Some(txn) => txn,
+            None => self.database.begin_write()?,
+        };
+        Ok(self.txn.insert(begun))
     }
 
     fn reject(&mut self, rejected: Rejected) -> Result<()> {
@@ -123,15 +173,12 @@ impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
     /// Inserts documents and returns their verdicts. Stops early when the pending events take too much
     /// memory.
     fn insert_together(&mut self, documents: &[Document]) -> Result<Vec<Verdict>> {
-        let mut txn = match self.txn.take() {
-            Some(txn) => txn,
-            None => self.database.begin_write()?,
-        };
         let mut verdicts = Vec::with_capacity(documents.len());
         let mut bytes = self.pending_bytes;
-        let asked: Vec<_> = documents.iter().map(|document| (document, &self.settings.policy)).collect();
+        let settings = self.settings;
+        let asked: Vec<_> = documents.iter().map(|document| (document, &settings.policy)).collect();
         let mut refused = Ok(());
-        txn.insert_each_if_new(&asked, |verdict| {
+        self.transaction()?.insert_each_if_new(&asked, |verdict| {
             let verdict = match verdict {
                 Ok(verdict) => verdict,
                 Err(error) => {
@@ -148,7 +195,6 @@ impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
             if bytes > MOST_PENDING_BYTES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         refused?;
-        self.txn = Some(txn);
         self.pending_bytes = bytes;
         Ok(verdicts)
     }

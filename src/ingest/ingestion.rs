@@ -30,7 +30,8 @@ impl<'d> Ingest<'d> {
         self
     }
 
-    /// The number of records that are committed together, at least 1. Default: 10,000.
+    /// The number of records that are committed together, at least 1. Default: 10,000. Each paragraph or sentence
+    /// counts, if records are cut into these.
     ///
     /// A batch is committed with fewer records if the input pauses for a second, or if the events to report
     /// take more than 64 MiB.
