@@ -186,6 +186,8 @@ mod tests {
             ("明天下雨", "bff3f16c8ece8242"),
             ("ไทยไม่มี", "d3f52d134827c57b"),
             ("7 8 9 10 11", "15b776020cd50fab"),
+            ("🎉 one 🎉 two 🎉 three four", "d3858b37fb56879f"),
+            ("文字 and слова", "765a2dd186cccc8c"),
             ("שלום עולם זה טקסט", "ee5edc9d97084426"),
         ] {
             let made = short.fingerprint(text).map(|it| it.to_string());
