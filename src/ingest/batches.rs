@@ -11,6 +11,7 @@ use super::rejected::Rejected;
 use crate::database::{Database, Policy, Verdict, WriteTxn};
 use crate::document::Document;
 use crate::error::Result;
+use crate::text::Unit;
 
 /// The settings of an ingestion that concern its batches.
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub(super) struct Settings {
 pub(super) struct Batches<'i, F> {
     database: &'i Database,
     settings: &'i Settings,
+    /// What the documents are.
+    unit: Unit,
     observe: F,
     txn: Option<WriteTxn>,
     pending: Vec<Pending>,
@@ -45,10 +48,11 @@ enum Pending {
 }
 
 impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
-    pub(super) fn new(database: &'i Database, settings: &'i Settings, observe: F) -> Self {
+    pub(super) fn new(database: &'i Database, settings: &'i Settings, unit: Unit, observe: F) -> Self {
         Self {
             database,
             settings,
+            unit,
             observe,
             txn: None,
             pending: Vec::new(),
@@ -81,10 +85,7 @@ impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
         let mut documents = Vec::new();
         for taken in chunk {
             match taken {
-                Ok(Taken::Document(document)) => {
-                    self.totals.documents += 1;
-                    documents.push(document);
-                }
+                Ok(Taken::Document(document)) => documents.push(document),
                 Ok(Taken::Cut(cut)) => self.take_cut(cut, &mut documents)?,
                 Err(rejected) => {
                     self.insert(std::mem::take(&mut documents))?;
@@ -158,6 +159,8 @@ impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
             let verdicts = self.insert_together(&documents.as_slice()[..together])?;
             for (verdict, document) in verdicts.into_iter().zip(documents.by_ref()) {
                 self.in_batch += 1;
+                // A document in units is counted with its head.
+                self.totals.documents += u64::from(self.unit == Unit::Document);
                 self.totals.add(&document, &verdict);
                 if verdict.is_duplicate() {
                     self.pending.push(Pending::Duplicate(Box::new((document, verdict))));

@@ -72,7 +72,7 @@ impl<'d> Ingest<'d> {
     /// grows with the batch: for each record a document, and matches up to the limit of the policy.
     pub fn run(&self, records: Records, observe: impl FnMut(Event<'_>)) -> Result<Totals> {
         let rule = Fingerprinting::new(self.database.scheme(), self.scheme)?;
-        let mut batches = Batches::new(self.database, &self.settings, observe);
+        let mut batches = Batches::new(self.database, &self.settings, records.unit(), observe);
         let taken = batches.take_all(&read_ahead(records, rule));
         // If an input failed, the records read before are good and are committed. If the database failed,
         // nothing more is committed.

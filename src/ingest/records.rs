@@ -42,6 +42,11 @@ impl Records {
         Ok(Self { inputs: Inputs::open(paths, options)?, ahead: VecDeque::new() })
     }
 
+    /// What gets a fingerprint of its own.
+    pub(super) fn unit(&self) -> Unit {
+        self.inputs.options().unit
+    }
+
     /// The progress of reading: bytes read, and bytes in all.
     pub fn progress(&self) -> Progress {
         self.inputs.progress()
@@ -74,7 +79,7 @@ impl Records {
                 None => {}
             }
         }
-        Ok(match self.inputs.options().unit {
+        Ok(match self.unit() {
             Unit::Document => Scheme::default(),
             Unit::Paragraph | Unit::Sentence => Scheme::MinwiseShort1,
         })
