@@ -27,7 +27,7 @@ pub use holder::Holder;
 pub use memory::Cache;
 pub use plan::{PlanEstimate, Prefer};
 pub use sketch::{Similarity, Sketch, SketchSize};
-pub use text::{Fingerprinter, Scheme};
+pub use text::{Fingerprinter, Scheme, Unit};
 
 #[doc = include_str!("../docs/format.md")]
 pub mod format {}

@@ -8,7 +8,8 @@ use simdb::Explanation;
 use super::answer::{Answer, CommandResult};
 use super::open::open_to_read;
 use super::output::{Output, complain};
-use super::query::{Arguments, Question};
+use super::query::Arguments;
+use super::question::Question;
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let database = open_to_read(&arguments.database.database)?;

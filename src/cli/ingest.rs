@@ -7,7 +7,7 @@ use clap::builder::RangedU64ValueParser;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use simdb::ingest::{Event, Ingest, Progress, Records, Totals};
-use simdb::{Change, CreateOptions, Database, Document, Error, OnMatch, Policy, Scheme, Verdict};
+use simdb::{Change, CreateOptions, Database, Document, Error, OnMatch, Policy, Scheme, Unit, Verdict};
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::{
@@ -117,7 +117,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     if let Some(error) = failed {
         return Err(error.into());
     }
-    output.print(|| totals_object(&totals), || totals_line(&totals));
+    let unit = arguments.reading.unit();
+    output.print(|| totals_object(&totals, unit), || totals_line(&totals, unit));
     Ok(Answer::Yes)
 }
 
@@ -197,8 +198,8 @@ fn print_duplicate(output: &mut Output, document: &Document, verdict: &Verdict) 
     );
 }
 
-fn totals_object(totals: &Totals) -> Value {
-    json!({
+fn totals_object(totals: &Totals, unit: Unit) -> Value {
+    let mut object = json!({
         "documents": totals.documents,
         "inserted": totals.inserted,
         "replaced": totals.replaced,
@@ -208,13 +209,21 @@ fn totals_object(totals: &Totals) -> Value {
         "too_short": totals.too_short,
         "rejected": totals.rejected,
         "seconds": totals.elapsed.as_secs_f64(),
-    })
+    });
+    if unit != Unit::Document {
+        object["units"] = totals.units.into();
+    }
+    object
 }
 
-fn totals_line(totals: &Totals) -> String {
+fn totals_line(totals: &Totals, unit: Unit) -> String {
+    let units = match unit {
+        Unit::Document => String::new(),
+        unit => format!(", {} units ({unit})", totals.units),
+    };
     let deleted = if totals.deleted > 0 { format!(", {} deleted", totals.deleted) } else { String::new() };
     format!(
-        "{} documents: {} near-duplicates, {} inserted, {} replaced, {} skipped{deleted}, {} too short, \
+        "{} documents{units}: {} near-duplicates, {} inserted, {} replaced, {} skipped{deleted}, {} too short, \
          {} rejected, {:.2} s",
         totals.documents,
         totals.duplicates,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use simdb::ingest::{Fingerprinting, InputFormat, Records, Rejected};
-use simdb::{Database, Fingerprint, Matches, Order, Query, Scheme, Sketch, Snapshot};
+use simdb::{Database, Fingerprint, Matches, Order, Query, Scheme, Snapshot, Unit};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{
@@ -16,6 +16,7 @@ use super::open::open_to_read;
 use super::output::{
     Output, add_fingerprint, add_matches, complain, document_fields, key_fields, matches_line, printable,
 };
+use super::question::{Judged, Question};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -93,8 +94,21 @@ struct Asked {
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let database = open_to_read(&arguments.database.database)?;
     let snapshot = database.snapshot()?;
-    if let Some(input) = &arguments.asked.input {
-        return run_batch(arguments, &database, &snapshot, input, output);
+    let options = arguments.reading.options();
+    match &arguments.asked {
+        Asked { input: Some(path), .. } => {
+            return run_batch(arguments, &database, &snapshot, Records::open([path], options)?, output);
+        }
+        Asked { file: Some(path), .. } if arguments.reading.unit() != Unit::Document => {
+            let records = Records::open([path], options.format(InputFormat::Text))?;
+            return run_batch(arguments, &database, &snapshot, records, output);
+        }
+        Asked { text: Some(text), .. } if arguments.reading.unit() != Unit::Document => {
+            let questions = questions_of_text(arguments, &database, text)?;
+            let any_match = answer_all(arguments, &snapshot, &questions, output)?;
+            return Ok(Answer::yes_if(any_match));
+        }
+        _ => {}
     }
     let Some(Question { key, judged }) = arguments.question(&database, &snapshot)? else {
         return Ok(Answer::No);
@@ -110,16 +124,6 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     print_one(output, key.as_deref(), fingerprint, &matches, arguments.limit)?;
     Ok(Answer::yes_if(matches.total() > 0))
 }
-
-/// The document or text that a query is about.
-pub(super) struct Question {
-    key: Option<Vec<u8>>,
-    /// `None` if the text is too short to judge.
-    pub(super) judged: Option<Judged>,
-}
-
-/// A fingerprint, and a sketch unless only the fingerprint was given.
-pub(super) type Judged = (Fingerprint, Option<Sketch>);
 
 /// Prints one JSON object, or one line per match: its distance, its similarity and its key, with tabs between
 /// them. The similarity is `-` if it is not known. If the limit is 0, the line is the total.
@@ -155,49 +159,74 @@ fn answer_object(key: Option<&[u8]>, fingerprint: Option<Fingerprint>, matches: 
     Value::Object(object)
 }
 
-/// Answers all records of a file in order, one line each. If a record is rejected, the answer of the command
+/// The units of a text that are not too short, by their numbers.
+fn questions_of_text(
+    arguments: &Arguments,
+    database: &Database,
+    text: &str,
+) -> Result<Vec<Question>, Failure> {
+    let fingerprinter = database.fingerprinter()?;
+    let units = arguments.reading.unit().cut(text).enumerate();
+    let questions = units.filter_map(|(index, unit)| {
+        let judged = Some(fingerprinter.fingerprint_and_sketch(unit)?);
+        Some(Question { key: Some(format!("#{}", index + 1).into_bytes()), judged })
+    });
+    Ok(questions.collect())
+}
+
+/// Answers questions in order, one line each. Returns whether there was any match.
+fn answer_all(
+    arguments: &Arguments,
+    snapshot: &Snapshot,
+    questions: &[Question],
+    output: &mut Output,
+) -> Result<bool, Failure> {
+    let judged = questions.iter().filter_map(|question| question.judged);
+    let queries: Vec<Query> = judged.map(|it| arguments.query(it)).collect();
+    let mut answers = snapshot.query_batch(&queries)?.into_iter();
+    let mut any_match = false;
+    for question in questions {
+        let (key, fingerprint) = (question.key.as_deref(), question.fingerprint());
+        let matches = fingerprint.and_then(|_| answers.next()).unwrap_or_default();
+        any_match |= matches.total() > 0;
+        output
+            .print(|| answer_object(key, fingerprint, &matches), || answer_line(key, fingerprint, &matches));
+    }
+    output.flush()?;
+    Ok(any_match)
+}
+
+/// Answers all records of a file in order, one line for each record or each of its units. If a record is rejected, the answer of the command
 /// is "could not tell". With "no match", a caller would take the rejected record for a new document.
 fn run_batch(
     arguments: &Arguments,
     database: &Database,
     snapshot: &Snapshot,
-    input: &PathBuf,
+    mut records: Records,
     output: &mut Output,
 ) -> CommandResult {
     let rule = Fingerprinting::new(database.scheme(), arguments.scheme)?.sketch_size(database.sketch_size());
-    let mut records = Records::open([input], arguments.reading.options())?;
+    let unit = arguments.reading.unit();
     let mut any_match = false;
     let mut any_rejected = false;
     while !output.is_closed() {
-        let chunk = records.next_chunk(|record| {
-            let judged = record.fingerprint_and_sketch(rule)?;
-            Ok::<_, Rejected>((record.key().map(<[u8]>::to_vec), judged))
-        })?;
+        let chunk = records.next_chunk(|record| Question::of_record(record, rule, unit))?;
         if chunk.is_empty() {
             break;
         }
-        let judged = chunk.iter().filter_map(|record| record.as_ref().ok()?.1);
-        let queries: Vec<Query> = judged.map(|it| arguments.query(it)).collect();
-        let mut answers = snapshot.query_batch(&queries)?.into_iter();
+        let mut questions = Vec::new();
         for record in chunk {
-            let (key, judged) = match record {
-                Ok(record) => record,
+            match record {
+                Ok(asked) => questions.extend(asked),
                 Err(rejected) => {
                     any_rejected = true;
+                    any_match |= answer_all(arguments, snapshot, &std::mem::take(&mut questions), output)?;
                     complain(&format!("rejected: {rejected}"));
                     output.print(|| rejected_object(&rejected), || format!("rejected: {}", rejected.reason));
-                    continue;
                 }
-            };
-            let fingerprint = judged.map(|(fingerprint, _)| fingerprint);
-            let matches = fingerprint.and_then(|_| answers.next()).unwrap_or_default();
-            any_match |= matches.total() > 0;
-            output.print(
-                || answer_object(key.as_deref(), fingerprint, &matches),
-                || answer_line(key.as_deref(), fingerprint, &matches),
-            );
+            }
         }
-        output.flush()?;
+        any_match |= answer_all(arguments, snapshot, &questions, output)?;
     }
     Ok(if any_rejected { Answer::CouldNotTell } else { Answer::yes_if(any_match) })
 }
@@ -235,6 +264,13 @@ impl Arguments {
         snapshot: &Snapshot,
     ) -> Result<Option<Question>, Failure> {
         let Asked { text, file, fingerprint, key, input } = &self.asked;
+        if self.reading.unit() != Unit::Document {
+            return Err(
+                "only the texts of a query are cut into units: `--unit` needs --text, --file or --input \
+                        of `query`"
+                    .into(),
+            );
+        }
         if input.is_some() {
             return Err(
                 "one fingerprint, text or document at a time is explained, not the records of an input"

@@ -245,6 +245,17 @@ impl WriteTxn {
         Ok(verdict)
     }
 
+    /// The document of a key, as this transaction has it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`delete`](Self::delete).
+    #[cfg(feature = "ingest")]
+    pub(crate) fn find(&mut self, key: &[u8]) -> Result<Option<Document>> {
+        validate_key(key)?;
+        Ok(self.writer.find_to_change(key)?.map(|(_, document)| document))
+    }
+
     /// Removes the document of a key and returns it, or `None` if there is none.
     ///
     /// # Errors

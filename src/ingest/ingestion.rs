@@ -31,7 +31,8 @@ impl<'d> Ingest<'d> {
         self
     }
 
-    /// The number of records that are committed together, at least 1. Default: 10,000.
+    /// The number of records that are committed together, at least 1. Default: 10,000. Each paragraph or sentence
+    /// counts, if records are cut into these.
     ///
     /// A batch is committed with fewer records if the input pauses for a second, or if the events to report
     /// take more than 64 MiB.
@@ -79,7 +80,7 @@ impl<'d> Ingest<'d> {
         }
         let rule = Fingerprinting::new(self.database.scheme(), self.scheme)?;
         let rule = rule.sketch_size(sketch_size).needs_sketches(needs_sketches);
-        let mut batches = Batches::new(self.database, &self.settings, observe);
+        let mut batches = Batches::new(self.database, &self.settings, records.unit(), observe);
         let taken = batches.take_all(&read_ahead(records, rule));
         // If an input failed, the records read before are good and are committed. If the database failed,
         // nothing more is committed.

@@ -15,15 +15,18 @@ use super::tsv::{parse_fingerprint, parse_tsv};
 use crate::document::Document;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
+use crate::text::Unit;
 
 /// One record of an input, from which a document is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     path: Arc<Path>,
     line: Option<u64>,
-    key: Option<Vec<u8>>,
-    content: Content,
-    parts: Parts,
+    pub(super) key: Option<Vec<u8>>,
+    pub(super) content: Content,
+    pub(super) parts: Parts,
+    /// What of it gets a fingerprint of its own.
+    pub(super) unit: Unit,
 }
 
 impl Record {
@@ -40,7 +43,9 @@ impl Record {
             },
         };
         match parsed {
-            Ok(Parsed { key, content, parts }) => Ok(Self { path, line, key, content, parts }),
+            Ok(Parsed { key, content, parts }) => {
+                Ok(Self { path, line, key, content, parts, unit: options.unit })
+            }
             Err(reason) => Err(Rejected { source_name: path.display().to_string(), line, reason }),
         }
     }
@@ -86,7 +91,7 @@ impl Record {
         made.map_err(|reason| self.rejected(reason))
     }
 
-    fn document_with(&self, judged: Option<Judged>) -> Result<Document, Reason> {
+    pub(super) fn document_with(&self, judged: Option<Judged>) -> Result<Document, Reason> {
         let key = self.key.as_deref().ok_or(Reason::NoKey)?;
         let Parts { seen, rank, scope, payload } = &self.parts;
         let mut document = Document::new(key, judged.map(|(fingerprint, _)| fingerprint))
@@ -101,7 +106,7 @@ impl Record {
         Ok(document)
     }
 
-    fn rejected(&self, reason: Reason) -> Rejected {
+    pub(super) fn rejected(&self, reason: Reason) -> Rejected {
         Rejected { source_name: self.path.display().to_string(), line: self.line, reason }
     }
 }

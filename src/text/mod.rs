@@ -1,4 +1,4 @@
-//! Text in, fingerprint out. Shows [`Fingerprinter`] and [`Scheme`], hides the steps between.
+//! Text in, fingerprint out. Shows [`Fingerprinter`], [`Scheme`] and [`Unit`], hides the steps between.
 
 mod features;
 mod fingerprinter;
@@ -11,6 +11,10 @@ mod scheme;
 mod simhash;
 mod sketching;
 mod tokens;
+mod unit;
 
 pub use fingerprinter::Fingerprinter;
+#[cfg(feature = "ingest")]
+pub(crate) use html::visible_paragraphs;
 pub use scheme::Scheme;
+pub use unit::Unit;

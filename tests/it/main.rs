@@ -27,6 +27,7 @@ mod support;
 mod tasks;
 mod together;
 mod turns;
+mod units;
 mod verdicts;
 mod window;
 mod writer;
