@@ -51,6 +51,27 @@ const HIDDEN: [&[u8]; 12] = [
     b"title",
 ];
 
+/// The index of `head` in [`HIDDEN`].
+const HEAD: usize = 0;
+
+/// Elements that may stand in a head. Any other element ends the head, as in a browser: the tags of head and
+/// body may be left out.
+const IN_HEAD: [&[u8]; 13] = [
+    b"base",
+    b"basefont",
+    b"bgsound",
+    b"head",
+    b"html",
+    b"link",
+    b"meta",
+    b"noframes",
+    b"noscript",
+    b"script",
+    b"style",
+    b"template",
+    b"title",
+];
+
 /// Elements that do not end a word. All others separate words.
 const INLINE: [&[u8]; 27] = [
     b"a", b"abbr", b"acronym", b"b", b"bdi", b"bdo", b"big", b"cite", b"code", b"data", b"del", b"dfn",
@@ -74,7 +95,14 @@ impl Page {
         match event {
             CallbackEvent::OpenStartTag { name } => self.open(name),
             CallbackEvent::EndTag { name } => self.close(name),
-            CallbackEvent::String { value } if self.hidden.is_empty() => self.text.extend_from_slice(value),
+            CallbackEvent::String { value } => {
+                if !value.trim_ascii().is_empty() {
+                    self.leave_head();
+                }
+                if self.hidden.is_empty() {
+                    self.text.extend_from_slice(value);
+                }
+            }
             // In HTML, `<script/>` opens a script all the same. But `<svg/>` and, in XHTML, `<object/>`
             // are whole elements.
             CallbackEvent::CloseStartTag { self_closing: true } if self.is_whole() => _ = self.pop(),
@@ -87,6 +115,8 @@ impl Page {
         if name == b"body" {
             self.hidden.clear();
             self.open = [0; HIDDEN.len()];
+        } else if !IN_HEAD.contains(&name) {
+            self.leave_head();
         }
         self.separate(name);
         self.started = index_of(name);
@@ -103,6 +133,13 @@ impl Page {
             while self.pop() != Some(index) {}
         }
         self.separate(name);
+    }
+
+    /// Ends a head that has no end tag, at the first thing that does not belong into a head.
+    fn leave_head(&mut self) {
+        if self.hidden == [HEAD] {
+            self.pop();
+        }
     }
 
     /// Whether the element whose start tag is being read may end with that tag.
@@ -167,6 +204,13 @@ mod tests {
         assert_eq!(words(""), "");
         assert_eq!(words("<svg><object></svg>seen</object>too<title>a title</title>"), "seen too");
         assert_eq!(words("<head><svg><body>seen</svg>too"), "seen too");
+    }
+
+    #[test]
+    fn a_head_without_end_ends_where_the_body_must_begin() {
+        assert_eq!(words("<head><meta><title>t</title><script>no</script><p>seen"), "seen");
+        assert_eq!(words("<head><title>t</title> \n bare text<style>no</style> seen"), "bare text seen");
+        assert_eq!(words("<head><noscript><p>no</p></noscript><style>no</style></head>seen"), "seen");
     }
 
     /// Each end tag once searched all open elements. A page of 2 MB took seven seconds.
