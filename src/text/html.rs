@@ -1,4 +1,4 @@
-//! The visible text of an HTML page. Hides the tokenizer.
+//! The visible text of an HTML page, whole or in pieces. Hides the tokenizer.
 
 use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
 use html5gum::{Span, Tokenizer};
@@ -12,11 +12,39 @@ use html5gum::{Span, Tokenizer};
 ///
 /// One pass over the page. Memory of the order of the page.
 pub(super) fn visible_text(html: &str) -> String {
+    let mut text = Vec::with_capacity(html.len() / 4);
+    read(html, &[], |piece| match piece {
+        Piece::Text(more) => text.extend_from_slice(more),
+        Piece::Break if text.last().is_some_and(|&last| last != b'\n') => text.push(b'\n'),
+        Piece::Break | Piece::Link(_) => {}
+    });
+    to_string(text)
+}
+
+/// What a reader of a page meets, in order.
+pub(super) enum Piece<'a> {
+    /// Visible text.
+    Text(&'a [u8]),
+    /// The begin or the end of an element that ends a word. Several may follow each other.
+    Break,
+    /// A link begins or ends.
+    Link(bool),
+}
+
+/// Reads a page, and hands out its pieces. Leaves out the content of the elements in [`HIDDEN`] and in
+/// `also_hidden`.
+///
+/// # Cost
+///
+/// One pass over the page. Memory of the order of the elements of these kinds that are open at one time.
+pub(super) fn read(html: &str, also_hidden: &[&[u8]], take: impl FnMut(Piece<'_>)) {
     let mut page = Page {
-        text: Vec::with_capacity(html.len() / 4),
+        take,
+        also_hidden,
         hidden: Vec::new(),
-        open: [0; HIDDEN.len()],
+        open: vec![0; HIDDEN.len() + also_hidden.len()],
         started: None,
+        in_anchor_tag: false,
     };
     let mut emitter =
         CallbackEmitter::new(|event: CallbackEvent<'_>, _: Span<()>| -> Option<std::convert::Infallible> {
@@ -28,9 +56,11 @@ pub(super) fn visible_text(html: &str) -> String {
     Tokenizer::new_with_emitter(html, emitter).for_each(|token| match token {
         Ok(never) | Err(never) => match never {},
     });
-    // The tokenizer passes bytes on unchanged, and they were UTF-8.
-    String::from_utf8(page.text)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// The text of pieces. The tokenizer passes bytes on unchanged, and they were UTF-8.
+pub(super) fn to_string(text: Vec<u8>) -> String {
+    String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 /// Elements whose content is not shown, or is not text. A `head` holds nothing visible. A `title` is shown
@@ -79,18 +109,23 @@ const INLINE: [&[u8]; 27] = [
     b"u", b"wbr",
 ];
 
-struct Page {
-    text: Vec<u8>,
-    /// The hidden elements that are open, outermost first, as indexes into [`HIDDEN`].
+struct Page<'a, T> {
+    /// Takes the pieces.
+    take: T,
+    also_hidden: &'a [&'a [u8]],
+    /// The hidden elements that are open, outermost first, as indexes into [`HIDDEN`] and behind it into
+    /// `also_hidden`.
     hidden: Vec<usize>,
     /// The number of open elements of each kind. An end tag without an open element then costs no search.
     /// Pages can be hostile.
-    open: [usize; HIDDEN.len()],
+    open: Vec<usize>,
     /// The hidden element whose start tag is being read.
     started: Option<usize>,
+    /// Whether the start tag that is being read is that of an `a`.
+    in_anchor_tag: bool,
 }
 
-impl Page {
+impl<T: FnMut(Piece<'_>)> Page<'_, T> {
     fn take(&mut self, event: &CallbackEvent<'_>) {
         match event {
             CallbackEvent::OpenStartTag { name } => self.open(name),
@@ -100,8 +135,12 @@ impl Page {
                     self.leave_head();
                 }
                 if self.hidden.is_empty() {
-                    self.text.extend_from_slice(value);
+                    (self.take)(Piece::Text(value));
                 }
+            }
+            // Without it, an `a` is the end of a link and no link.
+            CallbackEvent::AttributeName { name: b"href" } if self.in_anchor_tag => {
+                (self.take)(Piece::Link(true));
             }
             // In HTML, `<script/>` opens a script all the same. But `<svg/>` and, in XHTML, `<object/>`
             // are whole elements.
@@ -114,12 +153,14 @@ impl Page {
         // A page that never closes its head still has a body.
         if name == b"body" {
             self.hidden.clear();
-            self.open = [0; HIDDEN.len()];
+            self.open.fill(0);
         } else if !IN_HEAD.contains(&name) {
             self.leave_head();
         }
         self.separate(name);
-        self.started = index_of(name);
+        self.end_link(name);
+        self.in_anchor_tag = name == b"a";
+        self.started = self.index_of(name);
         if let Some(index) = self.started {
             self.hidden.push(index);
             self.open[index] += 1;
@@ -129,9 +170,11 @@ impl Page {
     fn close(&mut self, name: &[u8]) {
         // An end tag also closes the elements that were opened inside its element. An end tag without a
         // start tag closes nothing.
-        if let Some(index) = index_of(name).filter(|&index| self.open[index] > 0) {
+        if let Some(index) = self.index_of(name).filter(|&index| self.open[index] > 0) {
             while self.pop() != Some(index) {}
         }
+        self.in_anchor_tag = false;
+        self.end_link(name);
         self.separate(name);
     }
 
@@ -144,7 +187,8 @@ impl Page {
 
     /// Whether the element whose start tag is being read may end with that tag.
     fn is_whole(&self) -> bool {
-        self.started.is_some_and(|index| matches!(HIDDEN[index], b"svg" | b"math" | b"object"))
+        let started = self.started.and_then(|index| HIDDEN.get(index).copied());
+        matches!(started, Some(b"svg" | b"math" | b"object"))
     }
 
     fn pop(&mut self) -> Option<usize> {
@@ -154,18 +198,21 @@ impl Page {
     }
 
     fn separate(&mut self, name: &[u8]) {
-        if self.hidden.is_empty()
-            && !INLINE.contains(&name)
-            && self.text.last().is_some_and(|&last| last != b'\n')
-        {
-            self.text.push(b'\n');
+        if self.hidden.is_empty() && !INLINE.contains(&name) {
+            (self.take)(Piece::Break);
         }
     }
-}
 
-/// The index of an element in [`HIDDEN`].
-fn index_of(name: &[u8]) -> Option<usize> {
-    HIDDEN.iter().position(|hidden| *hidden == name)
+    fn end_link(&mut self, name: &[u8]) {
+        if name == b"a" {
+            (self.take)(Piece::Link(false));
+        }
+    }
+
+    /// The index of an element in [`HIDDEN`], and behind it in `also_hidden`.
+    fn index_of(&self, name: &[u8]) -> Option<usize> {
+        HIDDEN.iter().chain(self.also_hidden).position(|hidden| *hidden == name)
+    }
 }
 
 #[cfg(test)]

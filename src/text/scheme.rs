@@ -20,11 +20,14 @@ pub enum Scheme {
     Simhash1,
     /// Number 2: one-bit minwise samples of pairs of words, for texts in any language and script.
     Minwise1,
+    /// Number 3: as `minwise-1`, but of HTML only the main content, for one story in the pages of several
+    /// sites.
+    Content1,
 }
 
 impl Scheme {
     /// Every scheme there is, by number.
-    pub const ALL: &'static [Self] = &[Self::External, Self::Simhash1, Self::Minwise1];
+    pub const ALL: &'static [Self] = &[Self::External, Self::Simhash1, Self::Minwise1, Self::Content1];
 
     /// The number of the scheme in a file.
     pub const fn number(self) -> u32 {
@@ -32,6 +35,7 @@ impl Scheme {
             Self::External => 0,
             Self::Simhash1 => 1,
             Self::Minwise1 => 2,
+            Self::Content1 => 3,
         }
     }
 
@@ -40,16 +44,19 @@ impl Scheme {
         Self::ALL.iter().copied().find(|scheme| scheme.number() == number)
     }
 
-    /// The name in messages and on the command line: `external`, `simhash-1` or `minwise-1`.
+    /// The name in messages and on the command line: `external`, `simhash-1`, `minwise-1` or
+    /// `content-1`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::External => "external",
             Self::Simhash1 => "simhash-1",
             Self::Minwise1 => "minwise-1",
+            Self::Content1 => "content-1",
         }
     }
 
-    /// The method, which is the name without its number: `external`, `simhash` or `minwise`.
+    /// The method, which is the name without its number: `external`, `simhash`, `minwise` or
+    /// `content`.
     pub fn method(self) -> &'static str {
         self.name().split_once('-').map_or(self.name(), |(method, _)| method)
     }
@@ -62,6 +69,7 @@ impl Scheme {
             // was not chosen for its effect.
             Self::Simhash1 => 0x7369_6d64_6200_0001,
             Self::Minwise1 => 0x7369_6d64_6200_0002,
+            Self::Content1 => 0x7369_6d64_6200_0003,
         }
     }
 }
@@ -95,7 +103,7 @@ mod tests {
             assert_eq!(Scheme::from_number(scheme.number()), Some(scheme));
             assert_eq!(scheme.name().parse::<Scheme>()?, scheme);
         }
-        assert_eq!(Scheme::from_number(3), None);
+        assert_eq!(Scheme::from_number(4), None);
         assert!("simhash-9".parse::<Scheme>().is_err());
         assert_eq!("simhash".parse::<Scheme>()?, Scheme::Simhash1);
         Ok(())
