@@ -65,7 +65,7 @@ impl CreateOptions {
     /// The max distance of queries that name none: inclusive, 0 to 64.
     ///
     /// Default: 8 for texts with sketches, which tell candidates apart. Without sketches 5 for
-    /// [`Scheme::Minwise1`] and [`Scheme::MinwiseShort1`], and 3 for [`Scheme::Simhash1`] and for fingerprints made elsewhere.
+    /// the minwise schemes and [`Scheme::Content1`], and 3 for [`Scheme::Simhash1`] and for fingerprints made elsewhere.
     ///
     /// Queries of any other distance are answered just as exactly. But the tables are chosen for this
     /// one.
@@ -152,7 +152,9 @@ impl CreateOptions {
     fn chosen_sketch_size(&self) -> SketchSize {
         let of_scheme = match self.scheme {
             Scheme::External => SketchSize::None,
-            Scheme::Simhash1 | Scheme::Minwise1 | Scheme::MinwiseShort1 => SketchSize::default(),
+            Scheme::Simhash1 | Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 => {
+                SketchSize::default()
+            }
         };
         self.sketch_size.unwrap_or(of_scheme)
     }
@@ -165,7 +167,7 @@ impl CreateOptions {
     fn chosen_distance(&self) -> u32 {
         let of_scheme = match self.scheme {
             _ if self.compares_sketches() && self.min_similarity != Some(0.0) => 8,
-            Scheme::Minwise1 | Scheme::MinwiseShort1 => 5,
+            Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 => 5,
             Scheme::Simhash1 | Scheme::External => 3,
         };
         self.max_distance.unwrap_or(of_scheme)

@@ -4,7 +4,7 @@ use super::features::{FeatureKind, Features};
 use super::scheme::Scheme;
 use super::simhash::Tie;
 use super::sketching::{self, SHINGLE_SEED};
-use super::{html, minwise, normalize, simhash};
+use super::{html, main_content, minwise, normalize, simhash};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -13,9 +13,12 @@ use crate::sketch::{Sketch, SketchSize};
 /// Makes fingerprints from texts, by one scheme. It costs nothing to make. Its methods may be called from
 /// any number of threads.
 ///
-/// The steps of all text schemes, [`Scheme::Simhash1`], [`Scheme::Minwise1`] and [`Scheme::MinwiseShort1`]:
+/// The steps of all text schemes, [`Scheme::Simhash1`], [`Scheme::Minwise1`], [`Scheme::MinwiseShort1`] and
+/// [`Scheme::Content1`]:
 ///
-/// 1. Of HTML, the visible text: no markup, comments, scripts or styles, and nothing of the head.
+/// 1. Of HTML, the visible text: no markup, comments, scripts or styles, and nothing of the head. `content-1`
+///    takes only the main content of it: the longest run of blocks with many words and few links, and the runs
+///    with at least half as many words. Of a page without such a run it takes all but the menus.
 /// 2. Unicode normalisation form KC, simple case folding.
 /// 3. Tokens: the words of Unicode Standard Annex #29. A text of less than [`min_tokens`](Self::min_tokens)
 ///    tokens is too short to judge.
@@ -28,7 +31,7 @@ use crate::sketch::{Sketch, SketchSize};
 ///    weight is one more than the binary logarithm, rounded down, of the number of times it occurs.
 /// 6. A bit is one if more weight is for it than against it.
 ///
-/// Or `minwise-1` and `minwise-short-1`:
+/// Or `minwise-1`, `minwise-short-1` and `content-1`:
 ///
 /// 4. Features: each token with the one that follows. Where the first is of a script without spaces, with the
 ///    two that follow. How often a feature occurs does not count.
@@ -55,7 +58,8 @@ use crate::sketch::{Sketch, SketchSize};
 ///
 /// Charikar: Similarity Estimation Techniques from Rounding Algorithms, STOC 2002. Manku, Jain, Das Sarma:
 /// Detecting Near-Duplicates for Web Crawling, WWW 2007, section 2. Li, König: b-Bit Minwise Hashing, WWW 2010.
-/// Dahlgaard, Knudsen, Thorup: Fast Similarity Sketching, FOCS 2017.
+/// Dahlgaard, Knudsen, Thorup: Fast Similarity Sketching, FOCS 2017. Kohlschütter, Fankhauser, Nejdl: Boilerplate
+/// Detection using Shallow Text Features, WSDM 2010.
 #[derive(Clone, Copy, Debug)]
 pub struct Fingerprinter {
     scheme: Scheme,
@@ -71,7 +75,7 @@ impl Fingerprinter {
     pub fn new(scheme: Scheme) -> Result<Self> {
         match scheme {
             Scheme::External => Err(Error::ExternalScheme),
-            Scheme::Simhash1 | Scheme::Minwise1 | Scheme::MinwiseShort1 => {
+            Scheme::Simhash1 | Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 => {
                 Ok(Self { scheme, sketch_size: SketchSize::default() })
             }
         }
@@ -87,7 +91,7 @@ impl Fingerprinter {
     pub fn min_tokens(&self) -> usize {
         match self.scheme {
             Scheme::MinwiseShort1 => 4,
-            Scheme::Simhash1 | Scheme::Minwise1 | Scheme::External => 8,
+            Scheme::Simhash1 | Scheme::Minwise1 | Scheme::Content1 | Scheme::External => 8,
         }
     }
 
@@ -120,7 +124,7 @@ impl Fingerprinter {
     /// As [`document`](Self::document), of the visible text of an HTML page. Broken markup is read as browsers
     /// read it.
     pub fn document_html(&self, key: impl Into<Vec<u8>>, html: &str) -> Document {
-        self.document(key, &html::visible_text(html))
+        self.document(key, &self.text_of(html))
     }
 
     /// The fingerprint of a text, or `None` if the text is too short to judge.
@@ -130,10 +134,20 @@ impl Fingerprinter {
             .map(|(fingerprint, _)| fingerprint)
     }
 
-    /// The fingerprint of the visible text of an HTML page, or `None` if that text is too short to judge.
-    /// Broken markup is read as browsers read it.
+    /// The fingerprint of the visible text of an HTML page, by [`Scheme::Content1`] of its main content, or `None`
+    /// if that text is too short to judge. Broken markup is read as browsers read it.
     pub fn fingerprint_html(&self, html: &str) -> Option<Fingerprint> {
-        self.fingerprint(&html::visible_text(html))
+        self.fingerprint(&self.text_of(html))
+    }
+
+    /// What is read of an HTML page.
+    fn text_of(&self, html: &str) -> String {
+        match self.scheme {
+            Scheme::Content1 => main_content::main_content(html),
+            Scheme::Simhash1 | Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::External => {
+                html::visible_text(html)
+            }
+        }
     }
 
     /// The sketch of a text, or `None` if the text is too short to judge, or sketches have no size.
@@ -143,7 +157,7 @@ impl Fingerprinter {
 
     /// As [`fingerprint_and_sketch`](Self::fingerprint_and_sketch), of the visible text of an HTML page.
     pub fn fingerprint_and_sketch_html(&self, html: &str) -> Option<(Fingerprint, Option<Sketch>)> {
-        self.fingerprint_and_sketch(&html::visible_text(html))
+        self.fingerprint_and_sketch(&self.text_of(html))
     }
 
     /// The fingerprint and the sketch of a text, or `None` if the text is too short to judge. There is no
@@ -155,7 +169,7 @@ impl Fingerprinter {
     pub fn fingerprint_and_sketch(&self, text: &str) -> Option<(Fingerprint, Option<Sketch>)> {
         let (text, seed) = (normalize::normalize(text), self.scheme.feature_seed());
         let kind = match self.scheme {
-            Scheme::Minwise1 | Scheme::MinwiseShort1 => FeatureKind::Pairs,
+            Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 => FeatureKind::Pairs,
             Scheme::Simhash1 | Scheme::External => FeatureKind::Words,
         };
         let shingle_seed = (self.sketch_size != SketchSize::None).then_some(SHINGLE_SEED);
@@ -164,7 +178,9 @@ impl Fingerprinter {
             return None;
         }
         let fingerprint = match self.scheme {
-            Scheme::Minwise1 | Scheme::MinwiseShort1 => minwise::fingerprint(&features.hashes, seed),
+            Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 => {
+                minwise::fingerprint(&features.hashes, seed)
+            }
             Scheme::Simhash1 | Scheme::External => simhash::fingerprint(features.weighted(), Tie::Zero),
         };
         Some((fingerprint, sketching::sketch(features.shingles, self.sketch_size)))
@@ -175,7 +191,11 @@ impl Fingerprinter {
 mod tests {
     use super::*;
 
-    const SCHEMES: [Scheme; 3] = [Scheme::Simhash1, Scheme::Minwise1, Scheme::MinwiseShort1];
+    const SCHEMES: [Scheme; 4] =
+        [Scheme::Simhash1, Scheme::Minwise1, Scheme::MinwiseShort1, Scheme::Content1];
+    /// Where the value of each of them stands in a list of pinned values. Those of `minwise-1` are those of
+    /// `minwise-short-1` too.
+    const PINNED: [usize; 4] = [0, 1, 1, 2];
 
     fn of(scheme: Scheme) -> Fingerprinter {
         Fingerprinter::new(scheme).expect("text schemes make fingerprints")
@@ -187,36 +207,45 @@ mod tests {
         let pinned = [
             (
                 "The quick brown fox jumps over the lazy dog near the river bank.",
-                ["53ba652888820c40", "665ccdef04893953"],
+                ["53ba652888820c40", "665ccdef04893953", "cc4bf8bed7d6474c"],
             ),
             (
                 "the QUICK brown fox jumps over the lazy dog near the river bank",
-                ["53ba652888820c40", "665ccdef04893953"],
+                ["53ba652888820c40", "665ccdef04893953", "cc4bf8bed7d6474c"],
             ),
             (
                 "Ｆull-width, ﬁgures and Ünïcode: Σίσυφος, ПРИВЕТ, 3.14 and naïve café words",
-                ["02a291c065e184a0", "bea252a803bd62fe"],
+                ["02a291c065e184a0", "bea252a803bd62fe", "7bbd91d8a19c2074"],
             ),
-            ("近似重复检测：两个网页的内容几乎相同。", ["fd429018128097cc", "d3033070d85c5d1a"]),
-            ("これは日本語の文章です。カタカナもあります。", ["d9f2474d878ede10", "6ab3f433c0e56166"]),
-            ("ภาษาไทยไม่มีช่องว่างระหว่างคำ", ["eba8e6eb8fb9ca5b", "9dac5cffccf35367"]),
+            (
+                "近似重复检测：两个网页的内容几乎相同。",
+                ["fd429018128097cc", "d3033070d85c5d1a", "1a4b91f63dcdcfb0"],
+            ),
+            (
+                "これは日本語の文章です。カタカナもあります。",
+                ["d9f2474d878ede10", "6ab3f433c0e56166", "e2951a0fad334b18"],
+            ),
+            ("ภาษาไทยไม่มีช่องว่างระหว่างคำ", ["eba8e6eb8fb9ca5b", "9dac5cffccf35367", "5ea22919cabc51db"]),
             (
                 "한국어 문장은 띄어쓰기가 있어서 단어가 그대로 토큰이 된다 그렇지",
-                ["494aeebcb27f4ca6", "d7323f948ee76f12"],
+                ["494aeebcb27f4ca6", "d7323f948ee76f12", "e5e76a838b0469cc"],
             ),
-            ("again again again again again again again again", ["805bc0ef11f089c2", "f55a83de3d2ff38c"]),
+            (
+                "again again again again again again again again",
+                ["805bc0ef11f089c2", "f55a83de3d2ff38c", "c370f5236b8cca33"],
+            ),
         ];
         let page = "<html><head><title>t</title></head><body><p>One two three <b>four</b> five</p>\
                     <script>no</script><ul><li>six<li>seven &amp; eight</ul><p>nine&nbsp;ten";
         for (index, scheme) in SCHEMES.into_iter().enumerate() {
             for (text, fingerprints) in pinned {
                 let made = of(scheme).fingerprint(text).map(|it| it.to_string());
-                assert_eq!(made.as_deref(), Some(fingerprints[index.min(1)]), "{scheme}: {text}");
+                assert_eq!(made.as_deref(), Some(fingerprints[PINNED[index]]), "{scheme}: {text}");
             }
             let made = of(scheme).fingerprint_html(page).map(|it| it.to_string());
             assert_eq!(
                 made.as_deref(),
-                Some(["d8e3280443366fa5", "c130f98e7ae4c5df"][index.min(1)]),
+                Some(["d8e3280443366fa5", "c130f98e7ae4c5df", "299dd63c1706bd83"][PINNED[index]]),
                 "{scheme}"
             );
         }
@@ -339,6 +368,31 @@ mod tests {
                 assert!(judged.is_some_and(|(_, sketch)| sketch.is_some()));
             }
         }
+    }
+
+    #[test]
+    fn content_finds_a_story_in_the_template_of_another_site() {
+        let numbers =
+            |first: u32, count| (first..first + count).map(|it| format!("w{it} ")).collect::<String>();
+        let page = |site: u32, story: u32| {
+            let links = (0..40).map(|it| format!("<li><a href=/{it}>{}</a>", numbers(site + 4 * it, 4)));
+            let text = (0..10).map(|it| format!("<p>{}", numbers(story + 30 * it, 30)));
+            format!(
+                "<ul>{}</ul>{}<footer>{}",
+                links.collect::<String>(),
+                text.collect::<String>(),
+                numbers(site, 60)
+            )
+        };
+        let distance = |scheme, a: &str, b: &str| {
+            let made = [a, b].map(|page| of(scheme).fingerprint_html(page).expect("a page is long enough"));
+            made[0].distance(made[1])
+        };
+        let [here, there, other] = [page(0, 10_000), page(5_000, 10_000), page(0, 20_000)];
+        assert_eq!(distance(Scheme::Content1, &here, &there), 0);
+        assert!(distance(Scheme::Minwise1, &here, &there) > 8);
+        assert!(distance(Scheme::Content1, &here, &other) > distance(Scheme::Minwise1, &here, &other));
+        assert!(distance(Scheme::Content1, &here, &other) > 16);
     }
 
     #[test]

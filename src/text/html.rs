@@ -1,4 +1,4 @@
-//! The visible text of an HTML page. Hides the tokenizer.
+//! The visible text of an HTML page, whole or in pieces. Hides the tokenizer.
 
 use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
 use html5gum::{Span, Tokenizer};
@@ -12,30 +12,51 @@ use html5gum::{Span, Tokenizer};
 ///
 /// One pass over the page. Memory of the order of the page.
 pub(super) fn visible_text(html: &str) -> String {
-    read(html, Breaks::Lines)
+    let mut text = Vec::with_capacity(html.len() / 4);
+    read(html, &[], |piece| match piece {
+        Piece::Text(more) => text.extend_from_slice(more),
+        Piece::Break if text.last().is_some_and(|&last| last != b'\n') => text.push(b'\n'),
+        Piece::Break | Piece::Link(_) => {}
+    });
+    to_string(text)
 }
 
-/// The same text, in which a blank line separates the blocks, and there is no other line break.
+/// The same text, in which a blank line separates the blocks, and there is no other line break. A line break of the
+/// page is a space, as a browser shows it.
 pub(crate) fn visible_paragraphs(html: &str) -> String {
-    read(html, Breaks::Paragraphs)
+    let mut text = Vec::with_capacity(html.len() / 4);
+    read(html, &[], |piece| match piece {
+        Piece::Text(more) => text.extend(more.iter().map(|&byte| if byte == b'\n' { b' ' } else { byte })),
+        Piece::Break if text.last().is_some_and(|&last| last != b'\n') => text.extend(b"\n\n"),
+        Piece::Break | Piece::Link(_) => {}
+    });
+    to_string(text)
 }
 
-/// What the line breaks of a visible text are.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Breaks {
-    /// Those of the page, and one between blocks.
-    Lines,
-    /// Two between blocks. Those of the page are spaces, as a browser shows them.
-    Paragraphs,
+/// What a reader of a page meets, in order.
+pub(super) enum Piece<'a> {
+    /// Visible text.
+    Text(&'a [u8]),
+    /// The begin or the end of an element that ends a word. Several may follow each other.
+    Break,
+    /// A link begins or ends.
+    Link(bool),
 }
 
-fn read(html: &str, breaks: Breaks) -> String {
+/// Reads a page, and hands out its pieces. Leaves out the content of the elements in [`HIDDEN`] and in
+/// `also_hidden`.
+///
+/// # Cost
+///
+/// One pass over the page. Memory of the order of the elements of these kinds that are open at one time.
+pub(super) fn read(html: &str, also_hidden: &[&[u8]], take: impl FnMut(Piece<'_>)) {
     let mut page = Page {
-        text: Vec::with_capacity(html.len() / 4),
-        breaks,
+        take,
+        also_hidden,
         hidden: Vec::new(),
-        open: [0; HIDDEN.len()],
+        open: vec![0; HIDDEN.len() + also_hidden.len()],
         started: None,
+        in_anchor_tag: false,
     };
     let mut emitter =
         CallbackEmitter::new(|event: CallbackEvent<'_>, _: Span<()>| -> Option<std::convert::Infallible> {
@@ -47,9 +68,11 @@ fn read(html: &str, breaks: Breaks) -> String {
     Tokenizer::new_with_emitter(html, emitter).for_each(|token| match token {
         Ok(never) | Err(never) => match never {},
     });
-    // The tokenizer passes bytes on unchanged, and they were UTF-8.
-    String::from_utf8(page.text)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// The text of pieces. The tokenizer passes bytes on unchanged, and they were UTF-8.
+pub(super) fn to_string(text: Vec<u8>) -> String {
+    String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 /// Elements whose content is not shown, or is not text. A `head` holds nothing visible. A `title` is shown
@@ -70,6 +93,27 @@ const HIDDEN: [&[u8]; 12] = [
     b"title",
 ];
 
+/// The index of `head` in [`HIDDEN`].
+const HEAD: usize = 0;
+
+/// Elements that may stand in a head. Any other element ends the head, as in a browser: the tags of head and
+/// body may be left out.
+const IN_HEAD: [&[u8]; 13] = [
+    b"base",
+    b"basefont",
+    b"bgsound",
+    b"head",
+    b"html",
+    b"link",
+    b"meta",
+    b"noframes",
+    b"noscript",
+    b"script",
+    b"style",
+    b"template",
+    b"title",
+];
+
 /// Elements that do not end a word. All others separate words.
 const INLINE: [&[u8]; 27] = [
     b"a", b"abbr", b"acronym", b"b", b"bdi", b"bdo", b"big", b"cite", b"code", b"data", b"del", b"dfn",
@@ -77,29 +121,39 @@ const INLINE: [&[u8]; 27] = [
     b"u", b"wbr",
 ];
 
-struct Page {
-    text: Vec<u8>,
-    breaks: Breaks,
-    /// The hidden elements that are open, outermost first, as indexes into [`HIDDEN`].
+struct Page<'a, T> {
+    /// Takes the pieces.
+    take: T,
+    also_hidden: &'a [&'a [u8]],
+    /// The hidden elements that are open, outermost first, as indexes into [`HIDDEN`] and behind it into
+    /// `also_hidden`.
     hidden: Vec<usize>,
     /// The number of open elements of each kind. An end tag without an open element then costs no search.
     /// Pages can be hostile.
-    open: [usize; HIDDEN.len()],
+    open: Vec<usize>,
     /// The hidden element whose start tag is being read.
     started: Option<usize>,
+    /// Whether the start tag that is being read is that of an `a`.
+    in_anchor_tag: bool,
 }
 
-impl Page {
+impl<T: FnMut(Piece<'_>)> Page<'_, T> {
     fn take(&mut self, event: &CallbackEvent<'_>) {
         match event {
             CallbackEvent::OpenStartTag { name } => self.open(name),
             CallbackEvent::EndTag { name } => self.close(name),
-            CallbackEvent::String { value } if self.hidden.is_empty() => match self.breaks {
-                Breaks::Lines => self.text.extend_from_slice(value),
-                Breaks::Paragraphs => {
-                    self.text.extend(value.iter().map(|&byte| if byte == b'\n' { b' ' } else { byte }));
+            CallbackEvent::String { value } => {
+                if !value.trim_ascii().is_empty() {
+                    self.leave_head();
                 }
-            },
+                if self.hidden.is_empty() {
+                    (self.take)(Piece::Text(value));
+                }
+            }
+            // Without it, an `a` is the end of a link and no link.
+            CallbackEvent::AttributeName { name: b"href" } if self.in_anchor_tag => {
+                (self.take)(Piece::Link(true));
+            }
             // In HTML, `<script/>` opens a script all the same. But `<svg/>` and, in XHTML, `<object/>`
             // are whole elements.
             CallbackEvent::CloseStartTag { self_closing: true } if self.is_whole() => _ = self.pop(),
@@ -111,10 +165,14 @@ impl Page {
         // A page that never closes its head still has a body.
         if name == b"body" {
             self.hidden.clear();
-            self.open = [0; HIDDEN.len()];
+            self.open.fill(0);
+        } else if !IN_HEAD.contains(&name) {
+            self.leave_head();
         }
         self.separate(name);
-        self.started = index_of(name);
+        self.end_link(name);
+        self.in_anchor_tag = name == b"a";
+        self.started = self.index_of(name);
         if let Some(index) = self.started {
             self.hidden.push(index);
             self.open[index] += 1;
@@ -124,15 +182,25 @@ impl Page {
     fn close(&mut self, name: &[u8]) {
         // An end tag also closes the elements that were opened inside its element. An end tag without a
         // start tag closes nothing.
-        if let Some(index) = index_of(name).filter(|&index| self.open[index] > 0) {
+        if let Some(index) = self.index_of(name).filter(|&index| self.open[index] > 0) {
             while self.pop() != Some(index) {}
         }
+        self.in_anchor_tag = false;
+        self.end_link(name);
         self.separate(name);
+    }
+
+    /// Ends a head that has no end tag, at the first thing that does not belong into a head.
+    fn leave_head(&mut self) {
+        if self.hidden == [HEAD] {
+            self.pop();
+        }
     }
 
     /// Whether the element whose start tag is being read may end with that tag.
     fn is_whole(&self) -> bool {
-        self.started.is_some_and(|index| matches!(HIDDEN[index], b"svg" | b"math" | b"object"))
+        let started = self.started.and_then(|index| HIDDEN.get(index).copied());
+        matches!(started, Some(b"svg" | b"math" | b"object"))
     }
 
     fn pop(&mut self) -> Option<usize> {
@@ -142,21 +210,21 @@ impl Page {
     }
 
     fn separate(&mut self, name: &[u8]) {
-        if self.hidden.is_empty()
-            && !INLINE.contains(&name)
-            && self.text.last().is_some_and(|&last| last != b'\n')
-        {
-            self.text.extend_from_slice(match self.breaks {
-                Breaks::Lines => b"\n",
-                Breaks::Paragraphs => b"\n\n",
-            });
+        if self.hidden.is_empty() && !INLINE.contains(&name) {
+            (self.take)(Piece::Break);
         }
     }
-}
 
-/// The index of an element in [`HIDDEN`].
-fn index_of(name: &[u8]) -> Option<usize> {
-    HIDDEN.iter().position(|hidden| *hidden == name)
+    fn end_link(&mut self, name: &[u8]) {
+        if name == b"a" {
+            (self.take)(Piece::Link(false));
+        }
+    }
+
+    /// The index of an element in [`HIDDEN`], and behind it in `also_hidden`.
+    fn index_of(&self, name: &[u8]) -> Option<usize> {
+        HIDDEN.iter().chain(self.also_hidden).position(|hidden| *hidden == name)
+    }
 }
 
 #[cfg(test)]
@@ -203,6 +271,13 @@ mod tests {
         assert_eq!(words(""), "");
         assert_eq!(words("<svg><object></svg>seen</object>too<title>a title</title>"), "seen too");
         assert_eq!(words("<head><svg><body>seen</svg>too"), "seen too");
+    }
+
+    #[test]
+    fn a_head_without_end_ends_where_the_body_must_begin() {
+        assert_eq!(words("<head><meta><title>t</title><script>no</script><p>seen"), "seen");
+        assert_eq!(words("<head><title>t</title> \n bare text<style>no</style> seen"), "bare text seen");
+        assert_eq!(words("<head><noscript><p>no</p></noscript><style>no</style></head>seen"), "seen");
     }
 
     /// Each end tag once searched all open elements. A page of 2 MB took seven seconds.

@@ -3,6 +3,7 @@
 mod features;
 mod fingerprinter;
 mod html;
+mod main_content;
 mod minwise;
 mod normalize;
 #[cfg(test)]

@@ -20,6 +20,9 @@ pub enum Scheme {
     /// Number 2, the default: one-bit minwise samples of pairs of words, for texts in any language and script.
     #[default]
     Minwise1,
+    /// Number 3: as `minwise-1`, but of HTML only the main content, for one story in the pages of several
+    /// sites.
+    Content1,
     /// Number 4: the same as [`Minwise1`](Self::Minwise1), but texts of four to seven tokens are judged too. For
     /// sentences. A text that both judge has the same fingerprint in both.
     MinwiseShort1,
@@ -27,7 +30,8 @@ pub enum Scheme {
 
 impl Scheme {
     /// Every scheme there is, by number.
-    pub const ALL: &'static [Self] = &[Self::External, Self::Simhash1, Self::Minwise1, Self::MinwiseShort1];
+    pub const ALL: &'static [Self] =
+        &[Self::External, Self::Simhash1, Self::Minwise1, Self::Content1, Self::MinwiseShort1];
 
     /// The number of the scheme in a file.
     pub const fn number(self) -> u32 {
@@ -35,6 +39,7 @@ impl Scheme {
             Self::External => 0,
             Self::Simhash1 => 1,
             Self::Minwise1 => 2,
+            Self::Content1 => 3,
             Self::MinwiseShort1 => 4,
         }
     }
@@ -44,19 +49,20 @@ impl Scheme {
         Self::ALL.iter().copied().find(|scheme| scheme.number() == number)
     }
 
-    /// The name in messages and on the command line: `external`, `simhash-1`, `minwise-1` or
-    /// `minwise-short-1`.
+    /// The name in messages and on the command line: `external`, `simhash-1`, `minwise-1`,
+    /// `content-1` or `minwise-short-1`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::External => "external",
             Self::Simhash1 => "simhash-1",
             Self::Minwise1 => "minwise-1",
+            Self::Content1 => "content-1",
             Self::MinwiseShort1 => "minwise-short-1",
         }
     }
 
-    /// The method, which is the name without its number: `external`, `simhash`, `minwise` or
-    /// `minwise-short`.
+    /// The method, which is the name without its number: `external`, `simhash`, `minwise`,
+    /// `content` or `minwise-short`.
     pub fn method(self) -> &'static str {
         self.name().rsplit_once('-').map_or(self.name(), |(method, _)| method)
     }
@@ -69,6 +75,7 @@ impl Scheme {
             // was not chosen for its effect.
             Self::Simhash1 => 0x7369_6d64_6200_0001,
             Self::Minwise1 | Self::MinwiseShort1 => 0x7369_6d64_6200_0002,
+            Self::Content1 => 0x7369_6d64_6200_0003,
         }
     }
 }

@@ -237,6 +237,10 @@ fn the_first_good_record_decides_whether_fingerprints_are_made_here() -> TestRes
     run!("ingest", &minwise, &text, "--scheme", "minwise").expect(0);
     assert_eq!(run!("stats", &minwise, "--json").expect(0).object()?["scheme"], "minwise-1");
     assert_eq!(run!("query", &minwise, "--text", TEXT).expect(0).out, "0\t1.00\t2\n");
+    let content = folder.path("content.simdb");
+    run!("ingest", &content, &text, "--scheme", "content").expect(0);
+    assert_eq!(run!("stats", &content, "--json").expect(0).object()?["scheme"], "content-1");
+    assert_eq!(run!("query", &content, "--text", TEXT).expect(0).out, "0\t1.00\t2\n");
     // Documents that are too short and records that are rejected do not decide the scheme.
     let mixed = folder.file(
         "mixed.jsonl",
