@@ -25,7 +25,9 @@ pub use fingerprint::Fingerprint;
 pub use holder::Holder;
 pub use memory::Cache;
 pub use plan::{PlanEstimate, Prefer};
-pub use text::{Fingerprinter, Scheme};
+#[cfg(feature = "text")]
+pub use text::Fingerprinter;
+pub use text::Scheme;
 
 #[doc = include_str!("../docs/format.md")]
 pub mod format {}

@@ -14,7 +14,9 @@ use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::memory::Cache;
 use crate::store::{Access, Patience, Store};
-use crate::text::{Fingerprinter, Scheme};
+#[cfg(feature = "text")]
+use crate::text::Fingerprinter;
+use crate::text::Scheme;
 
 /// An open database: one file, one writer at a time, any number of readers.
 ///
@@ -180,11 +182,12 @@ impl Database {
         self.store.settings().max_distance
     }
 
-    /// The fingerprinter whose fingerprints compare with those in the database.
+    /// The fingerprinter whose fingerprints compare with those in the database. It needs the feature `text`.
     ///
     /// # Errors
     ///
     /// [`Error::ExternalScheme`] if the fingerprints are made elsewhere.
+    #[cfg(feature = "text")]
     pub fn fingerprinter(&self) -> Result<Fingerprinter> {
         Fingerprinter::new(self.scheme())
     }
