@@ -39,9 +39,9 @@ pub(super) fn normalize(text: &str) -> Cow<'_, str> {
 
 /// Normalises and folds a piece that is mostly not ASCII.
 ///
-/// Two kinds of characters stay the same and compose with nothing. Han characters do so by their nature. The others
-/// are those that are not in the version of Unicode that the schemes have. A later version of the normalising
-/// crate knows some of them, and no fingerprint may depend on that.
+/// Two kinds of characters stay the same and compose with nothing. Han characters do so by their nature. The
+/// others are those that are not in the version of Unicode that the schemes have. A later version of the
+/// normalising crate knows some of them, and no fingerprint may depend on that.
 fn fold_into(text: &str, folded: &mut String) {
     let stays = |c: char| matches!(c, '\u{4E00}'..='\u{9FFF}') || !Properties::of(c).is_assigned();
     let mut rest = text;
@@ -88,8 +88,8 @@ mod tests {
         }
     }
 
-    /// Another digest would be another fingerprint of some text. A later release of the normalising crate that
-    /// changes one character of this version of Unicode fails here.
+    /// Another digest would be another fingerprint of some text. A later release of the normalising crate
+    /// that changes one character of this version of Unicode fails here.
     #[test]
     fn what_the_schemes_know_of_unicode_never_changes() {
         let mut digest = xxhash_rust::xxh3::Xxh3::new();
@@ -113,7 +113,7 @@ mod tests {
     fn characters_of_later_versions_stay_and_compose_with_nothing() {
         assert!(!Properties::of('\u{378}').is_assigned());
         assert_eq!(normalize("Å\u{378}\u{30a}Ａ\u{378}"), "å\u{378}\u{30a}a\u{378}");
-        // The crate knows some of them as accents, which would be sorted, or as letters, which would decompose.
+        // The crate may know some of them as accents, which would be sorted, or as letters that decompose.
         let later = ('\0'..=char::MAX).filter(|&c| !Properties::of(c).is_assigned());
         for c in later {
             assert_eq!(normalize(&format!("é{c}\u{301}")), format!("é{c}\u{301}"));

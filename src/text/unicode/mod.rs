@@ -1,5 +1,6 @@
-//! What the schemes know of Unicode: case folding and words, by tables of one version that stay with the schemes.
+//! What the schemes know of Unicode: case folding and words, by tables of one version, which never change.
 
+mod ascii;
 mod folding;
 mod properties;
 mod ranges;

@@ -164,7 +164,7 @@ const fn make<const DISTINCT: usize>() -> (Table<DISTINCT>, usize) {
     (table, distinct)
 }
 
-/// The block that begins at code point `start`, in this run, where `folding` is the first that may reach into it.
+/// The block that begins at code point `start`, in this run. `folding` is the first that may reach into it.
 const fn properties_of(start: usize, mut run: usize, mut folding: usize) -> [u8; BLOCK] {
     let mut block = [0; BLOCK];
     let mut at = 0;
@@ -209,8 +209,8 @@ mod tests {
         }
     }
 
-    /// Unicode publishes the number of its characters. Version 17.0 has 159,801 graphic and format characters.
-    /// There are also 65 controls and 137,468 code points for private use.
+    /// Unicode publishes the number of its characters. Version 17.0 has 159,801 graphic and format
+    /// characters. There are also 65 controls and 137,468 code points for private use.
     #[test]
     fn as_many_characters_are_assigned_as_the_version_has() {
         let assigned = ('\0'..=char::MAX).filter(|&c| Properties::of(c).is_assigned()).count();

@@ -1,9 +1,10 @@
-//! What Unicode 17.0.0 says of every character, as far as the schemes need it. Another file makes tables of it.
+//! What Unicode 17.0.0 says of every character, as far as the schemes need it. Another file makes tables
+//! of it.
 //!
 //! The numbers come from these files of the Unicode Character Database: `WordBreakProperty.txt`,
-//! `emoji-data.txt`, `DerivedCoreProperties.txt`, `DerivedGeneralCategory.txt` and `CaseFolding.txt`. They are
-//! part of the schemes, so they stay as they are when Unicode has a newer version. Their licence is in
-//! `LICENSE-UNICODE`.
+//! `emoji-data.txt`, `DerivedCoreProperties.txt`, `DerivedGeneralCategory.txt` and `CaseFolding.txt`. Their
+//! licence is in `LICENSE-UNICODE`. They are part of the schemes, so they stay as they are when Unicode has
+//! a newer version.
 
 /// Runs of code points with the same properties, in order. Each number is the first code point of a run
 /// times 256, plus the properties. A run ends where the next one begins.
