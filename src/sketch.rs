@@ -107,6 +107,7 @@ impl Sketch {
     }
 
     /// The sketch of samples. Sample i is bit i mod 8 of byte i / 8, counted from the least significant.
+    #[cfg(feature = "text")]
     pub(crate) fn of_samples<const BINS: usize>(samples: &[bool; BINS], shingles: NonZeroU32) -> Self {
         const { assert!(BINS == 128 || BINS == 256) };
         let size = if BINS == 128 { SketchSize::Bytes16 } else { SketchSize::Bytes32 };

@@ -14,7 +14,9 @@ use crate::error::{Error, Result};
 use crate::memory::Cache;
 use crate::sketch::SketchSize;
 use crate::store::{Access, Patience, Store};
-use crate::text::{Fingerprinter, Scheme};
+#[cfg(feature = "text")]
+use crate::text::Fingerprinter;
+use crate::text::Scheme;
 
 /// An open database: one file, one writer at a time, any number of readers.
 ///
@@ -190,11 +192,13 @@ impl Database {
         self.store.settings().min_similarity
     }
 
-    /// The fingerprinter whose fingerprints and sketches compare with those in the database.
+    /// The fingerprinter whose fingerprints and sketches compare with those in the database. It needs the feature
+    /// `text`.
     ///
     /// # Errors
     ///
     /// [`Error::ExternalScheme`] if the fingerprints are made elsewhere.
+    #[cfg(feature = "text")]
     pub fn fingerprinter(&self) -> Result<Fingerprinter> {
         Ok(Fingerprinter::new(self.scheme())?.with_sketch_size(self.sketch_size()))
     }

@@ -23,6 +23,7 @@ pub(super) fn visible_text(html: &str) -> String {
 
 /// The same text, in which a blank line separates the blocks, and there is no other line break. A line break of the
 /// page is a space, as a browser shows it.
+#[cfg(feature = "ingest")]
 pub(crate) fn visible_paragraphs(html: &str) -> String {
     let mut text = Vec::with_capacity(html.len() / 4);
     read(html, &[], |piece| match piece {
@@ -248,6 +249,7 @@ mod tests {
         assert_eq!(words("<p>one</p><p>t<b>w</b>o</p>three<br>four<td>five"), "one two three four five");
     }
 
+    #[cfg(feature = "ingest")]
     #[test]
     fn paragraphs_are_blocks_whatever_the_lines_of_the_page_are() {
         let page = "<h1>A title</h1>\n<p>One\n\n<b>two</b>\r\nthree<p>four<ul><li>five<li>six</ul>";

@@ -1,21 +1,37 @@
-//! Text in, fingerprint out. Shows [`Fingerprinter`], [`Scheme`] and [`Unit`], hides the steps between.
+//! Text in, fingerprint out. Shows `Fingerprinter`, [`Scheme`] and `Unit`, hides the steps between.
+//!
+//! Without the feature `text` there is only the name of a scheme, which every file has.
 
+#[cfg(feature = "text")]
 mod features;
+#[cfg(feature = "text")]
 mod fingerprinter;
+#[cfg(feature = "text")]
 mod html;
+#[cfg(feature = "text")]
 mod main_content;
+#[cfg(feature = "text")]
 mod minwise;
+#[cfg(feature = "text")]
 mod normalize;
-#[cfg(test)]
+#[cfg(all(test, feature = "text"))]
 mod published_vectors;
 mod scheme;
+#[cfg(feature = "text")]
 mod simhash;
+#[cfg(feature = "text")]
 mod sketching;
+#[cfg(feature = "text")]
 mod tokens;
+#[cfg(feature = "text")]
+mod unicode;
+#[cfg(feature = "ingest")]
 mod unit;
 
+#[cfg(feature = "text")]
 pub use fingerprinter::Fingerprinter;
 #[cfg(feature = "ingest")]
 pub(crate) use html::visible_paragraphs;
 pub use scheme::Scheme;
+#[cfg(feature = "ingest")]
 pub use unit::Unit;

@@ -1,0 +1,219 @@
+//! The properties of a character, in a table that takes two reads.
+
+use super::ranges::{FOLDINGS, RUNS};
+
+/// What the schemes have to know of a character, in Unicode 17.0.0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::text) struct Properties(u8);
+
+/// A value of the property Word_Break, as far as the rules tell them apart: a carriage return and a line feed
+/// end a word as every other `Newline` does, and a `Format` character continues one as an `Extend` does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WordBreak {
+    Other,
+    Newline,
+    Extend,
+    Joiner,
+    Space,
+    Letter,
+    HebrewLetter,
+    Numeric,
+    Katakana,
+    ExtendNumLet,
+    MidLetter,
+    MidNum,
+    MidNumLet,
+    SingleQuote,
+    DoubleQuote,
+    RegionalIndicator,
+}
+
+impl WordBreak {
+    /// Every value, in the order of the numbers in the table.
+    pub(super) const ALL: [Self; 16] = [
+        Self::Other,
+        Self::Newline,
+        Self::Extend,
+        Self::Joiner,
+        Self::Space,
+        Self::Letter,
+        Self::HebrewLetter,
+        Self::Numeric,
+        Self::Katakana,
+        Self::ExtendNumLet,
+        Self::MidLetter,
+        Self::MidNum,
+        Self::MidNumLet,
+        Self::SingleQuote,
+        Self::DoubleQuote,
+        Self::RegionalIndicator,
+    ];
+}
+
+const WORD_BREAK: u8 = 0x0F;
+const ALPHANUMERIC: u8 = 0x10;
+const PICTOGRAPHIC: u8 = 0x20;
+const ASSIGNED: u8 = 0x40;
+/// Not in `RUNS`, but made of `FOLDINGS`.
+const FOLDS: u8 = 0x80;
+
+impl Properties {
+    pub(in crate::text) fn of(c: char) -> Self {
+        let code = c as usize;
+        let block = usize::from(TABLE.blocks[code / BLOCK]);
+        Self(TABLE.properties[block][code % BLOCK])
+    }
+
+    /// All properties, as a number for tests that pin them.
+    #[cfg(test)]
+    pub(in crate::text) fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// The properties of an ASCII character. No other byte may be given.
+    pub(super) const fn of_ascii(byte: u8) -> Self {
+        Self(TABLE.properties[TABLE.blocks[0] as usize][byte as usize])
+    }
+
+    pub(super) const fn word_break(self) -> WordBreak {
+        WordBreak::ALL[(self.0 & WORD_BREAK) as usize]
+    }
+
+    /// Whether the character is alphabetic or has the general category Number. A word has one of these.
+    pub(super) const fn is_alphanumeric(self) -> bool {
+        self.0 & ALPHANUMERIC != 0
+    }
+
+    pub(super) const fn is_pictographic(self) -> bool {
+        self.0 & PICTOGRAPHIC != 0
+    }
+
+    /// Whether Unicode 17.0.0 has this character.
+    pub(in crate::text) const fn is_assigned(self) -> bool {
+        self.0 & ASSIGNED != 0
+    }
+
+    /// Whether case folding changes the character. ASCII is not counted.
+    pub(super) const fn folds(self) -> bool {
+        self.0 & FOLDS != 0
+    }
+}
+
+/// Code points in a block of the table.
+const BLOCK: usize = 128;
+const BLOCKS: usize = 0x11_0000 / BLOCK;
+
+/// The properties of all code points. Blocks in which all are equal share one block for each value.
+struct Table<const DISTINCT: usize> {
+    blocks: [u16; BLOCKS],
+    properties: [[u8; BLOCK]; DISTINCT],
+}
+
+/// Computed by the compiler, so that a program neither waits for it nor asks each time whether it is there.
+static TABLE: Table<{ distinct_blocks() }> = table();
+
+const fn first_of(run: usize) -> usize {
+    if run < RUNS.len() { (RUNS[run] >> 8) as usize } else { BLOCKS * BLOCK }
+}
+
+const fn value_of(run: usize) -> u8 {
+    (RUNS[run] & 0xFF) as u8
+}
+
+const fn distinct_blocks() -> usize {
+    make::<0>().1
+}
+
+const fn table<const DISTINCT: usize>() -> Table<DISTINCT> {
+    make().0
+}
+
+/// The table, and how many distinct blocks it needs. Only the first `DISTINCT` of them are filled in.
+const fn make<const DISTINCT: usize>() -> (Table<DISTINCT>, usize) {
+    const NONE: u16 = u16::MAX;
+    let mut table = Table { blocks: [0; BLOCKS], properties: [[0; BLOCK]; DISTINCT] };
+    let mut distinct = 0;
+    let mut uniform = [NONE; 256];
+    // The run of the first code point of the block, and the first folding that may reach into it.
+    let (mut run, mut folding) = (0, 0);
+    let mut block = 0;
+    while block < BLOCKS {
+        let (start, end) = (block * BLOCK, (block + 1) * BLOCK);
+        while first_of(run + 1) <= start {
+            run += 1;
+        }
+        while folding < FOLDINGS.len() && (FOLDINGS[folding].1 as usize) < start {
+            folding += 1;
+        }
+        let folds = folding < FOLDINGS.len() && (FOLDINGS[folding].0 as usize) < end;
+        let value = value_of(run) as usize;
+        if first_of(run + 1) >= end && !folds && uniform[value] != NONE {
+            table.blocks[block] = uniform[value];
+        } else {
+            if first_of(run + 1) >= end && !folds {
+                uniform[value] = distinct as u16;
+            }
+            if distinct < DISTINCT {
+                table.properties[distinct] = properties_of(start, run, folding);
+            }
+            table.blocks[block] = distinct as u16;
+            distinct += 1;
+        }
+        block += 1;
+    }
+    (table, distinct)
+}
+
+/// The block that begins at code point `start`, in this run. `folding` is the first that may reach into it.
+const fn properties_of(start: usize, mut run: usize, mut folding: usize) -> [u8; BLOCK] {
+    let mut block = [0; BLOCK];
+    let mut at = 0;
+    while at < BLOCK {
+        if first_of(run + 1) <= start + at {
+            run += 1;
+        }
+        block[at] = value_of(run);
+        at += 1;
+    }
+    while folding < FOLDINGS.len() && (FOLDINGS[folding].0 as usize) < start + BLOCK {
+        let (first, last, step, _) = FOLDINGS[folding];
+        let mut code = first as usize;
+        while code <= last as usize {
+            if code >= start && code < start + BLOCK {
+                block[code - start] |= FOLDS;
+            }
+            code += step as usize;
+        }
+        folding += 1;
+    }
+    block
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first and the last code point of each run, and those beside them, are where a mistake in the table
+    /// would show.
+    #[test]
+    fn the_table_says_what_the_runs_say() {
+        let folds: Vec<u32> = FOLDINGS
+            .iter()
+            .flat_map(|&(first, last, step, _)| (first..=last).step_by(step as usize))
+            .collect();
+        assert!(folds.is_sorted_by(|a, b| a < b) && RUNS.is_sorted_by(|a, b| a >> 8 < b >> 8));
+        for c in '\0'..=char::MAX {
+            let run = RUNS.partition_point(|run| run >> 8 <= u32::from(c)) - 1;
+            let fold = if folds.binary_search(&u32::from(c)).is_ok() { FOLDS } else { 0 };
+            assert_eq!(Properties::of(c), Properties(value_of(run) | fold), "{c:?}");
+        }
+    }
+
+    /// Unicode publishes the number of its characters. Version 17.0 has 159,801 graphic and format
+    /// characters. There are also 65 controls and 137,468 code points for private use.
+    #[test]
+    fn as_many_characters_are_assigned_as_the_version_has() {
+        let assigned = ('\0'..=char::MAX).filter(|&c| Properties::of(c).is_assigned()).count();
+        assert_eq!(assigned, 159_801 + 65 + 137_468);
+    }
+}
