@@ -155,6 +155,13 @@ pub enum Error {
         /// The bytes of the sketch given, or of the other sketch.
         given: usize,
     },
+    /// The weight of a feature is not above 0, or the weights of a text are too large.
+    FeatureWeight {
+        /// The weight at which that was seen.
+        given: f64,
+        /// The largest sum of the weights of a text.
+        most: f64,
+    },
     /// A least similarity or an order by similarity needs a sketch, and none is given.
     NoSketch,
     /// No similarity can be as given: it is a number from 0 to 1.

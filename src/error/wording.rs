@@ -99,6 +99,11 @@ impl fmt::Display for Error {
                 "sketches of {stored} and of {given} bytes cannot be compared: make sketches of the size that the \
                  database has"
             ),
+            Self::FeatureWeight { given, most } => write!(
+                f,
+                "the weight {given} of a feature cannot be used: weights are above 0, and their sum is at most {most}; \
+                 divide all weights of all texts by the same number"
+            ),
             Self::NoSketch => f.write_str(
                 "a similarity is asked for, but no sketch is given to compare with: give the text or its sketch, \
                  or leave the similarity out",

@@ -72,6 +72,10 @@ impl Fingerprinting {
             }
             (Content::Fingerprint(fingerprint, sketch), _) => Ok(Some((*fingerprint, *sketch))),
             (_, None) => Err(Reason::TextInExternal),
+            (Content::Features(features), Some(fingerprinter)) => {
+                let features = features.iter().map(|(feature, weight)| (feature, *weight));
+                fingerprinter.fingerprint_and_sketch_features(features).map_err(Reason::Document)
+            }
             (Content::Text(text), Some(fingerprinter)) => Ok(fingerprinter.fingerprint_and_sketch(text)),
             (Content::Html(html), Some(fingerprinter)) => Ok(fingerprinter.fingerprint_and_sketch_html(html)),
         }

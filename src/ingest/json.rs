@@ -39,6 +39,7 @@ struct Fields {
     fingerprint: Option<Value>,
     sketch: Option<Value>,
     shingles: Option<Value>,
+    features: Option<Value>,
     text: Option<Value>,
     html: Option<Value>,
     too_short: Option<Value>,
@@ -66,6 +67,7 @@ impl Fields {
             "fingerprint" => &mut self.fingerprint,
             "sketch" => &mut self.sketch,
             "shingles" => &mut self.shingles,
+            "features" => &mut self.features,
             "text" => &mut self.text,
             "html" => &mut self.html,
             "too_short" => &mut self.too_short,
@@ -108,6 +110,9 @@ impl Fields {
         if let Some(digits) = text_of("fingerprint", &self.fingerprint)? {
             return Ok(Content::Fingerprint(digits.parse().map_err(Reason::Document)?, self.sketch()?));
         }
+        if let Some(features) = &self.features {
+            return features_of(features).map(Content::Features);
+        }
         let html = self.named_html.as_ref().or(self.html.as_ref());
         match text_of("text", &self.text)? {
             // If the text is empty and there is HTML, the HTML counts.
@@ -145,6 +150,19 @@ impl Fields {
         let scope = text_of("scope", &self.scope)?.unwrap_or_default().to_owned();
         Ok(Parts { seen, rank, scope, payload })
     }
+}
+
+/// The features of an object of weights, or of a list, in which each has the weight 1.
+fn features_of(value: &Value) -> Result<Vec<(String, f64)>, Reason> {
+    let features: Option<_> = match value {
+        Value::Object(weights) => {
+            weights.iter().map(|(feature, weight)| Some((feature.clone(), weight.as_f64()?))).collect()
+        }
+        Value::Array(features) => features.iter().map(|it| Some((it.as_str()?.to_owned(), 1.0))).collect(),
+        _ => None,
+    };
+    let expected = "an object of features with their weights, or a list of features,";
+    features.ok_or(Reason::Field { name: "features", expected })
 }
 
 /// The text of a field. The field may be absent.
@@ -246,6 +264,14 @@ mod tests {
         let both = json(r#"{"id":1,"fingerprint":"00000000000000ff","text":"t"}"#)?;
         assert_eq!(both.content, Content::Fingerprint(Fingerprint::from_bits(255), None));
         assert_eq!(json(r#"{"id":1,"text":"t","html":"h"}"#)?.content, Content::Text("t".into()));
+        let weighted = Content::Features(vec![("a".into(), 2.5), ("b".into(), 1.0)]);
+        assert_eq!(json(r#"{"id":1,"text":"t","features":{"a":2.5,"b":1}}"#)?.content, weighted);
+        let listed = Content::Features(vec![("a".into(), 1.0), ("a".into(), 1.0)]);
+        assert_eq!(json(r#"{"id":1,"features":["a","a"]}"#)?.content, listed);
+        for features in ["1", "[1]", "{\"a\":\"b\"}"] {
+            let refused = json(&format!("{{\"id\":1,\"features\":{features}}}"));
+            assert!(matches!(refused, Err(Reason::Field { name: "features", .. })), "{features}");
+        }
         assert_eq!(json(r#"{"id":1,"text":"","html":"h"}"#)?.content, Content::Html("h".into()));
         assert_eq!(json(r#"{"id":1,"text":""}"#)?.content, Content::Text(String::new()));
         assert_eq!(json(r#"{"id":1,"fingerprint":null,"too_short":true}"#)?.content, Content::TooShort);

@@ -5,7 +5,7 @@ use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
 
 /// A record as a parser returns it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Parsed {
     pub(super) key: Option<Vec<u8>>,
     pub(super) content: Content,
@@ -13,9 +13,11 @@ pub(super) struct Parsed {
 }
 
 /// What a fingerprint is made from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Content {
     Fingerprint(Fingerprint, Option<Sketch>),
+    /// Features that the caller has found, with their weights.
+    Features(Vec<(String, f64)>),
     Text(String),
     Html(String),
     /// Too short to judge; the text itself is not known. Dumps of databases contain such records.

@@ -18,7 +18,7 @@ use crate::sketch::Sketch;
 use crate::text::Unit;
 
 /// One record of an input, from which a document is made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     path: Arc<Path>,
     line: Option<u64>,
@@ -61,7 +61,7 @@ impl Record {
         self.document_with(None).ok()?;
         match self.content {
             Content::Fingerprint(..) => Some(true),
-            Content::Text(_) | Content::Html(_) => Some(false),
+            Content::Features(_) | Content::Text(_) | Content::Html(_) => Some(false),
             Content::TooShort => None,
         }
     }

@@ -109,9 +109,9 @@ impl fmt::Display for Reason {
             Self::NoKey => f.write_str(
                 "the record has no key: field `key`, `id` or `url`, or the one that was named, is wanted",
             ),
-            Self::NoContent => {
-                f.write_str("the record has no content: field `fingerprint`, `text` or `html` is wanted")
-            }
+            Self::NoContent => f.write_str(
+                "the record has no content: field `fingerprint`, `features`, `text` or `html` is wanted",
+            ),
             Self::NoTab => f.write_str("the line has no tab between key and content"),
             Self::Field { name, expected } => write!(f, "field `{name}`: {expected} is wanted"),
             Self::Document(error) => error.fmt(f),

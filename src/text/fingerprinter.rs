@@ -4,6 +4,7 @@ use super::features::{FeatureKind, Features};
 use super::scheme::Scheme;
 use super::simhash::Tie;
 use super::sketching::{self, SHINGLE_SEED};
+use super::weighted::Weighted;
 use super::{html, main_content, minwise, normalize, simhash};
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -134,6 +135,71 @@ impl Fingerprinter {
             .map(|(fingerprint, _)| fingerprint)
     }
 
+    /// The fingerprint of features that the caller has found in a text, each with its weight. `None` if there are
+    /// fewer distinct ones than [`min_tokens`](Self::min_tokens).
+    ///
+    /// So the words of any tokenizer, without stop words, with weights for the kind of word or its rarity, make
+    /// fingerprints of either kind. In `simhash-1` a feature votes with its weight. In the minwise schemes, texts whose
+    /// features have the weighted Jaccard similarity J differ in about 32 (1 - J) bits. That is the sum of the
+    /// lesser weights, divided by the sum of the greater ones. Weights are rounded to sixteenths, at least
+    /// one. Those of a feature that comes several times are added. The order of the features does not matter.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::FeatureWeight`] for a weight that is not above 0, and if the sum of the weights exceeds 2^20.
+    ///
+    /// # Cost
+    ///
+    /// A sort of the features. The minwise schemes take 16 hashes for a weight of 1.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use simdb::{Fingerprinter, Scheme};
+    ///
+    /// let fingerprinter = Fingerprinter::new(Scheme::Simhash1)?;
+    /// let words = ["museum", "opens", "new", "wing", "with", "paintings", "by", "Turner"];
+    /// let weight = |word: &str| if word.len() > 4 { 3.0 } else { 1.0 };
+    /// let features = words.map(|word| (word, weight(word)));
+    /// assert!(fingerprinter.fingerprint_features(features)?.is_some());
+    /// # Ok::<(), simdb::Error>(())
+    /// ```
+    pub fn fingerprint_features<F: AsRef<[u8]>>(
+        &self,
+        features: impl IntoIterator<Item = (F, f64)>,
+    ) -> Result<Option<Fingerprint>> {
+        let judged = self.with_sketch_size(SketchSize::None).fingerprint_and_sketch_features(features)?;
+        Ok(judged.map(|(fingerprint, _)| fingerprint))
+    }
+
+    /// As [`fingerprint_features`](Self::fingerprint_features), with a sketch. Its similarity is the weighted Jaccard
+    /// similarity of the features, and its number of shingles is the sum of the weights in sixteenths.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`fingerprint_features`](Self::fingerprint_features).
+    pub fn fingerprint_and_sketch_features<F: AsRef<[u8]>>(
+        &self,
+        features: impl IntoIterator<Item = (F, f64)>,
+    ) -> Result<Option<(Fingerprint, Option<Sketch>)>> {
+        let seed = self.scheme.feature_seed();
+        let features = Weighted::of(features, seed)?;
+        if features.len() < self.min_tokens() {
+            return Ok(None);
+        }
+        let fingerprint = match self.scheme {
+            Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 => {
+                minwise::fingerprint(&features.units(seed), seed)
+            }
+            Scheme::Simhash1 | Scheme::External => simhash::fingerprint(features.iter(), Tie::Zero),
+        };
+        let units = match self.sketch_size {
+            SketchSize::None => Vec::new(),
+            SketchSize::Bytes16 | SketchSize::Bytes32 => features.units(SHINGLE_SEED),
+        };
+        Ok(Some((fingerprint, sketching::sketch(units, self.sketch_size))))
+    }
+
     /// The fingerprint of the visible text of an HTML page, by [`Scheme::Content1`] of its main content, or `None`
     /// if that text is too short to judge. Broken markup is read as browsers read it.
     pub fn fingerprint_html(&self, html: &str) -> Option<Fingerprint> {
@@ -184,219 +250,5 @@ impl Fingerprinter {
             Scheme::Simhash1 | Scheme::External => simhash::fingerprint(features.weighted(), Tie::Zero),
         };
         Some((fingerprint, sketching::sketch(features.shingles, self.sketch_size)))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SCHEMES: [Scheme; 4] =
-        [Scheme::Simhash1, Scheme::Minwise1, Scheme::MinwiseShort1, Scheme::Content1];
-    /// Where the value of each of them stands in a list of pinned values. Those of `minwise-1` are those of
-    /// `minwise-short-1` too.
-    const PINNED: [usize; 4] = [0, 1, 1, 2];
-
-    fn of(scheme: Scheme) -> Fingerprinter {
-        Fingerprinter::new(scheme).expect("text schemes make fingerprints")
-    }
-
-    /// Another value here would be another scheme: existing files would no longer find their documents.
-    #[test]
-    fn fingerprints_of_fixed_texts_never_change() {
-        let pinned = [
-            (
-                "The quick brown fox jumps over the lazy dog near the river bank.",
-                ["53ba652888820c40", "665ccdef04893953", "cc4bf8bed7d6474c"],
-            ),
-            (
-                "the QUICK brown fox jumps over the lazy dog near the river bank",
-                ["53ba652888820c40", "665ccdef04893953", "cc4bf8bed7d6474c"],
-            ),
-            (
-                "Ｆull-width, ﬁgures and Ünïcode: Σίσυφος, ПРИВЕТ, 3.14 and naïve café words",
-                ["02a291c065e184a0", "bea252a803bd62fe", "7bbd91d8a19c2074"],
-            ),
-            (
-                "近似重复检测：两个网页的内容几乎相同。",
-                ["fd429018128097cc", "d3033070d85c5d1a", "1a4b91f63dcdcfb0"],
-            ),
-            (
-                "これは日本語の文章です。カタカナもあります。",
-                ["d9f2474d878ede10", "6ab3f433c0e56166", "e2951a0fad334b18"],
-            ),
-            ("ภาษาไทยไม่มีช่องว่างระหว่างคำ", ["eba8e6eb8fb9ca5b", "9dac5cffccf35367", "5ea22919cabc51db"]),
-            (
-                "한국어 문장은 띄어쓰기가 있어서 단어가 그대로 토큰이 된다 그렇지",
-                ["494aeebcb27f4ca6", "d7323f948ee76f12", "e5e76a838b0469cc"],
-            ),
-            (
-                "again again again again again again again again",
-                ["805bc0ef11f089c2", "f55a83de3d2ff38c", "c370f5236b8cca33"],
-            ),
-        ];
-        let page = "<html><head><title>t</title></head><body><p>One two three <b>four</b> five</p>\
-                    <script>no</script><ul><li>six<li>seven &amp; eight</ul><p>nine&nbsp;ten";
-        for (index, scheme) in SCHEMES.into_iter().enumerate() {
-            for (text, fingerprints) in pinned {
-                let made = of(scheme).fingerprint(text).map(|it| it.to_string());
-                assert_eq!(made.as_deref(), Some(fingerprints[PINNED[index]]), "{scheme}: {text}");
-            }
-            let made = of(scheme).fingerprint_html(page).map(|it| it.to_string());
-            assert_eq!(
-                made.as_deref(),
-                Some(["d8e3280443366fa5", "c130f98e7ae4c5df", "299dd63c1706bd83"][PINNED[index]]),
-                "{scheme}"
-            );
-        }
-    }
-
-    /// Another value here would make the sketches of existing files meaningless.
-    #[test]
-    fn sketches_of_fixed_texts_never_change() {
-        let english = "The quick brown fox jumps over the lazy dog near the river bank.";
-        let chinese = "近似重复检测：两个网页的内容几乎相同。";
-        for (text, size, pinned, shingles) in [
-            (english, SketchSize::Bytes16, "9b8180b0189054be6df716de3817f5e3", 10),
-            (
-                english,
-                SketchSize::Bytes32,
-                "59c323d2604940cf810b00cab572d44eb79c9dfe348aed579a0ba72375ef17fc",
-                10,
-            ),
-            (chinese, SketchSize::Bytes16, "709b1ac164e01012f0de67ccb9f7a85b", 14),
-            (
-                chinese,
-                SketchSize::Bytes32,
-                "845ecfd3e49905a2b55a21e944165d0502fddcf67f2ca2b55ace2f6dd4e4da77",
-                14,
-            ),
-            (
-                "again again again again again again again again",
-                SketchSize::Bytes16,
-                "b9ee870827fb883ba9cebfc4813ab07a",
-                1,
-            ),
-        ] {
-            for fingerprinter in SCHEMES.map(of) {
-                let sketch = fingerprinter.with_sketch_size(size).sketch(text);
-                let made = sketch.map(|it| (it.to_string(), it.shingles()));
-                assert_eq!(made, Some((pinned.to_owned(), shingles)), "{}: {text}", fingerprinter.scheme());
-            }
-        }
-        assert_eq!(of(Scheme::Minwise1).with_sketch_size(SketchSize::None).sketch(english), None);
-    }
-
-    /// The error of an estimate with b samples is about the square root of (1 - J) (1 + J) / b, twice over.
-    #[test]
-    fn estimates_are_as_close_as_their_samples_allow() {
-        for (size, most) in [(SketchSize::Bytes16, 0.065), (SketchSize::Bytes32, 0.050)] {
-            let fingerprinter = of(Scheme::Minwise1).with_sketch_size(size);
-            let words = |from: usize, to: usize| -> String {
-                (from..to).map(|word| format!("w{} ", word.wrapping_mul(0x9e37_79b9) >> 7)).collect()
-            };
-            let (mut squares, mut sum, mut pairs) = (0.0, 0.0, 0.0);
-            for i in 0..400 {
-                // Of the 300 shingles of either text, some at the ends are not shared.
-                let (first, moved) = (i * 1_000, 1 + i % 60);
-                let texts = [words(first, first + 303), words(first + moved, first + moved + 303)];
-                let [a, b] = texts.map(|text| fingerprinter.sketch(&text).expect("long enough"));
-                let jaccard = (300 - moved) as f64 / (300 + moved) as f64;
-                let estimate = a.similarity(&b).expect("of one size").jaccard();
-                squares += (estimate - jaccard).powi(2);
-                sum += estimate - jaccard;
-                pairs += 1.0;
-            }
-            let rmse = f64::sqrt(squares / pairs);
-            assert!(rmse < most, "{size:?}: {rmse}");
-            assert!(f64::abs(sum / pairs) < 0.01, "{size:?}: {}", sum / pairs);
-        }
-    }
-
-    #[test]
-    fn short_texts_are_not_judged() {
-        for fingerprinter in SCHEMES.map(of) {
-            assert_eq!(fingerprinter.fingerprint(""), None);
-            let words: Vec<&str> = "one two three four five six seven eight".split(' ').collect();
-            let shortest = if fingerprinter.scheme() == Scheme::MinwiseShort1 { 4 } else { 8 };
-            assert_eq!(fingerprinter.min_tokens(), shortest);
-            assert_eq!(fingerprinter.fingerprint(&words[..shortest - 1].join(" ")), None);
-            assert!(fingerprinter.fingerprint(&words[..shortest].join(" ")).is_some());
-            assert_eq!(fingerprinter.fingerprint("…!? -- \u{0} \u{fffd}"), None);
-            assert_eq!(fingerprinter.fingerprint_html("<p>"), None);
-        }
-    }
-
-    /// Another value here would be another scheme. A text that `minwise-1` judges too is pinned above.
-    #[test]
-    fn fingerprints_of_fixed_sentences_never_change() {
-        let short = of(Scheme::MinwiseShort1);
-        for (text, fingerprint) in [
-            ("Nothing more is known.", "07e4849806526085"),
-            ("nothing MORE is known", "07e4849806526085"),
-            ("again again again again", "f55a83de3d2ff38c"),
-            ("明天下雨", "bff3f16c8ece8242"),
-            ("ไทยไม่มี", "d3f52d134827c57b"),
-            ("7 8 9 10 11", "15b776020cd50fab"),
-            ("🎉 one 🎉 two 🎉 three four", "d3858b37fb56879f"),
-            ("文字 and слова", "765a2dd186cccc8c"),
-            ("שלום עולם זה טקסט", "ee5edc9d97084426"),
-        ] {
-            let made = short.fingerprint(text).map(|it| it.to_string());
-            assert_eq!(made.as_deref(), Some(fingerprint), "{text}");
-            assert_eq!(of(Scheme::Minwise1).fingerprint(text), None);
-        }
-    }
-
-    /// Each text has only a few features that differ, or none that a reader sees.
-    #[test]
-    fn unusual_texts_have_fingerprints() {
-        let texts = [
-            "7 ".repeat(1 << 20),
-            "12345 ".repeat(8),
-            "🎉 one 🎉 two 🎉 three 🎉 four 🎉 five 🎉 six 🎉 seven 🎉 eight".to_owned(),
-            "שלום עולם זה טקסט שנכתב מימין לשמאל והוא ארוך".to_owned(),
-            "mixed 文字 и слова ภาษา 한국어 and שלום in one text".to_owned(),
-        ];
-        for fingerprinter in SCHEMES.map(of) {
-            for text in &texts {
-                let made = fingerprinter.fingerprint(text);
-                assert!(made.is_some(), "{}: {:.40}", fingerprinter.scheme(), text);
-                assert_eq!(fingerprinter.fingerprint(&format!("\u{feff}{text}\n ")), made, "{text:.40}");
-                let judged = fingerprinter.fingerprint_and_sketch(text);
-                assert_eq!(judged.map(|(fingerprint, _)| fingerprint), made);
-                assert!(judged.is_some_and(|(_, sketch)| sketch.is_some()));
-            }
-        }
-    }
-
-    #[test]
-    fn content_finds_a_story_in_the_template_of_another_site() {
-        let numbers =
-            |first: u32, count| (first..first + count).map(|it| format!("w{it} ")).collect::<String>();
-        let page = |site: u32, story: u32| {
-            let links = (0..40).map(|it| format!("<li><a href=/{it}>{}</a>", numbers(site + 4 * it, 4)));
-            let text = (0..10).map(|it| format!("<p>{}", numbers(story + 30 * it, 30)));
-            format!(
-                "<ul>{}</ul>{}<footer>{}",
-                links.collect::<String>(),
-                text.collect::<String>(),
-                numbers(site, 60)
-            )
-        };
-        let distance = |scheme, a: &str, b: &str| {
-            let made = [a, b].map(|page| of(scheme).fingerprint_html(page).expect("a page is long enough"));
-            made[0].distance(made[1])
-        };
-        let [here, there, other] = [page(0, 10_000), page(5_000, 10_000), page(0, 20_000)];
-        assert_eq!(distance(Scheme::Content1, &here, &there), 0);
-        assert!(distance(Scheme::Minwise1, &here, &there) > 8);
-        assert!(distance(Scheme::Content1, &here, &other) > distance(Scheme::Minwise1, &here, &other));
-        assert!(distance(Scheme::Content1, &here, &other) > 16);
-    }
-
-    #[test]
-    fn external_fingerprints_are_made_elsewhere() {
-        assert!(matches!(Fingerprinter::new(Scheme::External), Err(Error::ExternalScheme)));
     }
 }

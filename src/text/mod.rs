@@ -6,6 +6,8 @@
 mod features;
 #[cfg(feature = "text")]
 mod fingerprinter;
+#[cfg(all(test, feature = "text"))]
+mod fingerprinter_tests;
 #[cfg(feature = "text")]
 mod html;
 #[cfg(feature = "text")]
@@ -27,6 +29,8 @@ mod tokens;
 mod unicode;
 #[cfg(feature = "ingest")]
 mod unit;
+#[cfg(feature = "text")]
+mod weighted;
 
 #[cfg(feature = "text")]
 pub use fingerprinter::Fingerprinter;

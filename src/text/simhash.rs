@@ -61,17 +61,18 @@ impl Votes {
     /// Counts the votes of a feature with this hash and this weight.
     fn vote(&mut self, hash: u64, weight: u32) {
         self.total += u64::from(weight);
-        let mut left = weight;
-        while left > 0 {
-            let part = left.min(LANE_MAX);
-            if self.in_lanes + part > LANE_MAX {
-                self.empty_lanes();
+        if weight > LANE_MAX {
+            for (bit, sum) in self.sums.iter_mut().enumerate() {
+                *sum += (hash >> bit & 1) * u64::from(weight);
             }
-            self.in_lanes += part;
-            left -= part;
-            for (lane, byte) in self.lanes.iter_mut().zip(hash.to_le_bytes()) {
-                *lane += SPREAD[usize::from(byte)] * u64::from(part);
-            }
+            return;
+        }
+        if self.in_lanes + weight > LANE_MAX {
+            self.empty_lanes();
+        }
+        self.in_lanes += weight;
+        for (lane, byte) in self.lanes.iter_mut().zip(hash.to_le_bytes()) {
+            *lane += SPREAD[usize::from(byte)] * u64::from(weight);
         }
     }
 

@@ -198,6 +198,38 @@ fn the_program_shows_similarity_and_takes_a_least_one() -> TestResult {
 }
 
 #[test]
+fn features_of_the_caller_are_ingested_and_asked_for() -> TestResult {
+    let folder = Folder::new()?;
+    let features =
+        |more: &str| format!("{{\"museum\":5,\"opens\":2,\"new\":0.5,\"wing\":3,\"Turner\":5{more}}}");
+    let line = |key: &str, features: &str| format!("{{\"id\":\"{key}\",\"features\":{features}}}\n");
+    let lines = [
+        line("a", &features(",\"show\":2,\"paint\":2,\"on\":0.1")),
+        line("b", &features(",\"show\":2,\"paint\":2,\"at\":0.1")),
+        line("few", "[\"a\",\"b\"]"),
+        line("bad", &features(",\"nothing\":0")),
+        line("odd", "\"words\""),
+    ];
+    let input = folder.file("in.jsonl", lines.concat())?;
+    for scheme in ["simhash", "minwise"] {
+        let database = folder.path(scheme);
+        let ran = run!("ingest", &database, &input, "--scheme", scheme).expect(0);
+        assert!(ran.out.starts_with("b is near a (distance "), "{}", ran.out);
+        assert!(
+            ran.out.contains("3 documents: 1 near-duplicates") && ran.out.contains("1 too short"),
+            "{}",
+            ran.out
+        );
+        let ran = ran.says("line 4: the weight 0 of a feature cannot be used");
+        assert!(ran.err.contains("line 5: field `features`"), "{}", ran.err);
+        let asked = folder.file("asked.jsonl", line("q", &features(",\"show\":2,\"paint\":2,\"in\":0.1")))?;
+        let ran = run!("query", &database, "--input", asked).expect(0);
+        assert!(ran.out.starts_with("q is near ") && ran.out.contains("b (distance"), "{}", ran.out);
+    }
+    Ok(())
+}
+
+#[test]
 fn ready_sketches_are_ingested_and_wrong_ones_rejected() -> TestResult {
     let folder = Folder::new()?;
     let line =
