@@ -14,6 +14,8 @@ use super::text::parse_text;
 use super::tsv::{parse_fingerprint, parse_tsv};
 use crate::document::Document;
 use crate::fingerprint::Fingerprint;
+#[cfg(feature = "eval")]
+use crate::text::visible_text;
 
 /// One record of an input, from which a document is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,9 +82,24 @@ impl Record {
         made.map_err(|reason| self.rejected(reason))
     }
 
+    /// The key, the group and the text of the record: of HTML, the visible text.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::NoKey`]; [`Reason::NoContent`] if the record has a fingerprint in place of a text.
+    #[cfg(feature = "eval")]
+    pub(crate) fn into_text(self) -> Result<(Vec<u8>, Option<String>, String), Rejected> {
+        let Some(key) = self.key.clone() else { return Err(self.rejected(Reason::NoKey)) };
+        match self.content {
+            Content::Text(text) => Ok((key, self.parts.group, text)),
+            Content::Html(html) => Ok((key, self.parts.group, visible_text(&html))),
+            Content::Fingerprint(_) | Content::TooShort => Err(self.rejected(Reason::NoContent)),
+        }
+    }
+
     fn document_with(&self, fingerprint: Option<Fingerprint>) -> Result<Document, Reason> {
         let key = self.key.as_deref().ok_or(Reason::NoKey)?;
-        let Parts { seen, rank, scope, payload } = &self.parts;
+        let Parts { seen, rank, scope, payload, group: _ } = &self.parts;
         let mut document = Document::new(key, fingerprint)
             .with_rank(rank.as_slice())
             .with_scope(scope)

@@ -13,3 +13,6 @@ mod tokens;
 
 pub use fingerprinter::Fingerprinter;
 pub use scheme::Scheme;
+
+#[cfg(feature = "eval")]
+pub(crate) use {html::visible_text, normalize::normalize as normalized, tokens::tokens};

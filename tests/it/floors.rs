@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::support::TestResult;
 
 /// The modules of the library, each of which imports only from those before it.
-const MODULES: [&str; 12] = [
+const MODULES: [&str; 13] = [
     "holder",
     "error",
     "parallel",
@@ -20,6 +20,7 @@ const MODULES: [&str; 12] = [
     "store",
     "database",
     "ingest",
+    "eval",
 ];
 
 /// The floors of the store, and the files above them, each of which imports only from those before it.

@@ -1,0 +1,7 @@
+//! The methods, one file each.
+
+mod exact;
+mod fingerprints;
+
+pub(super) use exact::Exact;
+pub(super) use fingerprints::Fingerprints;
