@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
+use crate::sketch::Sketch;
 
 /// A document: its key, its fingerprint, and the caller's data beside them.
 ///
@@ -13,6 +14,7 @@ use crate::fingerprint::Fingerprint;
 /// |---|---|---|
 /// | key | 1 to [`MAX_KEY_BYTES`](Self::MAX_KEY_BYTES) bytes, unique, normally the URL | never |
 /// | fingerprint | 64 bits | `None`: the text was too short to judge, and nothing matches it |
+/// | sketch | 16 or 32 bytes, the size that the database has | `None`: nothing can be said of its similarity |
 /// | seen | Unix seconds | the time of [`Document::new`] |
 /// | rank | up to [`MAX_RANKS`](Self::MAX_RANKS) numbers, compared in order | empty |
 /// | scope | text of up to [`MAX_SCOPE_BYTES`](Self::MAX_SCOPE_BYTES) bytes | empty |
@@ -35,6 +37,7 @@ use crate::fingerprint::Fingerprint;
 pub struct Document {
     key: Vec<u8>,
     fingerprint: Option<Fingerprint>,
+    sketch: Option<Sketch>,
     seen: i64,
     rank: Vec<i64>,
     scope: String,
@@ -57,11 +60,21 @@ impl Document {
         Self {
             key: key.into(),
             fingerprint: fingerprint.into(),
+            sketch: None,
             seen: now(),
             rank: Vec::new(),
             scope: String::new(),
             payload: Vec::new(),
         }
+    }
+
+    /// Sets the sketch, which tells how similar the document is to others. Default: none.
+    ///
+    /// [`Fingerprinter::document`](crate::Fingerprinter::document) makes documents that have one.
+    #[must_use]
+    pub fn with_sketch(mut self, sketch: impl Into<Option<Sketch>>) -> Self {
+        self.sketch = sketch.into();
+        self
     }
 
     /// Sets when the document was seen, in Unix seconds. Default: now.
@@ -101,6 +114,11 @@ impl Document {
     /// The fingerprint, or `None` if the text was too short to judge.
     pub fn fingerprint(&self) -> Option<Fingerprint> {
         self.fingerprint
+    }
+
+    /// The sketch, if the document has one.
+    pub fn sketch(&self) -> Option<&Sketch> {
+        self.sketch.as_ref()
     }
 
     /// When the document was seen, in Unix seconds.
@@ -167,6 +185,7 @@ impl fmt::Debug for Document {
         f.debug_struct("Document")
             .field("key", &String::from_utf8_lossy(&self.key))
             .field("fingerprint", &self.fingerprint)
+            .field("sketch", &self.sketch)
             .field("seen", &self.seen)
             .field("rank", &self.rank)
             .field("scope", &self.scope)

@@ -13,13 +13,14 @@ pub mod ingest;
 mod memory;
 mod parallel;
 mod plan;
+mod sketch;
 mod store;
 mod text;
 
 pub use database::{
     Answers, Change, CheckReport, CreateOptions, Database, Documents, Expiry, Explanation, Match, Matches,
-    OnMatch, OpenOptions, Policy, Problem, Query, Snapshot, Statistics, Submitting, TableProbes, Ticket,
-    TrySubmit, Verdict, WriteTxn, Writer, WriterOptions,
+    OnMatch, OpenOptions, Order, Policy, Problem, Query, Snapshot, Statistics, Submitting, TableProbes,
+    Ticket, TrySubmit, Verdict, WriteTxn, Writer, WriterOptions,
 };
 pub use document::Document;
 pub use error::{Error, Result};
@@ -27,7 +28,8 @@ pub use fingerprint::Fingerprint;
 pub use holder::Holder;
 pub use memory::Cache;
 pub use plan::{PlanEstimate, Prefer};
-pub use text::{Fingerprinter, Scheme};
+pub use sketch::{Similarity, Sketch, SketchSize};
+pub use text::{Fingerprinter, Scheme, Unit};
 
 #[doc = include_str!("../docs/format.md")]
 pub mod format {}

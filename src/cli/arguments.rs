@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use simdb::ingest::{InputFormat, ReadOptions};
-use simdb::{Cache, Error, Prefer, Scheme};
+use simdb::{Cache, Error, Prefer, Scheme, SketchSize, Unit};
 
 /// The path of the database, the first argument of most commands.
 #[derive(Args)]
@@ -30,6 +30,11 @@ pub(super) struct Reading {
     #[arg(long, value_name = "FIELD")]
     html_field: Option<String>,
 
+    /// What gets a fingerprint of its own; the key of a paragraph or sentence is that of the document, `#` and
+    /// its number, as in `URL#12`
+    #[arg(long, value_enum, default_value_t, value_name = "UNIT")]
+    unit: UnitName,
+
     /// The longest record; longer ones are rejected (bytes)
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     max_record: usize,
@@ -50,7 +55,27 @@ pub(super) enum Format {
     Fingerprints,
 }
 
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum UnitName {
+    /// The whole document
+    #[default]
+    Document,
+    /// Each paragraph: between blank lines, or an element of HTML that is a block
+    Paragraph,
+    /// Each sentence, by Unicode Standard Annex #29
+    Sentence,
+}
+
 impl Reading {
+    /// What gets a fingerprint of its own.
+    pub(super) fn unit(&self) -> Unit {
+        match self.unit {
+            UnitName::Document => Unit::Document,
+            UnitName::Paragraph => Unit::Paragraph,
+            UnitName::Sentence => Unit::Sentence,
+        }
+    }
+
     pub(super) fn options(&self) -> ReadOptions {
         let format = match self.input_format {
             Format::Auto => InputFormat::Auto,
@@ -59,7 +84,8 @@ impl Reading {
             Format::Text => InputFormat::Text,
             Format::Fingerprints => InputFormat::Fingerprints,
         };
-        let mut options = ReadOptions::new().format(format).max_record_bytes(self.max_record);
+        let mut options =
+            ReadOptions::new().format(format).max_record_bytes(self.max_record).unit(self.unit());
         if let Some(field) = &self.key_field {
             options = options.key_field(field);
         }
@@ -95,6 +121,36 @@ impl From<Preference> for Prefer {
 /// Parses a max distance.
 pub(super) fn max_distance_parser() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(0..=64)
+}
+
+/// Parses a least similarity.
+pub(super) fn similarity_parser(text: &str) -> Result<f64, String> {
+    let parsed = text.parse().ok().filter(|it| (0.0..=1.0).contains(it));
+    parsed.ok_or_else(|| "it must be a number from 0 to 1, for example 0.7".to_owned())
+}
+
+/// The size of sketches.
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum SketchBytes {
+    /// No sketches
+    #[value(name = "0")]
+    None,
+    /// 16 bytes
+    #[value(name = "16")]
+    Bytes16,
+    /// 32 bytes
+    #[value(name = "32")]
+    Bytes32,
+}
+
+impl From<SketchBytes> for SketchSize {
+    fn from(bytes: SketchBytes) -> Self {
+        match bytes {
+            SketchBytes::None => Self::None,
+            SketchBytes::Bytes16 => Self::Bytes16,
+            SketchBytes::Bytes32 => Self::Bytes32,
+        }
+    }
 }
 
 /// Parses the name of a scheme.

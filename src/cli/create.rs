@@ -3,7 +3,9 @@
 use simdb::{CreateOptions, Database, Scheme};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{DatabaseArgument, Preference, max_distance_parser, parse_scheme};
+use super::arguments::{
+    DatabaseArgument, Preference, SketchBytes, max_distance_parser, parse_scheme, similarity_parser,
+};
 use super::output::Output;
 use super::stats::stats_object;
 
@@ -12,15 +14,20 @@ pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) database: DatabaseArgument,
 
-    /// The distance, inclusive, at which documents match if a command names none
-    #[arg(
-        long,
-        value_name = "K",
-        default_value_t = 3,
-        value_parser = max_distance_parser(),
-        allow_negative_numbers = true
-    )]
-    max_distance: u32,
+    /// The distance, inclusive, at which documents match if a command names none [default: 8 for texts with
+    /// sketches; without sketches 5 for minwise, 3 for simhash and external]
+    #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
+    max_distance: Option<u32>,
+
+    /// The bytes of the sketch that is stored with each document and tells how similar documents are [default:
+    /// 16; 0 for external]
+    #[arg(long, value_name = "BYTES", value_enum)]
+    sketch: Option<SketchBytes>,
+
+    /// The least similarity, 0 to 1, at which documents match if a command names none [default: 0.7 for texts
+    /// with sketches, otherwise 0]
+    #[arg(long, value_name = "S", value_parser = similarity_parser, allow_negative_numbers = true)]
+    min_similarity: Option<f64>,
 
     /// How many documents there will be; the tables are chosen for so many
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
@@ -34,18 +41,26 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAME", conflicts_with = "expect")]
     plan: Option<String>,
 
-    /// How fingerprints are made from texts: `simhash-1`, `minwise-1`, or `external` if they are made
-    /// elsewhere
+    /// How fingerprints are made from texts: `simhash-1`, `minwise-1`, `minwise-short-1` for sentences, or
+    /// `external` if they are made elsewhere
     #[arg(long, value_name = "NAME", default_value_t, value_parser = parse_scheme)]
     scheme: Scheme,
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let mut options = CreateOptions::new()
-        .max_distance(arguments.max_distance)
         .scheme(arguments.scheme)
         .expected_documents(arguments.expect)
         .prefer(arguments.prefer.into());
+    if let Some(max_distance) = arguments.max_distance {
+        options = options.max_distance(max_distance);
+    }
+    if let Some(bytes) = arguments.sketch {
+        options = options.sketch_size(bytes.into());
+    }
+    if let Some(min_similarity) = arguments.min_similarity {
+        options = options.min_similarity(min_similarity);
+    }
     if let Some(plan) = &arguments.plan {
         options = options.plan(plan);
     }
@@ -54,12 +69,14 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     output.print(
         || stats_object(&stats),
         || {
+            let similarity = stats.min_similarity.map(|least| format!(", least similarity {least}"));
             format!(
-                "created {}: scheme {}, plan {}, max distance {}",
+                "created {}: scheme {}, plan {}, max distance {}{}",
                 arguments.database.database.display(),
                 stats.scheme,
                 stats.plan,
-                stats.max_distance
+                stats.max_distance,
+                similarity.unwrap_or_default()
             )
         },
     );

@@ -10,7 +10,7 @@ use super::open::open_to_read;
 use super::output::{Output, document_fields};
 
 /// The version of the dump format. It is independent of the version of the file format.
-pub(super) const DUMP_VERSION: u32 = 1;
+pub(super) const DUMP_VERSION: u32 = 2;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -28,6 +28,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
         "scheme": stats.scheme.name(),
         "plan": stats.plan,
         "max_distance": stats.max_distance,
+        "sketch_bytes": stats.sketch_size.bytes(),
+        "min_similarity": stats.min_similarity.unwrap_or_default(),
         "created": stats.created,
         "documents": stats.documents,
     });

@@ -36,13 +36,32 @@ pub(super) struct Arguments {
 
     /// The methods to measure, or `all`
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = parse_methods)]
-    #[arg(default_value = "simhash-1,minwise-1,exact")]
+    #[arg(default_value = "simhash-1,minwise-1,minwise-1+sketch,exact")]
     method: Vec<Methods>,
 
     /// The largest distance of fingerprints
     #[arg(long, value_name = "BITS", default_value_t = Settings::default().max_distance,
           value_parser = clap::value_parser!(u32).range(0..=64))]
     max_distance: u32,
+
+    /// The largest distance of candidates whose sketches are compared [default: 8 for minwise, 10 for simhash]
+    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(0..=64))]
+    candidate_distance: Option<u32>,
+
+    /// The functions of minwise-hash, and the hashes that bottom-k keeps
+    #[arg(long, value_name = "K", default_value_t = Settings::default().functions,
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
+    functions: u32,
+
+    /// The bits of random-projection
+    #[arg(long, value_name = "BITS", default_value_t = Settings::default().bits,
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
+    bits: u32,
+
+    /// The random lexica of i-match-k
+    #[arg(long, value_name = "K", default_value_t = Settings::default().lexica,
+          value_parser = clap::value_parser!(u32).range(1..=100))]
+    lexica: u32,
 
     /// Draw the curves into this file, an SVG picture
     #[arg(long, value_name = "FILE")]
@@ -80,7 +99,13 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     warn_of_labels(&labels);
     let yardstick = Yardstick::new(&corpus, &labels);
     print_yardstick(output, &corpus, &yardstick);
-    let settings = Settings { max_distance: arguments.max_distance };
+    let settings = Settings {
+        max_distance: arguments.max_distance,
+        candidate_distance: arguments.candidate_distance,
+        functions: arguments.functions,
+        bits: arguments.bits,
+        lexica: arguments.lexica,
+    };
     let mut curves = Vec::new();
     for name in arguments.method.iter().flat_map(|it| it.0.iter().copied()) {
         let curve = yardstick.measure(name, &settings);

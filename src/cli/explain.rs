@@ -8,19 +8,20 @@ use simdb::Explanation;
 use super::answer::{Answer, CommandResult};
 use super::open::open_to_read;
 use super::output::{Output, complain};
-use super::query::{Arguments, Question};
+use super::query::Arguments;
+use super::question::Question;
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let database = open_to_read(&arguments.database.database)?;
     let snapshot = database.snapshot()?;
-    let Some(Question { fingerprint, .. }) = arguments.question(&database, &snapshot)? else {
+    let Some(Question { judged, .. }) = arguments.question(&database, &snapshot)? else {
         return Ok(Answer::No);
     };
-    let Some(fingerprint) = fingerprint else {
+    let Some(judged) = judged else {
         complain("the text is too short to judge, so nothing is read for it");
         return Ok(Answer::No);
     };
-    let (matches, explanation) = snapshot.explain(&arguments.query(fingerprint))?;
+    let (matches, explanation) = snapshot.explain(&arguments.query(judged))?;
     if output.is_json() {
         output.print(|| object(&explanation), String::new);
     } else {

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use serde_json::Value;
-use simdb::ingest::{Fingerprinting, Records, Rejected};
+use simdb::ingest::{Fingerprinting, Records};
 use simdb::{Fingerprinter, Scheme};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{Reading, parse_scheme};
-use super::output::{Output, add_fingerprint, complain, key_fields, printable};
+use super::arguments::{Reading, SketchBytes, parse_scheme};
+use super::output::{Output, add_fingerprint, add_sketch, complain, key_fields, printable};
+use super::question::Question;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -22,36 +23,29 @@ pub(super) struct Arguments {
     /// How fingerprints are made
     #[arg(long, value_name = "NAME", default_value_t, value_parser = parse_scheme)]
     scheme: Scheme,
+
+    /// The bytes of the sketches, which `--json` prints
+    #[arg(long, value_name = "BYTES", value_enum, default_value = "16")]
+    sketch: SketchBytes,
 }
 
 /// Prints the fingerprint of each document, a tab and its key, in the order of the checksum programs. What
 /// `--input-format fingerprints` reads has the key first.
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     Fingerprinter::new(arguments.scheme)?;
-    let rule = Fingerprinting::new(arguments.scheme, Some(arguments.scheme))?;
+    let rule =
+        Fingerprinting::new(arguments.scheme, Some(arguments.scheme))?.sketch_size(arguments.sketch.into());
     let mut records = Records::open(&arguments.files, arguments.reading.options())?;
     let mut rejected_any = false;
     while !output.is_closed() {
-        let chunk = records.next_chunk(|record| {
-            let fingerprint = record.fingerprint(rule)?;
-            Ok::<_, Rejected>((record.key().unwrap_or_default().to_vec(), fingerprint))
-        })?;
+        let unit = arguments.reading.unit();
+        let chunk = records.next_chunk(|record| Question::of_record(record, rule, unit))?;
         if chunk.is_empty() {
             break;
         }
         for record in chunk {
             match record {
-                Ok((key, fingerprint)) => output.print(
-                    || {
-                        let mut object = key_fields(Some(&key));
-                        add_fingerprint(&mut object, fingerprint);
-                        Value::Object(object)
-                    },
-                    || {
-                        let digits = fingerprint.map_or("too short       ".to_owned(), |it| it.to_string());
-                        format!("{digits}\t{}", printable(&key))
-                    },
-                ),
+                Ok(questions) => questions.iter().for_each(|question| print_one(output, question)),
                 Err(rejected) => {
                     rejected_any = true;
                     complain(&format!("rejected: {rejected}"));
@@ -61,4 +55,20 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
         output.flush()?;
     }
     Ok(if rejected_any { Answer::CouldNotTell } else { Answer::Yes })
+}
+
+fn print_one(output: &mut Output, question: &Question) {
+    let key = question.key.as_deref().unwrap_or_default();
+    output.print(
+        || {
+            let mut object = key_fields(Some(key));
+            add_fingerprint(&mut object, question.fingerprint());
+            add_sketch(&mut object, question.judged.and_then(|(_, sketch)| sketch).as_ref());
+            Value::Object(object)
+        },
+        || {
+            let digits = question.fingerprint().map_or("too short       ".to_owned(), |it| it.to_string());
+            format!("{digits}\t{}", printable(key))
+        },
+    );
 }

@@ -7,10 +7,12 @@ use clap::builder::RangedU64ValueParser;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use simdb::ingest::{Event, Ingest, Progress, Records, Totals};
-use simdb::{Change, CreateOptions, Database, Document, Error, OnMatch, Policy, Scheme, Verdict};
+use simdb::{Change, CreateOptions, Database, Document, Error, OnMatch, Policy, Scheme, Unit, Verdict};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{DatabaseArgument, Reading, max_distance_parser, parse_scheme};
+use super::arguments::{
+    DatabaseArgument, Reading, SketchBytes, max_distance_parser, parse_scheme, similarity_parser,
+};
 use super::open::open_to_write;
 use super::output::{Output, add_fingerprint, add_matches, complain, key_fields, matches_line, printable};
 
@@ -27,9 +29,17 @@ pub(super) struct Arguments {
     #[command(flatten)]
     reading: Reading,
 
-    /// The distance, inclusive, at which documents match [default: that of the database, 3 for a new one]
+    /// The distance, inclusive, at which documents match [default: that of the database]
     #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
     max_distance: Option<u32>,
+
+    /// The least similarity, 0 to 1, at which documents match [default: that of the database]
+    #[arg(long, value_name = "S", value_parser = similarity_parser, allow_negative_numbers = true)]
+    min_similarity: Option<f64>,
+
+    /// The bytes of the sketches of a new database
+    #[arg(long, value_name = "BYTES", value_enum)]
+    sketch: Option<SketchBytes>,
 
     /// How many near-duplicates are printed for a document, nearest first
     #[arg(long, value_name = "N", default_value_t = 10, allow_negative_numbers = true)]
@@ -107,7 +117,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     if let Some(error) = failed {
         return Err(error.into());
     }
-    output.print(|| totals_object(&totals), || totals_line(&totals));
+    let unit = arguments.reading.unit();
+    output.print(|| totals_object(&totals, unit), || totals_line(&totals, unit));
     Ok(Answer::Yes)
 }
 
@@ -121,6 +132,9 @@ impl Arguments {
         let mut policy = Policy::new(on_match).limit(self.limit).touch(self.touch);
         if let Some(max_distance) = self.max_distance {
             policy = policy.max_distance(max_distance);
+        }
+        if let Some(min_similarity) = self.min_similarity {
+            policy = policy.min_similarity(min_similarity);
         }
         let ingest = Ingest::new(database).policy(policy).batch(self.batch).strict(self.strict);
         match self.scheme {
@@ -143,6 +157,12 @@ fn open_or_create(arguments: &Arguments, records: &mut Records) -> Result<Databa
     let mut options = CreateOptions::new().scheme(scheme);
     if let Some(max_distance) = arguments.max_distance {
         options = options.max_distance(max_distance);
+    }
+    if let Some(min_similarity) = arguments.min_similarity {
+        options = options.min_similarity(min_similarity);
+    }
+    if let Some(bytes) = arguments.sketch {
+        options = options.sketch_size(bytes.into());
     }
     Database::create(path, &options)
 }
@@ -178,8 +198,8 @@ fn print_duplicate(output: &mut Output, document: &Document, verdict: &Verdict) 
     );
 }
 
-fn totals_object(totals: &Totals) -> Value {
-    json!({
+fn totals_object(totals: &Totals, unit: Unit) -> Value {
+    let mut object = json!({
         "documents": totals.documents,
         "inserted": totals.inserted,
         "replaced": totals.replaced,
@@ -189,13 +209,21 @@ fn totals_object(totals: &Totals) -> Value {
         "too_short": totals.too_short,
         "rejected": totals.rejected,
         "seconds": totals.elapsed.as_secs_f64(),
-    })
+    });
+    if unit != Unit::Document {
+        object["units"] = totals.units.into();
+    }
+    object
 }
 
-fn totals_line(totals: &Totals) -> String {
+fn totals_line(totals: &Totals, unit: Unit) -> String {
+    let units = match unit {
+        Unit::Document => String::new(),
+        unit => format!(", {} units ({unit})", totals.units),
+    };
     let deleted = if totals.deleted > 0 { format!(", {} deleted", totals.deleted) } else { String::new() };
     format!(
-        "{} documents: {} near-duplicates, {} inserted, {} replaced, {} skipped{deleted}, {} too short, \
+        "{} documents{units}: {} near-duplicates, {} inserted, {} replaced, {} skipped{deleted}, {} too short, \
          {} rejected, {:.2} s",
         totals.documents,
         totals.duplicates,

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use flate2::bufread::MultiGzDecoder;
 use serde::Deserialize;
-use simdb::{CreateOptions, Database, Document, Error, Fingerprint, Scheme};
+use simdb::{CreateOptions, Database, Document, Error, Fingerprint, Scheme, Sketch, SketchSize};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::DatabaseArgument;
@@ -38,6 +38,8 @@ struct Header {
     scheme: String,
     plan: Option<String>,
     max_distance: u32,
+    sketch_bytes: usize,
+    min_similarity: f64,
     /// The number of documents that follow.
     documents: u64,
 }
@@ -48,6 +50,9 @@ struct Line {
     key: Option<String>,
     key_base64: Option<String>,
     fingerprint: Option<String>,
+    sketch: Option<String>,
+    #[serde(default)]
+    shingles: u32,
     #[serde(default, rename = "too_short")]
     _too_short: bool,
     seen: i64,
@@ -64,7 +69,10 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let mut lines = Lines::open(&arguments.input)?;
     let header = lines.header()?;
     let scheme: Scheme = header.scheme.parse()?;
+    let sketch_size = SketchSize::from_bytes(header.sketch_bytes)
+        .ok_or_else(|| lines.failed("its header names a size that sketches cannot have"))?;
     let options = CreateOptions::new().scheme(scheme).max_distance(header.max_distance);
+    let options = options.sketch_size(sketch_size).min_similarity(header.min_similarity);
     let options = match header.plan {
         Some(plan) => options.plan(plan),
         None => options.expected_documents(header.documents),
@@ -93,8 +101,11 @@ fn document(line: &str) -> Result<Document, String> {
     let key = bytes(line.key, line.key_base64, "key")?.ok_or("it has no key")?;
     let fingerprint = line.fingerprint.map(|text| text.parse::<Fingerprint>()).transpose();
     let fingerprint = fingerprint.map_err(|error| error.to_string())?;
+    let sketch = line.sketch.map(|digits| Sketch::parse(&digits, line.shingles)).transpose();
+    let sketch = sketch.map_err(|error| error.to_string())?;
     let payload = bytes(line.payload, line.payload_base64, "payload")?.unwrap_or_default();
-    let document = Document::new(key, fingerprint).with_seen(line.seen).with_rank(line.rank);
+    let document =
+        Document::new(key, fingerprint).with_sketch(sketch).with_seen(line.seen).with_rank(line.rank);
     Ok(document.with_scope(line.scope).with_payload(payload))
 }
 

@@ -24,6 +24,7 @@ mod output;
 mod plan;
 mod progress;
 mod query;
+mod question;
 mod signals;
 mod stats;
 

@@ -6,7 +6,7 @@ use std::io::{self, StdoutLock, Write};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
-use simdb::{Document, Fingerprint, Matches};
+use simdb::{Document, Fingerprint, Matches, Sketch};
 
 /// Standard output. When its reader has closed it, further output is dropped and the command goes on.
 pub(super) struct Output {
@@ -122,10 +122,19 @@ pub(super) fn add_fingerprint(object: &mut Map<String, Value>, fingerprint: Opti
     }
 }
 
+/// Adds the `sketch` of a document and the number of its `shingles`, if it has a sketch.
+pub(super) fn add_sketch(object: &mut Map<String, Value>, sketch: Option<&Sketch>) {
+    if let Some(sketch) = sketch {
+        object.insert("sketch".to_owned(), sketch.to_string().into());
+        object.insert("shingles".to_owned(), sketch.shingles().into());
+    }
+}
+
 /// All fields of a document. Empty fields are left out.
 pub(super) fn document_fields(document: &Document) -> Map<String, Value> {
     let mut object = key_fields(Some(document.key()));
     add_fingerprint(&mut object, document.fingerprint());
+    add_sketch(&mut object, document.sketch());
     object.insert("seen".to_owned(), document.seen().into());
     if !document.rank().is_empty() {
         object.insert("rank".to_owned(), document.rank().into());
@@ -146,9 +155,15 @@ pub(super) fn add_matches(object: &mut Map<String, Value>, matches: &Matches) {
         .map(|found| {
             let mut fields = document_fields(&found.document);
             fields.insert("distance".to_owned(), found.distance.into());
-            // Payloads can be large, and a list of near-duplicates does not need them.
-            fields.remove("payload");
-            fields.remove("payload_base64");
+            if let Some(similarity) = found.similarity {
+                fields.insert("similarity".to_owned(), rounded(similarity.jaccard()).into());
+                fields.insert("containment".to_owned(), rounded(similarity.containment()).into());
+            }
+            // Payloads can be large, and a list of near-duplicates does not need them. Nor does it need the
+            // sketches.
+            for name in ["payload", "payload_base64", "sketch", "shingles"] {
+                fields.remove(name);
+            }
             Value::Object(fields)
         })
         .collect();
@@ -159,11 +174,20 @@ pub(super) fn add_matches(object: &mut Map<String, Value>, matches: &Matches) {
     }
 }
 
-/// The matches on one line, nearest first: `a (distance 1), b (distance 3) and 4 more`.
+/// A similarity to four decimals. An estimate is not known better.
+fn rounded(similarity: f64) -> f64 {
+    (similarity * 1e4).round() / 1e4
+}
+
+/// The matches on one line, nearest first: `a (distance 1, similarity 0.97), b (distance 3) and 4 more`.
 pub(super) fn matches_line(matches: &Matches) -> String {
     let listed: Vec<String> = matches
         .iter()
-        .map(|found| format!("{} (distance {})", printable(found.document.key()), found.distance))
+        .map(|found| {
+            let similarity = found.similarity.map(|it| format!(", similarity {:.2}", it.jaccard()));
+            let (key, distance) = (printable(found.document.key()), found.distance);
+            format!("{key} (distance {distance}{})", similarity.unwrap_or_default())
+        })
         .collect();
     let more = matches.total() - listed.len() as u64;
     let at_least = if matches.total_is_exact() { "" } else { "at least " };

@@ -3,16 +3,20 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::ValueEnum;
 use serde_json::{Value, json};
 use simdb::ingest::{Fingerprinting, InputFormat, Records, Rejected};
-use simdb::{Database, Fingerprint, Matches, Query, Scheme, Snapshot};
+use simdb::{Database, Fingerprint, Matches, Order, Query, Scheme, Snapshot, Unit};
 
 use super::answer::{Answer, CommandResult, Failure};
-use super::arguments::{DatabaseArgument, Reading, key_bytes, max_distance_parser, parse_scheme, parse_time};
+use super::arguments::{
+    DatabaseArgument, Reading, key_bytes, max_distance_parser, parse_scheme, parse_time, similarity_parser,
+};
 use super::open::open_to_read;
 use super::output::{
     Output, add_fingerprint, add_matches, complain, document_fields, key_fields, matches_line, printable,
 };
+use super::question::{Judged, Question};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -29,7 +33,15 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
     max_distance: Option<u32>,
 
-    /// How many matches are printed, nearest first
+    /// The least similarity, 0 to 1, at which documents match [default: that of the database]
+    #[arg(long, value_name = "S", value_parser = similarity_parser, allow_negative_numbers = true)]
+    min_similarity: Option<f64>,
+
+    /// The order in which matches are printed
+    #[arg(long, value_name = "ORDER", value_enum, default_value_t)]
+    order: MatchOrder,
+
+    /// How many matches are printed, the first in the order
     #[arg(long, value_name = "N", default_value_t = 10, allow_negative_numbers = true)]
     limit: usize,
 
@@ -44,6 +56,15 @@ pub(super) struct Arguments {
     /// The scheme of the fingerprints in the input
     #[arg(long, value_name = "NAME", value_parser = parse_scheme, requires = "input")]
     scheme: Option<Scheme>,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum MatchOrder {
+    /// The nearest first
+    #[default]
+    Distance,
+    /// The most similar first
+    Similarity,
 }
 
 #[derive(clap::Args)]
@@ -73,31 +94,39 @@ struct Asked {
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let database = open_to_read(&arguments.database.database)?;
     let snapshot = database.snapshot()?;
-    if let Some(input) = &arguments.asked.input {
-        return run_batch(arguments, &database, &snapshot, input, output);
+    let options = arguments.reading.options();
+    match &arguments.asked {
+        Asked { input: Some(path), .. } => {
+            return run_batch(arguments, &database, &snapshot, Records::open([path], options)?, output);
+        }
+        Asked { file: Some(path), .. } if arguments.reading.unit() != Unit::Document => {
+            let records = Records::open([path], options.format(InputFormat::Text))?;
+            return run_batch(arguments, &database, &snapshot, records, output);
+        }
+        Asked { text: Some(text), .. } if arguments.reading.unit() != Unit::Document => {
+            let questions = questions_of_text(arguments, &database, text)?;
+            let any_match = answer_all(arguments, &snapshot, &questions, output)?;
+            return Ok(Answer::yes_if(any_match));
+        }
+        _ => {}
     }
-    let Some(Question { key, fingerprint }) = arguments.question(&database, &snapshot)? else {
+    let Some(Question { key, judged }) = arguments.question(&database, &snapshot)? else {
         return Ok(Answer::No);
     };
-    if fingerprint.is_none() {
+    if judged.is_none() {
         complain("the text is too short to judge, so nothing matches it");
     }
-    let matches = match fingerprint {
-        Some(fingerprint) => snapshot.query(&arguments.query(fingerprint))?,
+    let fingerprint = judged.map(|(fingerprint, _)| fingerprint);
+    let matches = match judged {
+        Some(judged) => snapshot.query(&arguments.query(judged))?,
         None => Matches::default(),
     };
     print_one(output, key.as_deref(), fingerprint, &matches, arguments.limit)?;
     Ok(Answer::yes_if(matches.total() > 0))
 }
 
-/// The document or text that a query is about.
-pub(super) struct Question {
-    key: Option<Vec<u8>>,
-    pub(super) fingerprint: Option<Fingerprint>,
-}
-
-/// Prints one JSON object, or one line per match: its distance, a tab and its key. If the limit is 0, the
-/// line is the total.
+/// Prints one JSON object, or one line per match: its distance, its similarity and its key, with tabs between
+/// them. The similarity is `-` if it is not known. If the limit is 0, the line is the total.
 fn print_one(
     output: &mut Output,
     key: Option<&[u8]>,
@@ -110,7 +139,8 @@ fn print_one(
         return Ok(());
     }
     for found in matches {
-        let line = || format!("{}\t{}", found.distance, printable(found.document.key()));
+        let similarity = found.similarity.map_or("-".to_owned(), |it| format!("{:.2}", it.jaccard()));
+        let line = || format!("{}\t{similarity}\t{}", found.distance, printable(found.document.key()));
         output.print(|| Value::Object(document_fields(&found.document)), line);
     }
     if matches.total() > matches.as_slice().len() as u64 {
@@ -129,48 +159,74 @@ fn answer_object(key: Option<&[u8]>, fingerprint: Option<Fingerprint>, matches: 
     Value::Object(object)
 }
 
-/// Answers all records of a file in order, one line each. If a record is rejected, the answer of the command
+/// The units of a text that are not too short, by their numbers.
+fn questions_of_text(
+    arguments: &Arguments,
+    database: &Database,
+    text: &str,
+) -> Result<Vec<Question>, Failure> {
+    let fingerprinter = database.fingerprinter()?;
+    let units = arguments.reading.unit().cut(text).enumerate();
+    let questions = units.filter_map(|(index, unit)| {
+        let judged = Some(fingerprinter.fingerprint_and_sketch(unit)?);
+        Some(Question { key: Some(format!("#{}", index + 1).into_bytes()), judged })
+    });
+    Ok(questions.collect())
+}
+
+/// Answers questions in order, one line each. Returns whether there was any match.
+fn answer_all(
+    arguments: &Arguments,
+    snapshot: &Snapshot,
+    questions: &[Question],
+    output: &mut Output,
+) -> Result<bool, Failure> {
+    let judged = questions.iter().filter_map(|question| question.judged);
+    let queries: Vec<Query> = judged.map(|it| arguments.query(it)).collect();
+    let mut answers = snapshot.query_batch(&queries)?.into_iter();
+    let mut any_match = false;
+    for question in questions {
+        let (key, fingerprint) = (question.key.as_deref(), question.fingerprint());
+        let matches = fingerprint.and_then(|_| answers.next()).unwrap_or_default();
+        any_match |= matches.total() > 0;
+        output
+            .print(|| answer_object(key, fingerprint, &matches), || answer_line(key, fingerprint, &matches));
+    }
+    output.flush()?;
+    Ok(any_match)
+}
+
+/// Answers all records of a file in order, one line for each record or each of its units. If a record is rejected, the answer of the command
 /// is "could not tell". With "no match", a caller would take the rejected record for a new document.
 fn run_batch(
     arguments: &Arguments,
     database: &Database,
     snapshot: &Snapshot,
-    input: &PathBuf,
+    mut records: Records,
     output: &mut Output,
 ) -> CommandResult {
-    let rule = Fingerprinting::new(database.scheme(), arguments.scheme)?;
-    let mut records = Records::open([input], arguments.reading.options())?;
+    let rule = Fingerprinting::new(database.scheme(), arguments.scheme)?.sketch_size(database.sketch_size());
+    let unit = arguments.reading.unit();
     let mut any_match = false;
     let mut any_rejected = false;
     while !output.is_closed() {
-        let chunk = records.next_chunk(|record| {
-            let fingerprint = record.fingerprint(rule)?;
-            Ok::<_, Rejected>((record.key().map(<[u8]>::to_vec), fingerprint))
-        })?;
+        let chunk = records.next_chunk(|record| Question::of_record(record, rule, unit))?;
         if chunk.is_empty() {
             break;
         }
-        let fingerprints = chunk.iter().filter_map(|record| record.as_ref().ok()?.1);
-        let queries: Vec<Query> = fingerprints.map(|it| arguments.query(it)).collect();
-        let mut answers = snapshot.query_batch(&queries)?.into_iter();
+        let mut questions = Vec::new();
         for record in chunk {
-            let (key, fingerprint) = match record {
-                Ok(record) => record,
+            match record {
+                Ok(asked) => questions.extend(asked),
                 Err(rejected) => {
                     any_rejected = true;
+                    any_match |= answer_all(arguments, snapshot, &std::mem::take(&mut questions), output)?;
                     complain(&format!("rejected: {rejected}"));
                     output.print(|| rejected_object(&rejected), || format!("rejected: {}", rejected.reason));
-                    continue;
                 }
-            };
-            let matches = fingerprint.and_then(|_| answers.next()).unwrap_or_default();
-            any_match |= matches.total() > 0;
-            output.print(
-                || answer_object(key.as_deref(), fingerprint, &matches),
-                || answer_line(key.as_deref(), fingerprint, &matches),
-            );
+            }
         }
-        output.flush()?;
+        any_match |= answer_all(arguments, snapshot, &questions, output)?;
     }
     Ok(if any_rejected { Answer::CouldNotTell } else { Answer::yes_if(any_match) })
 }
@@ -188,16 +244,13 @@ fn answer_line(key: Option<&[u8]>, fingerprint: Option<Fingerprint>, matches: &M
     }
 }
 
-fn fingerprint_of_file(
-    arguments: &Arguments,
-    database: &Database,
-    path: &PathBuf,
-) -> Result<Option<Fingerprint>, Failure> {
-    let rule = Fingerprinting::new(database.scheme(), None)?;
+fn judge_file(arguments: &Arguments, database: &Database, path: &PathBuf) -> Result<Option<Judged>, Failure> {
+    let rule = Fingerprinting::new(database.scheme(), None)?.sketch_size(database.sketch_size());
     let options = arguments.reading.options().format(InputFormat::Text);
-    let record = Records::open([path], options)?.next_chunk(|record| record.fingerprint(rule))?.pop();
+    let record =
+        Records::open([path], options)?.next_chunk(|record| record.fingerprint_and_sketch(rule))?.pop();
     match record {
-        Some(fingerprint) => Ok(fingerprint.map_err(simdb::Error::from)?),
+        Some(judged) => Ok(judged.map_err(simdb::Error::from)?),
         None => Ok(None),
     }
 }
@@ -211,31 +264,46 @@ impl Arguments {
         snapshot: &Snapshot,
     ) -> Result<Option<Question>, Failure> {
         let Asked { text, file, fingerprint, key, input } = &self.asked;
+        if self.reading.unit() != Unit::Document {
+            return Err(
+                "only the texts of a query are cut into units: `--unit` needs --text, --file or --input \
+                        of `query`"
+                    .into(),
+            );
+        }
         if input.is_some() {
             return Err(
                 "one fingerprint, text or document at a time is explained, not the records of an input"
                     .into(),
             );
         }
-        let fingerprint = if let Some(text) = text {
-            database.fingerprinter()?.fingerprint(text)
+        let judged = if let Some(text) = text {
+            database.fingerprinter()?.fingerprint_and_sketch(text)
         } else if let Some(path) = file {
-            fingerprint_of_file(self, database, path)?
+            judge_file(self, database, path)?
         } else if let Some(key) = key {
             let key = key_bytes(key);
             let Some(document) = snapshot.get(&key)? else {
                 complain(&format!("{}: no such key", printable(&key)));
                 return Ok(None);
             };
-            return Ok(Some(Question { key: Some(key), fingerprint: document.fingerprint() }));
+            let judged = document.fingerprint().map(|fingerprint| (fingerprint, document.sketch().copied()));
+            return Ok(Some(Question { key: Some(key), judged }));
         } else {
-            *fingerprint
+            fingerprint.map(|fingerprint| (fingerprint, None))
         };
-        Ok(Some(Question { key: None, fingerprint }))
+        Ok(Some(Question { key: None, judged }))
     }
 
-    pub(super) fn query(&self, fingerprint: Fingerprint) -> Query {
-        let mut query = Query::new(fingerprint).limit(self.limit);
+    pub(super) fn query(&self, (fingerprint, sketch): Judged) -> Query {
+        let order = match self.order {
+            MatchOrder::Distance => Order::Distance,
+            MatchOrder::Similarity => Order::Similarity,
+        };
+        let mut query = Query::new(fingerprint).with_sketch(sketch).order(order).limit(self.limit);
+        if let Some(min_similarity) = self.min_similarity {
+            query = query.min_similarity(min_similarity);
+        }
         if let Some(max_distance) = self.max_distance {
             query = query.max_distance(max_distance);
         }

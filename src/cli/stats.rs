@@ -64,6 +64,8 @@ pub(super) fn stats_object(stats: &Statistics) -> Value {
         "scheme": stats.scheme.name(),
         "plan": stats.plan,
         "max_distance": stats.max_distance,
+        "sketch_bytes": stats.sketch_size.bytes(),
+        "min_similarity": stats.min_similarity.unwrap_or_default(),
         "probed_distance": stats.probed_distance,
         "created": stats.created,
         "marks": stats.marks,

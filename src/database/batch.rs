@@ -7,7 +7,7 @@
 use super::near::{NearQuery, NearSearch};
 use super::policy::Policy;
 use super::query::Matches;
-use super::search::{Search, add_all};
+use super::search::{Search, Sought, add_all};
 use crate::document::Document;
 use crate::error::Result;
 use crate::plan::Near;
@@ -46,9 +46,10 @@ pub(super) fn known(reader: &impl Read, asked: &[Asked<'_>]) -> Result<Vec<Known
     let mut queries = Vec::with_capacity(asked.len());
     let mut asked_of = Vec::with_capacity(asked.len());
     for (index, (document, policy)) in asked.iter().enumerate() {
-        // A distance that is out of bounds is an error in the turn of its document.
+        // What is out of bounds is an error in the turn of its document.
+        let likeness = policy.filter.likeness(reader, document.sketch());
         let Some((fingerprint, max_distance)) =
-            document.fingerprint().zip(policy.filter.distance(reader).ok())
+            document.fingerprint().zip(likeness.and(policy.filter.distance(reader)).ok())
         else {
             continue;
         };
@@ -105,13 +106,8 @@ impl Searches {
             Some(index) => index,
             None => {
                 let fingerprint = document.fingerprint().unwrap_or(near.fingerprint);
-                self.searches.push(Search::new(
-                    reader,
-                    fingerprint,
-                    &policy.filter,
-                    policy.most_listed(),
-                    own,
-                )?);
+                let sought = Sought { fingerprint, sketch: document.sketch(), filter: &policy.filter };
+                self.searches.push(Search::new(reader, sought, policy.most_listed(), own)?);
                 self.fingerprints.push(Some(Vec::new()));
                 self.asked.push(of);
                 self.asked.len() - 1

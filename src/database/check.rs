@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::database::Database;
 use crate::error::{Error, Result};
 use crate::store::{CheckProgress, Checked, Finding, Findings, Store};
 
@@ -51,9 +52,53 @@ impl fmt::Display for Problem {
     }
 }
 
+impl Database {
+    /// Checks every invariant of the file.
+    ///
+    /// It checks the checksum of each page and value, that each document is found by its key and its
+    /// fingerprint, and that nothing else is found. Damage is not an error. The report says what is
+    /// wrong.
+    ///
+    /// If a checksum of a page is wrong, the storage engine goes back to the last commit that is whole.
+    /// The report says that too. While the pages are checked, threads that want a snapshot, a
+    /// transaction or a commit wait.
+    ///
+    /// In a database that is open read-only, everything is checked but the checksums of the pages. See
+    /// [`CheckReport::pages_verified`].
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::InUse`] while a snapshot or transaction of this handle is open, unless the database is
+    ///   open read-only.
+    /// * [`Error::OutcomeUnknown`] if an earlier commit or a merge could not be written.
+    /// * [`Error::Storage`] if the file cannot be read.
+    ///
+    /// # Cost
+    ///
+    /// Reads the whole file twice: once for the checksums of the pages, on one core, and once for
+    /// everything else, on all cores. A file with damage is read up to two more times, to say which rows
+    /// are wrong.
+    pub fn check(&self) -> Result<CheckReport> {
+        self.check_with(|_, _| {})
+    }
+
+    /// As [`check`](Self::check), with progress.
+    ///
+    /// `progress` is called now and then, by any thread, with the parts of the file that are checked so
+    /// far and the parts in all. It is not called while the pages are checked. If there is damage, the
+    /// parts become more.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`check`](Self::check).
+    pub fn check_with(&self, mut progress: impl FnMut(u64, u64) + Send) -> Result<CheckReport> {
+        check(&self.store, &mut progress)
+    }
+}
+
 /// Checks the pages. Then checks that documents and the rows of all sets name each other and nothing
 /// else.
-pub(super) fn check(store: &Store, progress: CheckProgress<'_>) -> Result<CheckReport> {
+fn check(store: &Store, progress: CheckProgress<'_>) -> Result<CheckReport> {
     let mut report = CheckReport { pages_verified: store.is_writable(), ..CheckReport::default() };
     if report.pages_verified {
         let whole = store.check_pages();

@@ -8,6 +8,7 @@ use super::{Database, Expiry, WriteTxn};
 use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
+use crate::sketch::Sketch;
 use crate::store::{Event, Image, Recording, Settings, Sizes, Store};
 
 /// So small that every commit is followed by merges of several steps.
@@ -37,7 +38,9 @@ fn transact(
         let bits = (i % 23).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let fingerprint = (i % 11 != 0).then(|| Fingerprint::from_bits(bits));
         let scope = if i % 3 == 0 { "en" } else { "" };
-        put(Document::new(key(i * 7), fingerprint).with_seen(i as i64).with_scope(scope))?;
+        let sketch = Sketch::new(&[i as u8; 16], 1 + i as u32).ok().filter(|_| i % 4 != 0);
+        let document = Document::new(key(i * 7), fingerprint).with_sketch(sketch);
+        put(document.with_seen(i as i64).with_scope(scope))?;
     }
     delete(key(number * 13))?;
     delete(key(number * 29 + 1))

@@ -4,7 +4,6 @@ use std::path::{self, Path};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::check::{self, CheckReport};
 use super::options::{self, CreateOptions, OpenOptions};
 use super::snapshot::Snapshot;
 use super::write::WriteTxn;
@@ -13,6 +12,7 @@ use super::writer_options::WriterOptions;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::memory::Cache;
+use crate::sketch::SketchSize;
 use crate::store::{Access, Patience, Store};
 use crate::text::{Fingerprinter, Scheme};
 
@@ -180,13 +180,23 @@ impl Database {
         self.store.settings().max_distance
     }
 
-    /// The fingerprinter whose fingerprints compare with those in the database.
+    /// The size of the sketches in the database.
+    pub fn sketch_size(&self) -> SketchSize {
+        self.store.settings().sketch_size
+    }
+
+    /// The least similarity of queries and policies that name none. `None` if there is none.
+    pub fn min_similarity(&self) -> Option<f64> {
+        self.store.settings().min_similarity
+    }
+
+    /// The fingerprinter whose fingerprints and sketches compare with those in the database.
     ///
     /// # Errors
     ///
     /// [`Error::ExternalScheme`] if the fingerprints are made elsewhere.
     pub fn fingerprinter(&self) -> Result<Fingerprinter> {
-        Fingerprinter::new(self.scheme())
+        Ok(Fingerprinter::new(self.scheme())?.with_sketch_size(self.sketch_size()))
     }
 
     /// Sets another limit of the memory for data that was read from the file, as
@@ -355,47 +365,5 @@ impl Database {
     #[doc(hidden)]
     pub fn settle(&self) -> Result<()> {
         self.store.settle()
-    }
-
-    /// Checks every invariant of the file.
-    ///
-    /// It checks the checksum of each page and value, that each document is found by its key and its
-    /// fingerprint, and that nothing else is found. Damage is not an error. The report says what is
-    /// wrong.
-    ///
-    /// If a checksum of a page is wrong, the storage engine goes back to the last commit that is whole.
-    /// The report says that too. While the pages are checked, threads that want a snapshot, a
-    /// transaction or a commit wait.
-    ///
-    /// In a database that is open read-only, everything is checked but the checksums of the pages. See
-    /// [`CheckReport::pages_verified`].
-    ///
-    /// # Errors
-    ///
-    /// * [`Error::InUse`] while a snapshot or transaction of this handle is open, unless the database is
-    ///   open read-only.
-    /// * [`Error::OutcomeUnknown`] if an earlier commit or a merge could not be written.
-    /// * [`Error::Storage`] if the file cannot be read.
-    ///
-    /// # Cost
-    ///
-    /// Reads the whole file twice: once for the checksums of the pages, on one core, and once for
-    /// everything else, on all cores. A file with damage is read up to two more times, to say which rows
-    /// are wrong.
-    pub fn check(&self) -> Result<CheckReport> {
-        self.check_with(|_, _| {})
-    }
-
-    /// As [`check`](Self::check), with progress.
-    ///
-    /// `progress` is called now and then, by any thread, with the parts of the file that are checked so
-    /// far and the parts in all. It is not called while the pages are checked. If there is damage, the
-    /// parts become more.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`check`](Self::check).
-    pub fn check_with(&self, mut progress: impl FnMut(u64, u64) + Send) -> Result<CheckReport> {
-        check::check(&self.store, &mut progress)
     }
 }

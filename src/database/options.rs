@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::memory::{Cache, Memory};
 use crate::plan::{self, Plan, PlanEstimate, Prefer};
+use crate::sketch::SketchSize;
 use crate::store::{CacheLimit, FileSeed, Settings, Sizes};
 use crate::text::Scheme;
 
@@ -22,7 +23,10 @@ use crate::text::Scheme;
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateOptions {
     scheme: Scheme,
-    max_distance: u32,
+    /// Without a distance, that of the scheme and the sketches is taken.
+    max_distance: Option<u32>,
+    sketch_size: Option<SketchSize>,
+    min_similarity: Option<f64>,
     /// The name of a plan. Without a name, a plan is chosen.
     plan: Option<String>,
     expected_documents: u64,
@@ -34,7 +38,9 @@ impl Default for CreateOptions {
     fn default() -> Self {
         Self {
             scheme: Scheme::default(),
-            max_distance: 3,
+            max_distance: None,
+            sketch_size: None,
+            min_similarity: None,
             plan: None,
             expected_documents: 1_000_000,
             prefer: Prefer::default(),
@@ -49,20 +55,41 @@ impl CreateOptions {
         Self::default()
     }
 
-    /// The scheme by which fingerprints are made from texts. Default: [`Scheme::Simhash1`].
+    /// The scheme by which fingerprints are made from texts. Default: [`Scheme::Minwise1`].
     #[must_use]
     pub fn scheme(mut self, scheme: Scheme) -> Self {
         self.scheme = scheme;
         self
     }
 
-    /// The max distance of queries that name none: inclusive, 0 to 64. Default: 3, as for web pages.
+    /// The max distance of queries that name none: inclusive, 0 to 64.
+    ///
+    /// Default: 8 for texts with sketches, which tell candidates apart. Without sketches 5 for
+    /// [`Scheme::Minwise1`] and [`Scheme::MinwiseShort1`], and 3 for [`Scheme::Simhash1`] and for fingerprints made elsewhere.
     ///
     /// Queries of any other distance are answered just as exactly. But the tables are chosen for this
     /// one.
     #[must_use]
     pub fn max_distance(mut self, max_distance: u32) -> Self {
-        self.max_distance = max_distance;
+        self.max_distance = Some(max_distance);
+        self
+    }
+
+    /// The size of the sketches, which are stored beside the fingerprints. Default: 16 bytes, and none for
+    /// fingerprints made elsewhere.
+    #[must_use]
+    pub fn sketch_size(mut self, size: SketchSize) -> Self {
+        self.sketch_size = Some(size);
+        self
+    }
+
+    /// The least similarity of queries and policies that name none: inclusive, 0 to 1. It counts where there is
+    /// a sketch. Default: 0.7 for texts with sketches, otherwise 0.
+    ///
+    /// See [`Query::min_similarity`](crate::Query::min_similarity).
+    #[must_use]
+    pub fn min_similarity(mut self, min_similarity: f64) -> Self {
+        self.min_similarity = Some(min_similarity);
         self
     }
 
@@ -122,12 +149,46 @@ pub(super) fn plan_of_name(plan: &str) -> Result<Plan> {
 }
 
 impl CreateOptions {
+    fn chosen_sketch_size(&self) -> SketchSize {
+        let of_scheme = match self.scheme {
+            Scheme::External => SketchSize::None,
+            Scheme::Simhash1 | Scheme::Minwise1 | Scheme::MinwiseShort1 => SketchSize::default(),
+        };
+        self.sketch_size.unwrap_or(of_scheme)
+    }
+
+    /// Whether documents are compared by their sketches unless something else is asked for.
+    fn compares_sketches(&self) -> bool {
+        self.scheme != Scheme::External && self.chosen_sketch_size() != SketchSize::None
+    }
+
+    fn chosen_distance(&self) -> u32 {
+        let of_scheme = match self.scheme {
+            _ if self.compares_sketches() && self.min_similarity != Some(0.0) => 8,
+            Scheme::Minwise1 | Scheme::MinwiseShort1 => 5,
+            Scheme::Simhash1 | Scheme::External => 3,
+        };
+        self.max_distance.unwrap_or(of_scheme)
+    }
+
+    fn chosen_similarity(&self) -> Result<Option<f64>> {
+        let has_sketches = self.chosen_sketch_size() != SketchSize::None;
+        let least = self.min_similarity.unwrap_or(if self.compares_sketches() { 0.7 } else { 0.0 });
+        if !(0.0..=1.0).contains(&least) {
+            return Err(Error::MinSimilarity { given: least });
+        }
+        if least > 0.0 && !has_sketches {
+            return Err(Error::SketchSizes { stored: 0, given: SketchSize::default().bytes() });
+        }
+        Ok((least > 0.0).then_some(least))
+    }
+
     fn chosen_plan(&self) -> Result<Plan> {
         match &self.plan {
             Some(name) => plan_of_name(name),
             None => {
-                let all =
-                    plan::plans_and_estimates(self.expected_documents, self.max_distance, self.prefer, &[]);
+                let distance = self.chosen_distance();
+                let all = plan::plans_and_estimates(self.expected_documents, distance, self.prefer, &[]);
                 let preferred = all.into_iter().find(|(_, estimate)| estimate.preferred);
                 Ok(preferred.expect("there are plans for every distance").0)
             }
@@ -140,21 +201,25 @@ impl CreateOptions {
     /// fingerprints that show how unevenly the documents' fingerprints are spread. Some hundred thousand
     /// are enough. If it is empty, fingerprints are taken to be uniform.
     pub fn plans(&self, sample: &[Fingerprint]) -> Vec<PlanEstimate> {
-        let all = plan::plans_and_estimates(self.expected_documents, self.max_distance, self.prefer, sample);
+        let distance = self.chosen_distance();
+        let all = plan::plans_and_estimates(self.expected_documents, distance, self.prefer, sample);
         all.into_iter().map(|(_, estimate)| estimate).collect()
     }
 
     /// The settings of a new file.
     pub(super) fn settings(&self) -> Result<Settings> {
-        if self.max_distance > Fingerprint::BITS {
-            return Err(Error::MaxDistance { given: self.max_distance });
+        let max_distance = self.chosen_distance();
+        if max_distance > Fingerprint::BITS {
+            return Err(Error::MaxDistance { given: max_distance });
         }
         let created = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         Ok(Settings {
             file: FileSeed::random(),
             scheme: self.scheme,
             plan: self.chosen_plan()?,
-            max_distance: self.max_distance,
+            max_distance,
+            sketch_size: self.chosen_sketch_size(),
+            min_similarity: self.chosen_similarity()?,
             // The standard library seeds its hash maps from the system's randomness. The hashes of keys
             // are seeded from it too.
             key_seed: RandomState::new().hash_one(created),

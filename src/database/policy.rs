@@ -1,6 +1,6 @@
 //! Policy: which documents count as near-duplicates of a new one, and what happens then.
 
-use super::query::Filter;
+use super::query::{Filter, Order};
 use crate::store::ScopeNames;
 
 /// What [`WriteTxn::insert_if_new`](crate::WriteTxn::insert_if_new) does with a document that has near-duplicates.
@@ -31,7 +31,7 @@ pub enum OnMatch {
 /// let two_days_ago = 1_700_000_000 - 2 * 86_400;
 /// let policy = Policy::skip().max_distance(2).since(two_days_ago);
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policy {
     pub(super) on_match: OnMatch,
     pub(super) touch: bool,
@@ -44,6 +44,12 @@ impl Policy {
         // With this policy a document has to outrank every match, not only the listed ones.
         let least = usize::from(self.touch);
         if self.on_match == OnMatch::Replace { usize::MAX } else { self.filter.limit.max(least) }
+    }
+
+    /// Whether a least similarity or an order by it is asked for. So every document needs a sketch.
+    #[cfg(feature = "ingest")]
+    pub(crate) fn needs_sketches(&self) -> bool {
+        self.filter.asks_for_similarity()
     }
 
     /// A policy that acts on matches as `on_match` says, with the defaults of the methods below.
@@ -73,9 +79,27 @@ impl Policy {
         self
     }
 
+    /// The least similarity that matches: inclusive, 0 to 1. Default: that of the database, for documents that
+    /// have a sketch. 0 takes every document within the max distance.
+    ///
+    /// See [`Query::min_similarity`](crate::Query::min_similarity). With a least similarity above 0, a document
+    /// that has a fingerprint needs a sketch too.
+    #[must_use]
+    pub fn min_similarity(mut self, min_similarity: f64) -> Self {
+        self.filter.min_similarity = Some(min_similarity);
+        self
+    }
+
+    /// The order in which the verdict lists matches. Default: the nearest first.
+    #[must_use]
+    pub fn order(mut self, order: Order) -> Self {
+        self.filter.order = order;
+        self
+    }
+
     /// The most matches that the verdict lists, the nearest first. Default: 10.
     ///
-    /// Its total does not depend on it, except for a policy with a time
+    /// Its total does not depend on it, except for a policy with a time or a least similarity
     /// ([`Matches::total`](crate::Matches::total)).
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {

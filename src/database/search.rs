@@ -5,32 +5,36 @@ use std::ops::ControlFlow;
 use std::slice;
 use std::sync::Arc;
 
+use super::listed::Listed;
 use super::near::{KnownProbeSet, MOST_NEAR, NearQuery, NearSearch, near_candidates};
 use super::newest::{Group, NewestFirst, NewestWanted};
-use super::query::{Filter, Match, Matches, Query};
+use super::query::{Filter, Likeness, Match, Matches, Order, Query};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::plan::Near;
+use crate::sketch::Sketch;
 use crate::store::{DocumentNumber, Numbered, Posted, Read, ReadRecent, ScopeNumber};
 
 /// If one match is enough, the number of ranges that are read before the answer is looked at. With
 /// fewer, the reads wait for memory just as long.
 const PROBES_TOGETHER: usize = 16;
 
+/// With a least similarity, the number of matches that are counted, even if fewer are listed.
+const MOST_COUNTED: usize = 128;
+
 /// The number of near fingerprints whose documents are looked up together.
 const NEAR_TOGETHER: usize = 1024;
 
 /// Answers one query.
 pub(super) fn answer(reader: &impl Read, query: &Query) -> Result<Matches> {
-    let filter = &query.filter;
-    Search::found(reader, query.fingerprint, filter, filter.limit, None)?.matches(reader)
+    Search::found(reader, Sought::of(query), query.filter.limit, None)?.matches(reader)
 }
 
 /// Whether any document matches.
 pub(super) fn answer_any(reader: &impl Read, query: &Query) -> Result<bool> {
     let filter = &query.filter;
-    let mut search = Search::new(reader, query.fingerprint, filter, 1, None)?;
+    let mut search = Search::new(reader, Sought::of(query), 1, None)?;
     let near_query = search.near_query;
     let mut probes = Vec::new();
     if search.is_over {
@@ -40,7 +44,7 @@ pub(super) fn answer_any(reader: &impl Read, query: &Query) -> Result<bool> {
         return search.any(reader);
     }
     let each_near_matches =
-        filter.scopes.is_none() && filter.since.is_none() && reader.all_rows_have_documents();
+        filter.scopes.is_none() && !search.reads_documents() && reader.all_rows_have_documents();
     for probes in probes.chunks(PROBES_TOGETHER) {
         let Some(near) = near_candidates(reader, &[near_query], probes, MOST_NEAR)? else {
             return search.any(reader);
@@ -91,14 +95,30 @@ pub(super) fn add_all(reader: &impl Read, searches: &mut [Search], near: &[(usiz
                 searches[query_index].add(near, posted);
             }
         }
-        searches.iter_mut().try_for_each(|search| search.drop_old(reader))?;
+        searches.iter_mut().try_for_each(|search| search.drop_needless(reader))?;
     }
     Ok(())
+}
+
+/// What documents are compared with.
+#[derive(Clone, Copy)]
+pub(super) struct Sought<'a> {
+    pub(super) fingerprint: Fingerprint,
+    pub(super) sketch: Option<&'a Sketch>,
+    pub(super) filter: &'a Filter,
+}
+
+impl<'a> Sought<'a> {
+    fn of(query: &'a Query) -> Self {
+        Self { fingerprint: query.fingerprint, sketch: query.sketch(), filter: &query.filter }
+    }
 }
 
 /// One query on its way from fingerprints to documents.
 pub(super) struct Search {
     near_query: NearQuery,
+    /// What the sketches of documents are compared with.
+    likeness: Option<Likeness>,
     /// The most documents that may be listed.
     limit: usize,
     since: Option<i64>,
@@ -114,27 +134,26 @@ pub(super) struct Search {
     near: BTreeMap<Near, Group>,
     /// The number of documents of `near`.
     kept: u64,
-    /// The number of documents that match, without regard to time.
+    /// The number of documents that match, without regard to time and similarity.
     total: u64,
-    /// The near fingerprints that a search by time may keep before it reads their documents.
+    /// The near fingerprints that a search that reads documents may keep before it reads them.
     most_unread: usize,
 }
 
 impl Search {
     /// The search for the matches of a query. It has not begun.
     fn of(reader: &impl Read, query: &Query) -> Result<Self> {
-        Self::new(reader, query.fingerprint, &query.filter, query.filter.limit, None)
+        Self::new(reader, Sought::of(query), query.filter.limit, None)
     }
 
-    /// The search for the documents near to `fingerprint`, among all.
+    /// The search for the documents that are sought, among all.
     pub(super) fn found(
         reader: &impl Read,
-        fingerprint: Fingerprint,
-        filter: &Filter,
+        sought: Sought<'_>,
         limit: usize,
         ignored: Option<&Numbered>,
     ) -> Result<Self> {
-        let mut search = Self::new(reader, fingerprint, filter, limit, ignored)?;
+        let mut search = Self::new(reader, sought, limit, ignored)?;
         if search.is_over {
             return Ok(search);
         }
@@ -146,16 +165,15 @@ impl Search {
         Ok(search)
     }
 
-    /// The search for the documents near to `fingerprint`, among near fingerprints that are known.
+    /// The search for the documents that are sought, among near fingerprints that are known.
     pub(super) fn among(
         reader: &impl Read,
         near: &[Near],
-        fingerprint: Fingerprint,
-        filter: &Filter,
+        sought: Sought<'_>,
         limit: usize,
         ignored: Option<&Numbered>,
     ) -> Result<Self> {
-        let mut search = Self::new(reader, fingerprint, filter, limit, ignored)?;
+        let mut search = Self::new(reader, sought, limit, ignored)?;
         if search.is_over {
             return Ok(search);
         }
@@ -168,11 +186,11 @@ impl Search {
     /// `ignored` does not count.
     pub(super) fn new(
         reader: &impl Read,
-        fingerprint: Fingerprint,
-        filter: &Filter,
+        Sought { fingerprint, sketch, filter }: Sought<'_>,
         limit: usize,
         ignored: Option<&Numbered>,
     ) -> Result<Self> {
+        let likeness = filter.likeness(reader, sketch)?;
         let near_query = NearQuery { fingerprint, max_distance: filter.distance(reader)? };
         let scopes = match &filter.scopes {
             None => ScopeNumber::ALL_DOCUMENTS.into(),
@@ -191,6 +209,7 @@ impl Search {
         };
         Ok(Self {
             near_query,
+            likeness,
             limit,
             since: filter.since,
             from: from.unwrap_or(DocumentNumber::MAX),
@@ -202,6 +221,20 @@ impl Search {
             total: 0,
             most_unread: NEAR_TOGETHER,
         })
+    }
+
+    /// Whether only reading a document tells whether it matches, or where it belongs in the list.
+    fn reads_documents(&self) -> bool {
+        self.since.is_some() || self.excludes() || self.orders_by_similarity()
+    }
+
+    /// Whether only reading a document tells whether it is similar enough.
+    fn excludes(&self) -> bool {
+        self.likeness.is_some_and(|it| it.excludes())
+    }
+
+    fn orders_by_similarity(&self) -> bool {
+        self.limit > 0 && self.likeness.is_some_and(|it| it.order == Order::Similarity)
     }
 
     /// Adds the documents of a near fingerprint in one scope, if any are left that count.
@@ -217,7 +250,7 @@ impl Search {
             return;
         }
         self.total += documents;
-        if self.limit == 0 && self.since.is_none() {
+        if self.limit == 0 && !self.reads_documents() {
             return;
         }
         self.kept += documents;
@@ -225,9 +258,8 @@ impl Search {
         group.scopes.push((scope, posted.numbers));
         group.documents += documents;
         // Fingerprints beyond the limit are dropped. So memory grows with the limit and not with the
-        // matches. A search by time keeps all for a while, because only reading a document tells whether
-        // it is recent enough.
-        while self.since.is_none()
+        // matches. A search that reads documents keeps all for a while.
+        while !self.reads_documents()
             && let Some(farthest) = self.near.last_entry()
             && self.kept - farthest.get().documents >= self.limit as u64
         {
@@ -235,14 +267,14 @@ impl Search {
         }
     }
 
-    /// If a search by time keeps many fingerprints, drops those whose documents are too old, and those
-    /// beyond the limit.
-    fn drop_old(&mut self, reader: &impl Read) -> Result<()> {
-        if self.since.is_none() || self.near.len() <= self.most_unread {
+    /// If a search that reads documents keeps many fingerprints, drops those whose documents do not match, and
+    /// those beyond the ones that are counted.
+    fn drop_needless(&mut self, reader: &impl Read) -> Result<()> {
+        if !self.reads_documents() || self.near.len() <= self.most_unread {
             return Ok(());
         }
-        // One more than the limit tells that the list is not complete.
-        let (mut wanted, mut needed) = (self.limit.saturating_add(1), BTreeSet::new());
+        // One more than are counted tells that there are more.
+        let (mut wanted, mut needed) = (self.most_counted(self.limit).saturating_add(1), BTreeSet::new());
         self.walk(reader, |near, _, _| {
             needed.insert(near);
             wanted -= 1;
@@ -269,7 +301,7 @@ impl Search {
 
     /// Whether any document matches among those that were added since the last call.
     fn has_match(&mut self, reader: &impl Read) -> Result<bool> {
-        if self.since.is_none() {
+        if !self.reads_documents() {
             return Ok(self.total > 0);
         }
         let mut found = false;
@@ -290,39 +322,43 @@ impl Search {
     /// The answer, with at most `limit` of its documents. The limit of the search must be the same or
     /// larger.
     pub(super) fn first_matches(&self, reader: &impl Read, limit: usize) -> Result<Matches> {
-        let mut list = Vec::new();
-        let mut more = false;
-        // Without a time, the total is known although no document is read.
-        let walk = limit > 0 || self.since.is_some();
-        let mut each = |near: Near, _, document| {
-            if list.len() == limit {
-                more = true;
-                return ControlFlow::Break(());
-            }
-            list.push(Match { document, distance: near.distance });
-            // In a search by time, one more document tells whether the list is complete. Otherwise the
-            // total is known.
-            if list.len() == limit && self.since.is_none() {
-                return ControlFlow::Break(());
-            }
-            ControlFlow::Continue(())
-        };
-        if walk {
-            self.walk(reader, &mut each)?;
+        let mut listed = Listed { list: Vec::new(), limit, by_similarity: self.orders_by_similarity() };
+        let (mut counted, most_counted) = (0, self.most_counted(limit));
+        // If documents need not be read to be counted, the total is known.
+        let is_known = !self.reads_documents();
+        if limit > 0 || !is_known {
+            self.walk(reader, |near, _, document| {
+                counted += 1;
+                if counted > most_counted {
+                    return ControlFlow::Break(());
+                }
+                let similarity = self.likeness.and_then(|it| it.similarity(document.sketch()));
+                listed.add(Match { document, distance: near.distance, similarity });
+                if is_known && counted == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
         }
-        let listed = list.len() as u64;
-        if self.since.is_none() && listed < self.total.min(limit as u64) {
+        let list = listed.finish();
+        if is_known && (list.len() as u64) < self.total.min(limit as u64) {
             return Err(Error::Damaged {
                 table: "postings",
                 key: self.near_query.fingerprint.to_string(),
                 problem: "near this fingerprint there are fewer documents than are counted",
             });
         }
-        let total = match self.since {
-            None => self.total,
-            Some(_) => listed + u64::from(more),
-        };
-        Ok(Matches { list, total, more })
+        let total = if is_known { self.total } else { counted as u64 };
+        Ok(Matches { list, total, more: !is_known && counted > most_counted })
+    }
+
+    /// The most matches that are counted, if documents have to be read for that. So a hot page does not take the
+    /// longer the more copies it has.
+    fn most_counted(&self, limit: usize) -> usize {
+        if self.orders_by_similarity() {
+            usize::MAX
+        } else if self.excludes() {
+            limit.max(MOST_COUNTED)
+        } else {
+            limit
+        }
     }
 
     /// Calls `each` with the matching documents in order, until it breaks.
@@ -332,15 +368,16 @@ impl Search {
         mut each: impl FnMut(Near, DocumentNumber, Document) -> ControlFlow<()>,
     ) -> Result<()> {
         for (near, group) in &self.near {
-            let wanted = NewestWanted { limit: self.limit, since: self.since, from: self.from };
+            let limit = self.most_counted(self.limit);
+            let wanted = NewestWanted { limit, since: self.since, from: self.from };
             let mut newest = NewestFirst::new(reader, near.fingerprint, group, wanted)?;
             while let Some(number) = newest.next()? {
                 if self.ignored.is_some_and(|(ignored, ..)| ignored == number) {
                     continue;
                 }
-                let Some(document) = reader.linked_since(number, self.since.unwrap_or(i64::MIN))? else {
-                    continue;
-                };
+                let is_wanted = |sketch: Option<&_>| self.likeness.is_none_or(|it| it.matches(sketch));
+                let since = self.since.unwrap_or(i64::MIN);
+                let Some(document) = reader.linked_if(number, since, is_wanted)? else { continue };
                 if each(*near, number, document).is_break() {
                     return Ok(());
                 }

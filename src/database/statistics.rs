@@ -1,11 +1,12 @@
 //! What a database holds, and how large it is.
 
 use crate::error::Result;
+use crate::sketch::SketchSize;
 use crate::store::{FORMAT_VERSION, Read, Reader, Store, allocated_bytes};
 use crate::text::Scheme;
 
 /// The contents and the size of a database.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Statistics {
     /// The number of documents.
@@ -28,6 +29,10 @@ pub struct Statistics {
     pub plan: String,
     /// The max distance of queries that name none.
     pub max_distance: u32,
+    /// The size of the sketches.
+    pub sketch_size: SketchSize,
+    /// The least similarity of queries and policies that name none. `None` if there is none.
+    pub min_similarity: Option<f64>,
     /// The largest distance that one range read of each table answers. Queries of a larger distance read
     /// more ranges, or compare with every fingerprint if that is cheaper.
     pub probed_distance: u32,
@@ -78,6 +83,8 @@ impl Statistics {
             scheme: settings.scheme,
             plan: settings.plan.to_string(),
             max_distance: settings.max_distance,
+            sketch_size: settings.sketch_size,
+            min_similarity: settings.min_similarity,
             probed_distance: settings.plan.radius(),
             created: settings.created,
             marks,

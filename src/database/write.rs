@@ -7,13 +7,13 @@ use super::batch::{self, Asked, Known, KnownNear};
 use super::near::{NearQuery, NearWritten};
 use super::policy::{OnMatch, Policy};
 use super::query::Matches;
-use super::search::Search;
+use super::search::{Search, Sought};
 use super::verdict::{Change, Verdict};
 use crate::document::{Document, validate_key};
 use crate::error::{Error, Result};
 use crate::parallel;
 use crate::plan::Near;
-use crate::store::{Numbered, Patience, Store, Transaction};
+use crate::store::{Numbered, Patience, Read, Store, Transaction};
 
 /// The most and the fewest documents that are searched for together, by one thread. Many together read
 /// neighbouring parts of the tables one after the other. With fewer, threads wait for each other more often.
@@ -56,8 +56,9 @@ impl WriteTxn {
     /// * [`Error::KeyLength`](crate::Error::KeyLength),
     ///   [`Error::ScopeLength`](crate::Error::ScopeLength),
     ///   [`Error::PayloadLength`](crate::Error::PayloadLength) and
-    ///   [`Error::RankLength`](crate::Error::RankLength) for a document out of bounds. They change
-    ///   nothing.
+    ///   [`Error::RankLength`](crate::Error::RankLength) for a document out of bounds, and
+    ///   [`Error::SketchSizes`](crate::Error::SketchSizes) for a sketch of another size than the database has.
+    ///   They change nothing.
     /// * [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
     ///   [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
     /// * [`Error::Io`](crate::Error::Io) if documents that do not stay in memory cannot be written
@@ -74,7 +75,7 @@ impl WriteTxn {
     /// two searches more. Until the commit a document takes about 120 bytes of memory. The documents
     /// themselves take up to 64 MiB. Beyond that they wait in a file without a name beside the database.
     pub fn insert(&mut self, document: &Document) -> Result<Option<Document>> {
-        document.validate()?;
+        self.writer.settings().validate(document)?;
         let old = self.writer.find_to_change(document.key())?;
         self.writer.put(document, old.as_ref())?;
         Ok(old.map(|(_, old)| old))
@@ -87,8 +88,10 @@ impl WriteTxn {
     ///
     /// # Errors
     ///
-    /// * [`Error::MaxDistance`](crate::Error::MaxDistance) for a max distance above 64. It changes
-    ///   nothing.
+    /// * [`Error::MaxDistance`](crate::Error::MaxDistance) for a max distance above 64,
+    ///   [`Error::MinSimilarity`](crate::Error::MinSimilarity) for a least similarity that is not 0 to 1, and
+    ///   [`Error::NoSketch`](crate::Error::NoSketch) if the policy asks for a similarity and the document has a
+    ///   fingerprint but no sketch. They change nothing.
     /// * The errors of [`insert`](Self::insert).
     ///
     /// # Cost
@@ -121,7 +124,7 @@ impl WriteTxn {
     /// That of [`Snapshot::query_batch`](crate::Snapshot::query_batch), and of one insertion for each
     /// document. The verdicts take memory for all matches that they list.
     pub fn insert_batch_if_new(&mut self, documents: &[Document], policy: &Policy) -> Result<Vec<Verdict>> {
-        validate_all(documents)?;
+        self.validate_all(documents)?;
         let asked: Vec<Asked<'_>> = documents.iter().map(|document| (document, policy)).collect();
         let mut verdicts = Vec::with_capacity(documents.len());
         let mut refused = Ok(());
@@ -170,6 +173,14 @@ impl WriteTxn {
         failed
     }
 
+    /// Checks the bounds of the documents of a batch. The error names the first that is out of bounds.
+    fn validate_all(&self, documents: &[Document]) -> Result<()> {
+        let settings = self.writer.settings();
+        documents.iter().enumerate().try_for_each(|(index, document)| {
+            settings.validate(document).map_err(|error| Error::InBatch { index, source: Box::new(error) })
+        })
+    }
+
     fn decide_all(
         &mut self,
         asked: &[Asked<'_>],
@@ -178,7 +189,13 @@ impl WriteTxn {
     ) -> Result<ControlFlow<()>> {
         for (&(document, policy), known) in asked.iter().zip(known) {
             let distance = policy.filter.distance(&self.writer);
-            let verdict = match document.validate().and(distance) {
+            let valid = self.writer.settings().validate(document);
+            // Without a fingerprint there is nothing to compare.
+            let likeness = match document.fingerprint() {
+                Some(_) => policy.filter.likeness(&self.writer, document.sketch()).map(drop),
+                None => Ok(()),
+            };
+            let verdict = match valid.and(likeness).and(distance) {
                 Ok(max_distance) => Ok(self.decide(document, policy, max_distance, known)?),
                 Err(error) => Err(error),
             };
@@ -226,6 +243,17 @@ impl WriteTxn {
             verdict.change = Change::Replaced(old);
         }
         Ok(verdict)
+    }
+
+    /// The document of a key, as this transaction has it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`delete`](Self::delete).
+    #[cfg(feature = "ingest")]
+    pub(crate) fn find(&mut self, key: &[u8]) -> Result<Option<Document>> {
+        validate_key(key)?;
+        Ok(self.writer.find_to_change(key)?.map(|(_, document)| document))
     }
 
     /// Removes the document of a key and returns it, or `None` if there is none.
@@ -294,10 +322,11 @@ impl WriteTxn {
         let Some(fingerprint) = document.fingerprint() else { return Ok(None) };
         let written = self.near_written.find(&mut self.writer, NearQuery { fingerprint, max_distance })?;
         let writer = &self.writer;
-        let limit = policy.filter.limit;
+        let (limit, most) = (policy.filter.limit, policy.most_listed());
+        let sought = Sought { fingerprint, sketch: document.sketch(), filter: &policy.filter };
         let search = match known {
             None if written.is_empty() => return Ok(None),
-            None => Search::among(writer, written, fingerprint, &policy.filter, policy.most_listed(), own)?,
+            None => Search::among(writer, written, sought, most, own)?,
             Some(known) => {
                 let KnownNear { fingerprints, search, matches } = *known;
                 let has_removed = |near: &Vec<Near>| near.iter().any(|it| writer.has_removed(it.fingerprint));
@@ -310,24 +339,15 @@ impl WriteTxn {
                         near.extend(written);
                         near.sort_unstable();
                         near.dedup();
-                        Search::among(writer, &near, fingerprint, &policy.filter, policy.most_listed(), own)?
+                        Search::among(writer, &near, sought, most, own)?
                     }
-                    (None, _) => {
-                        Search::found(writer, fingerprint, &policy.filter, policy.most_listed(), own)?
-                    }
+                    (None, _) => Search::found(writer, sought, most, own)?,
                 }
             }
         };
         let matches = search.first_matches(writer, limit)?;
         Ok(Some((search, matches)))
     }
-}
-
-/// Checks the bounds of the documents of a batch. The error names the first that is out of bounds.
-fn validate_all(documents: &[Document]) -> Result<()> {
-    documents.iter().enumerate().try_for_each(|(index, document)| {
-        document.validate().map_err(|error| Error::InBatch { index, source: Box::new(error) })
-    })
 }
 
 /// All matches, if the document outranks every one of them.

@@ -4,12 +4,14 @@ use std::ops::ControlFlow;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use super::cut_document::{CutDocument, Taken, keys_of};
 use super::events::{Event, Totals};
 use super::records::Chunk;
 use super::rejected::Rejected;
 use crate::database::{Database, Policy, Verdict, WriteTxn};
 use crate::document::Document;
 use crate::error::Result;
+use crate::text::Unit;
 
 /// The settings of an ingestion that concern its batches.
 #[derive(Clone, Debug)]
@@ -25,6 +27,8 @@ pub(super) struct Settings {
 pub(super) struct Batches<'i, F> {
     database: &'i Database,
     settings: &'i Settings,
+    /// What the documents are.
+    unit: Unit,
     observe: F,
     txn: Option<WriteTxn>,
     pending: Vec<Pending>,
@@ -44,10 +48,11 @@ enum Pending {
 }
 
 impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
-    pub(super) fn new(database: &'i Database, settings: &'i Settings, observe: F) -> Self {
+    pub(super) fn new(database: &'i Database, settings: &'i Settings, unit: Unit, observe: F) -> Self {
         Self {
             database,
             settings,
+            unit,
             observe,
             txn: None,
             pending: Vec::new(),
@@ -78,9 +83,10 @@ impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
 
     fn take_chunk(&mut self, chunk: Chunk) -> Result<()> {
         let mut documents = Vec::new();
-        for document in chunk {
-            match document {
-                Ok(document) => documents.push(document),
+        for taken in chunk {
+            match taken {
+                Ok(Taken::Document(document)) => documents.push(document),
+                Ok(Taken::Cut(cut)) => self.take_cut(cut, &mut documents)?,
                 Err(rejected) => {
                     self.insert(std::mem::take(&mut documents))?;
                     self.reject(rejected)?;
@@ -88,6 +94,51 @@ impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
             }
         }
         self.insert(documents)
+    }
+
+    /// Takes a document in units. They join `documents`, which are not inserted yet, and are inserted with them
+    /// when these are many.
+    ///
+    /// If the document is known, its old units are removed first. So no old unit is left, and none is a
+    /// near-duplicate of a new one. The head is written with that, before the units. If only a part of the units
+    /// becomes durable, the head tells where to look for them.
+    fn take_cut(&mut self, cut: CutDocument, documents: &mut Vec<Document>) -> Result<()> {
+        const TOGETHER: usize = 1024;
+        let CutDocument { head, count, judged, payload } = cut;
+        if let Some(old) = self.transaction()?.find(head.key())? {
+            // The same document may be among them.
+            self.insert(std::mem::take(documents))?;
+            let txn = self.transaction()?;
+            let mut deleted = 0;
+            for key in keys_of(&old) {
+                deleted += u64::from(txn.delete(key)?.is_some());
+            }
+            self.totals.deleted += deleted;
+        }
+        self.transaction()?.insert(&head)?;
+        self.in_batch += 1;
+        self.totals.documents += 1;
+        self.totals.units += count as u64;
+        self.totals.too_short += (count - judged.len()) as u64;
+        if self.is_full() {
+            self.commit()?;
+        }
+        for unit in judged {
+            documents.push(if payload.is_empty() { unit } else { unit.with_payload(payload.as_slice()) });
+            if documents.len() >= TOGETHER {
+                self.insert(std::mem::take(documents))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The transaction of the current batch.
+    fn transaction(&mut self) -> Result<&mut WriteTxn> {
+        let begun = match self.txn.take() {
+            Some(txn) => txn,
+            None => self.database.begin_write()?,
+        };
+        Ok(self.txn.insert(begun))
     }
 
     fn reject(&mut self, rejected: Rejected) -> Result<()> {
@@ -108,6 +159,8 @@ impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
             let verdicts = self.insert_together(&documents.as_slice()[..together])?;
             for (verdict, document) in verdicts.into_iter().zip(documents.by_ref()) {
                 self.in_batch += 1;
+                // A document in units is counted with its head.
+                self.totals.documents += u64::from(self.unit == Unit::Document);
                 self.totals.add(&document, &verdict);
                 if verdict.is_duplicate() {
                     self.pending.push(Pending::Duplicate(Box::new((document, verdict))));
@@ -123,15 +176,12 @@ impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
     /// Inserts documents and returns their verdicts. Stops early when the pending events take too much
     /// memory.
     fn insert_together(&mut self, documents: &[Document]) -> Result<Vec<Verdict>> {
-        let mut txn = match self.txn.take() {
-            Some(txn) => txn,
-            None => self.database.begin_write()?,
-        };
         let mut verdicts = Vec::with_capacity(documents.len());
         let mut bytes = self.pending_bytes;
-        let asked: Vec<_> = documents.iter().map(|document| (document, &self.settings.policy)).collect();
+        let settings = self.settings;
+        let asked: Vec<_> = documents.iter().map(|document| (document, &settings.policy)).collect();
         let mut refused = Ok(());
-        txn.insert_each_if_new(&asked, |verdict| {
+        self.transaction()?.insert_each_if_new(&asked, |verdict| {
             let verdict = match verdict {
                 Ok(verdict) => verdict,
                 Err(error) => {
@@ -148,7 +198,6 @@ impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
             if bytes > MOST_PENDING_BYTES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         refused?;
-        self.txn = Some(txn);
         self.pending_bytes = bytes;
         Ok(verdicts)
     }

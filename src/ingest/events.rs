@@ -33,17 +33,21 @@ pub enum Event<'e> {
 pub struct Totals {
     /// The number of records that were read, without the rejected ones.
     pub documents: u64,
+    /// The number of paragraphs or sentences into which they were cut. 0 if they were not cut. If they were, the
+    /// numbers below are of these units.
+    pub units: u64,
     /// The number of these that were stored under a new key.
     pub inserted: u64,
     /// The number of these that replaced a document of the same key.
     pub replaced: u64,
     /// The number of these that were not stored because they are near-duplicates.
     pub skipped: u64,
-    /// The number of stored documents that were deleted because a new one has a higher rank.
+    /// The number of stored documents that were deleted, because a new one has a higher rank, or because they were
+    /// the units of a document that came again.
     pub deleted: u64,
     /// The number of records that have near-duplicates.
     pub duplicates: u64,
-    /// The number of records that are too short to judge.
+    /// The number of records that are too short to judge. Units that are too short are not stored.
     pub too_short: u64,
     /// The number of records that were rejected.
     pub rejected: u64,
@@ -52,8 +56,8 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// Adds a document, or a unit of one.
     pub(super) fn add(&mut self, document: &Document, verdict: &Verdict) {
-        self.documents += 1;
         match verdict.change() {
             Change::Inserted => self.inserted += 1,
             Change::Replaced(_) => self.replaced += 1,

@@ -4,7 +4,11 @@ use super::parsed::Content;
 use super::rejected::Reason;
 use crate::error::Error;
 use crate::fingerprint::Fingerprint;
+use crate::sketch::{Sketch, SketchSize};
 use crate::text::{Fingerprinter, Scheme};
+
+/// What is made from a content, or ready in it.
+pub(super) type Judged = (Fingerprint, Option<Sketch>);
 
 /// Which contents a database takes. It takes texts if its scheme makes fingerprints from texts. It takes
 /// ready fingerprints if its scheme does not, or if the caller has named the scheme that made them.
@@ -13,6 +17,8 @@ pub struct Fingerprinting {
     scheme: Scheme,
     fingerprinter: Option<Fingerprinter>,
     takes_ready: bool,
+    sketch_size: SketchSize,
+    needs_sketches: bool,
 }
 
 impl Fingerprinting {
@@ -27,18 +33,47 @@ impl Fingerprinting {
             return Err(Error::SchemeMismatch { stored: stored.name(), given: given.name() });
         }
         let fingerprinter = Fingerprinter::new(stored).ok();
-        Ok(Self { scheme: stored, fingerprinter, takes_ready: fingerprinter.is_none() || named.is_some() })
+        let rule = Self {
+            scheme: stored,
+            fingerprinter,
+            takes_ready: fingerprinter.is_none() || named.is_some(),
+            sketch_size: SketchSize::None,
+            needs_sketches: false,
+        };
+        Ok(rule.sketch_size(SketchSize::default()))
     }
 
-    /// The fingerprint of a content, or the reason why the database does not take the content.
-    pub(super) fn fingerprint(self, content: &Content) -> Result<Option<Fingerprint>, Reason> {
+    /// The size of the sketches that are made or taken. Default: 16 bytes.
+    #[must_use]
+    pub fn sketch_size(mut self, size: SketchSize) -> Self {
+        self.sketch_size = size;
+        self.fingerprinter = self.fingerprinter.map(|it| it.with_sketch_size(size));
+        self
+    }
+
+    /// Whether a ready fingerprint without a sketch is refused.
+    pub(super) fn needs_sketches(mut self, needs_sketches: bool) -> Self {
+        self.needs_sketches = needs_sketches;
+        self
+    }
+
+    /// The fingerprint and the sketch of a content, or the reason why the database does not take the content.
+    pub(super) fn judge(self, content: &Content) -> Result<Option<Judged>, Reason> {
+        let refused = |error| Err(Reason::Document(error));
         match (content, self.fingerprinter) {
             (Content::TooShort, _) => Ok(None),
-            (Content::Fingerprint(fingerprint), _) if self.takes_ready => Ok(Some(*fingerprint)),
-            (Content::Fingerprint(_), _) => Err(Reason::FingerprintInScheme { scheme: self.scheme }),
+            (Content::Fingerprint(..), _) if !self.takes_ready => {
+                Err(Reason::FingerprintInScheme { scheme: self.scheme })
+            }
+            (Content::Fingerprint(_, None), _) if self.needs_sketches => refused(Error::NoSketch),
+            (Content::Fingerprint(_, Some(sketch)), _) if sketch.size() != self.sketch_size => {
+                let [stored, given] = [self.sketch_size, sketch.size()].map(SketchSize::bytes);
+                refused(Error::SketchSizes { stored, given })
+            }
+            (Content::Fingerprint(fingerprint, sketch), _) => Ok(Some((*fingerprint, *sketch))),
             (_, None) => Err(Reason::TextInExternal),
-            (Content::Text(text), Some(fingerprinter)) => Ok(fingerprinter.fingerprint(text)),
-            (Content::Html(html), Some(fingerprinter)) => Ok(fingerprinter.fingerprint_html(html)),
+            (Content::Text(text), Some(fingerprinter)) => Ok(fingerprinter.fingerprint_and_sketch(text)),
+            (Content::Html(html), Some(fingerprinter)) => Ok(fingerprinter.fingerprint_and_sketch_html(html)),
         }
     }
 }
@@ -49,17 +84,24 @@ mod tests {
 
     #[test]
     fn ready_fingerprints_and_texts_go_only_where_they_belong() -> Result<(), Error> {
-        let ready = Content::Fingerprint(Fingerprint::from_bits(255));
+        let ready = Content::Fingerprint(Fingerprint::from_bits(255), None);
         let text = Content::Text("some text".to_owned());
         let external = Fingerprinting::new(Scheme::External, None)?;
         let made_here = Fingerprinting::new(Scheme::Simhash1, None)?;
         let vouched_for = Fingerprinting::new(Scheme::Simhash1, Some(Scheme::Simhash1))?;
-        assert!(external.fingerprint(&ready).is_ok());
-        assert!(vouched_for.fingerprint(&ready).is_ok());
-        assert!(made_here.fingerprint(&text).is_ok());
-        assert!(matches!(made_here.fingerprint(&ready), Err(Reason::FingerprintInScheme { .. })));
-        assert!(matches!(external.fingerprint(&text), Err(Reason::TextInExternal)));
+        assert!(external.judge(&ready).is_ok());
+        assert!(vouched_for.judge(&ready).is_ok());
+        assert!(made_here.judge(&text).is_ok());
+        assert!(matches!(made_here.judge(&ready), Err(Reason::FingerprintInScheme { .. })));
+        assert!(matches!(external.judge(&text), Err(Reason::TextInExternal)));
         assert!(Fingerprinting::new(Scheme::Simhash1, Some(Scheme::External)).is_err());
+        assert!(matches!(
+            external.needs_sketches(true).judge(&ready),
+            Err(Reason::Document(Error::NoSketch))
+        ));
+        let sketched = Content::Fingerprint(Fingerprint::from_bits(255), Some(Sketch::new(&[0; 32], 1)?));
+        assert!(matches!(external.judge(&sketched), Err(Reason::Document(Error::SketchSizes { .. }))));
+        assert!(external.sketch_size(SketchSize::Bytes32).judge(&sketched).is_ok());
         Ok(())
     }
 }

@@ -6,6 +6,7 @@ use super::fingerprinting::Fingerprinting;
 use super::records::{Records, read_ahead};
 use crate::database::{Database, Policy};
 use crate::error::{Error, Result};
+use crate::sketch::SketchSize;
 use crate::text::Scheme;
 
 /// Ingests records into a database.
@@ -30,7 +31,8 @@ impl<'d> Ingest<'d> {
         self
     }
 
-    /// The number of records that are committed together, at least 1. Default: 10,000.
+    /// The number of records that are committed together, at least 1. Default: 10,000. Each paragraph or sentence
+    /// counts, if records are cut into these.
     ///
     /// A batch is committed with fewer records if the input pauses for a second, or if the events to report
     /// take more than 64 MiB.
@@ -60,7 +62,8 @@ impl<'d> Ingest<'d> {
     ///
     /// # Errors
     ///
-    /// [`Error::SchemeMismatch`] if [`scheme`](Self::scheme) is not that of the database. [`Error::Input`] if
+    /// [`Error::SchemeMismatch`] if [`scheme`](Self::scheme) is not that of the database.
+    /// [`Error::SketchSizes`] if the policy asks for a similarity and the database has no sketches. [`Error::Input`] if
     /// an input cannot be read further, or for a bad record if [`strict`](Self::strict) is set; the records
     /// before it are committed. [`Error::ReadOnly`], [`Error::Damaged`] and [`Error::Storage`]; only whole
     /// batches are committed then.
@@ -70,8 +73,14 @@ impl<'d> Ingest<'d> {
     /// One thread reads, all cores make fingerprints and look for near-duplicates, one thread writes. Memory
     /// grows with the batch: for each record a document, and matches up to the limit of the policy.
     pub fn run(&self, records: Records, observe: impl FnMut(Event<'_>)) -> Result<Totals> {
+        let needs_sketches = self.settings.policy.needs_sketches();
+        let sketch_size = self.database.sketch_size();
+        if needs_sketches && sketch_size == SketchSize::None {
+            return Err(Error::SketchSizes { stored: 0, given: 0 });
+        }
         let rule = Fingerprinting::new(self.database.scheme(), self.scheme)?;
-        let mut batches = Batches::new(self.database, &self.settings, observe);
+        let rule = rule.sketch_size(sketch_size).needs_sketches(needs_sketches);
+        let mut batches = Batches::new(self.database, &self.settings, records.unit(), observe);
         let taken = batches.take_all(&read_ahead(records, rule));
         // If an input failed, the records read before are good and are committed. If the database failed,
         // nothing more is committed.

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::options::ReadOptions;
 use super::parsed::{Content, Parsed, Parts, utf8};
 use super::rejected::Reason;
+use crate::sketch::Sketch;
 
 /// Parses a JSON object on one line.
 pub(super) fn parse_json(line: &[u8], options: &ReadOptions) -> Result<Parsed, Reason> {
@@ -36,6 +37,8 @@ struct Fields {
     id: Option<Value>,
     url: Option<Value>,
     fingerprint: Option<Value>,
+    sketch: Option<Value>,
+    shingles: Option<Value>,
     text: Option<Value>,
     html: Option<Value>,
     too_short: Option<Value>,
@@ -62,6 +65,8 @@ impl Fields {
             "id" => &mut self.id,
             "url" => &mut self.url,
             "fingerprint" => &mut self.fingerprint,
+            "sketch" => &mut self.sketch,
+            "shingles" => &mut self.shingles,
             "text" => &mut self.text,
             "html" => &mut self.html,
             "too_short" => &mut self.too_short,
@@ -103,7 +108,7 @@ impl Fields {
 
     fn content(&self) -> Result<Content, Reason> {
         if let Some(digits) = text_of("fingerprint", &self.fingerprint)? {
-            return Ok(Content::Fingerprint(digits.parse().map_err(Reason::Document)?));
+            return Ok(Content::Fingerprint(digits.parse().map_err(Reason::Document)?, self.sketch()?));
         }
         let html = self.named_html.as_ref().or(self.html.as_ref());
         match text_of("text", &self.text)? {
@@ -117,6 +122,15 @@ impl Fields {
             None if self.too_short == Some(Value::Bool(true)) => Ok(Content::TooShort),
             None => Err(Reason::NoContent),
         }
+    }
+
+    /// The sketch beside a ready fingerprint.
+    fn sketch(&self) -> Result<Option<Sketch>, Reason> {
+        let Some(digits) = text_of("sketch", &self.sketch)? else { return Ok(None) };
+        let shingles = self.shingles.as_ref().and_then(Value::as_u64).and_then(|it| u32::try_from(it).ok());
+        let expected = "the number of shingles, beside `sketch`,";
+        let shingles = shingles.ok_or(Reason::Field { name: "shingles", expected })?;
+        Sketch::parse(digits, shingles).map(Some).map_err(Reason::Document)
     }
 
     fn parts(&self) -> Result<Parts, Reason> {
@@ -234,7 +248,7 @@ mod tests {
     #[test]
     fn a_fingerprint_comes_before_a_text_and_a_text_before_html() -> Result<(), Reason> {
         let both = json(r#"{"id":1,"fingerprint":"00000000000000ff","text":"t"}"#)?;
-        assert_eq!(both.content, Content::Fingerprint(Fingerprint::from_bits(255)));
+        assert_eq!(both.content, Content::Fingerprint(Fingerprint::from_bits(255), None));
         assert_eq!(json(r#"{"id":1,"text":"t","html":"h"}"#)?.content, Content::Text("t".into()));
         assert_eq!(json(r#"{"id":1,"text":"","html":"h"}"#)?.content, Content::Html("h".into()));
         assert_eq!(json(r#"{"id":1,"text":""}"#)?.content, Content::Text(String::new()));

@@ -22,6 +22,7 @@
 //! ```
 
 mod batches;
+mod cut_document;
 mod events;
 mod fingerprinting;
 mod format;
@@ -39,6 +40,7 @@ mod records;
 mod rejected;
 mod text;
 mod tsv;
+mod units;
 
 pub use events::{Event, Totals};
 pub use fingerprinting::Fingerprinting;
@@ -49,3 +51,4 @@ pub use progress::Progress;
 pub use record::Record;
 pub use records::Records;
 pub use rejected::{Reason, Rejected};
+pub use units::Units;

@@ -1,6 +1,7 @@
 //! The options for reading inputs.
 
 use super::format::InputFormat;
+use crate::text::Unit;
 
 /// How inputs are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,11 +10,18 @@ pub struct ReadOptions {
     pub(super) max_record_bytes: usize,
     pub(super) key_field: Option<String>,
     pub(super) html_field: Option<String>,
+    pub(super) unit: Unit,
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        Self { format: InputFormat::Auto, max_record_bytes: 64 << 20, key_field: None, html_field: None }
+        Self {
+            format: InputFormat::Auto,
+            max_record_bytes: 64 << 20,
+            key_field: None,
+            html_field: None,
+            unit: Unit::Document,
+        }
     }
 }
 
@@ -48,6 +56,15 @@ impl ReadOptions {
     #[must_use]
     pub fn html_field(mut self, name: impl Into<String>) -> Self {
         self.html_field = Some(name.into());
+        self
+    }
+
+    /// What of a record gets a fingerprint of its own. Default: [`Unit::Document`], the whole record.
+    ///
+    /// The key of a paragraph or a sentence is that of the record, `#`, and its number in the record, from 1.
+    #[must_use]
+    pub fn unit(mut self, unit: Unit) -> Self {
+        self.unit = unit;
         self
     }
 }

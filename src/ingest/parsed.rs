@@ -2,6 +2,7 @@
 
 use super::rejected::Reason;
 use crate::fingerprint::Fingerprint;
+use crate::sketch::Sketch;
 
 /// A record as a parser returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +15,7 @@ pub(super) struct Parsed {
 /// What a fingerprint is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    Fingerprint(Fingerprint),
+    Fingerprint(Fingerprint, Option<Sketch>),
     Text(String),
     Html(String),
     /// Too short to judge; the text itself is not known. Dumps of databases contain such records.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::fingerprinting::Fingerprinting;
+use super::fingerprinting::{Fingerprinting, Judged};
 use super::format::InputFormat;
 use super::json::parse_json;
 use super::options::ReadOptions;
@@ -14,6 +14,8 @@ use super::text::parse_text;
 use super::tsv::{parse_fingerprint, parse_tsv};
 use crate::document::Document;
 use crate::fingerprint::Fingerprint;
+use crate::sketch::Sketch;
+use crate::text::Unit;
 #[cfg(feature = "eval")]
 use crate::text::visible_text;
 
@@ -22,9 +24,11 @@ use crate::text::visible_text;
 pub struct Record {
     path: Arc<Path>,
     line: Option<u64>,
-    key: Option<Vec<u8>>,
-    content: Content,
-    parts: Parts,
+    pub(super) key: Option<Vec<u8>>,
+    pub(super) content: Content,
+    pub(super) parts: Parts,
+    /// What of it gets a fingerprint of its own.
+    pub(super) unit: Unit,
 }
 
 impl Record {
@@ -41,7 +45,9 @@ impl Record {
             },
         };
         match parsed {
-            Ok(Parsed { key, content, parts }) => Ok(Self { path, line, key, content, parts }),
+            Ok(Parsed { key, content, parts }) => {
+                Ok(Self { path, line, key, content, parts, unit: options.unit })
+            }
             Err(reason) => Err(Rejected { source_name: path.display().to_string(), line, reason }),
         }
     }
@@ -56,29 +62,34 @@ impl Record {
     pub(super) fn brings_fingerprint(&self) -> Option<bool> {
         self.document_with(None).ok()?;
         match self.content {
-            Content::Fingerprint(_) => Some(true),
+            Content::Fingerprint(..) => Some(true),
             Content::Text(_) | Content::Html(_) => Some(false),
             Content::TooShort => None,
         }
     }
 
-    /// The fingerprint of the record, ready or made from its text. `None` if the text is too short to judge.
+    /// The fingerprint and the sketch of the record, ready or made from its text. `None` if the text is too
+    /// short to judge. A ready fingerprint may come without a sketch.
     ///
     /// # Errors
     ///
-    /// [`Reason::TextInExternal`] or [`Reason::FingerprintInScheme`] if `rule` does not take the content.
-    pub fn fingerprint(&self, rule: Fingerprinting) -> Result<Option<Fingerprint>, Rejected> {
-        rule.fingerprint(&self.content).map_err(|reason| self.rejected(reason))
+    /// [`Reason::TextInExternal`] or [`Reason::FingerprintInScheme`] if `rule` does not take the content,
+    /// [`Reason::Document`] if it does not take the sketch.
+    pub fn fingerprint_and_sketch(
+        &self,
+        rule: Fingerprinting,
+    ) -> Result<Option<(Fingerprint, Option<Sketch>)>, Rejected> {
+        rule.judge(&self.content).map_err(|reason| self.rejected(reason))
     }
 
     /// The document of the record. Its fingerprint is ready or made from its text.
     ///
     /// # Errors
     ///
-    /// Those of [`fingerprint`](Self::fingerprint); [`Reason::NoKey`]; [`Reason::Document`] if a part of the
+    /// Those of [`fingerprint_and_sketch`](Self::fingerprint_and_sketch); [`Reason::NoKey`]; [`Reason::Document`] if a part of the
     /// document exceeds its limit.
     pub fn into_document(self, rule: Fingerprinting) -> Result<Document, Rejected> {
-        let made = rule.fingerprint(&self.content).and_then(|fingerprint| self.document_with(fingerprint));
+        let made = rule.judge(&self.content).and_then(|judged| self.document_with(judged));
         made.map_err(|reason| self.rejected(reason))
     }
 
@@ -93,14 +104,15 @@ impl Record {
         match self.content {
             Content::Text(text) => Ok((key, self.parts.group, text)),
             Content::Html(html) => Ok((key, self.parts.group, visible_text(&html))),
-            Content::Fingerprint(_) | Content::TooShort => Err(self.rejected(Reason::NoContent)),
+            Content::Fingerprint(..) | Content::TooShort => Err(self.rejected(Reason::NoContent)),
         }
     }
 
-    fn document_with(&self, fingerprint: Option<Fingerprint>) -> Result<Document, Reason> {
+    pub(super) fn document_with(&self, judged: Option<Judged>) -> Result<Document, Reason> {
         let key = self.key.as_deref().ok_or(Reason::NoKey)?;
         let Parts { seen, rank, scope, payload, group: _ } = &self.parts;
-        let mut document = Document::new(key, fingerprint)
+        let mut document = Document::new(key, judged.map(|(fingerprint, _)| fingerprint))
+            .with_sketch(judged.and_then(|(_, sketch)| sketch))
             .with_rank(rank.as_slice())
             .with_scope(scope)
             .with_payload(payload.as_slice());
@@ -111,7 +123,7 @@ impl Record {
         Ok(document)
     }
 
-    fn rejected(&self, reason: Reason) -> Rejected {
+    pub(super) fn rejected(&self, reason: Reason) -> Rejected {
         Rejected { source_name: self.path.display().to_string(), line: self.line, reason }
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
 
+use super::cut_document::Taken;
 use super::fingerprinting::Fingerprinting;
 use super::format::InputFormat;
 use super::input_queue::Inputs;
@@ -13,10 +14,9 @@ use super::progress::Progress;
 use super::raw::Raw;
 use super::record::Record;
 use super::rejected::Rejected;
-use crate::document::Document;
 use crate::error::Result;
 use crate::parallel;
-use crate::text::Scheme;
+use crate::text::{Scheme, Unit};
 
 /// The records of some inputs, in order.
 #[derive(Debug)]
@@ -42,13 +42,19 @@ impl Records {
         Ok(Self { inputs: Inputs::open(paths, options)?, ahead: VecDeque::new() })
     }
 
+    /// What gets a fingerprint of its own.
+    pub(super) fn unit(&self) -> Unit {
+        self.inputs.options().unit
+    }
+
     /// The progress of reading: bytes read, and bytes in all.
     pub fn progress(&self) -> Progress {
         self.inputs.progress()
     }
 
     /// The scheme that suits the inputs, judged by the first good record. It is [`Scheme::External`] if that
-    /// record brings a ready fingerprint, otherwise the default.
+    /// record brings a ready fingerprint. Otherwise it is the default, and for paragraphs and sentences
+    /// [`Scheme::MinwiseShort1`].
     ///
     /// # Errors
     ///
@@ -73,7 +79,10 @@ impl Records {
                 None => {}
             }
         }
-        Ok(Scheme::default())
+        Ok(match self.unit() {
+            Unit::Document => Scheme::default(),
+            Unit::Paragraph | Unit::Sentence => Scheme::MinwiseShort1,
+        })
     }
 
     /// Reads the next chunk of records. All cores parse the records and apply `turn` to them. Empty at the
@@ -97,7 +106,7 @@ impl Records {
     }
 }
 
-pub(super) type Chunk = Vec<Result<Document, Rejected>>;
+pub(super) type Chunk = Vec<Result<Taken, Rejected>>;
 
 /// Reads, parses and fingerprints on another thread, a few chunks ahead. The last thing it sends is an empty
 /// chunk or an error.
@@ -106,7 +115,7 @@ pub(super) fn read_ahead(mut records: Records, rule: Fingerprinting) -> mpsc::Re
     // The thread is not joined. It may wait for standard input for ever after the receiver is dropped.
     thread::spawn(move || {
         loop {
-            let chunk = records.next_chunk(|record| record.into_document(rule));
+            let chunk = records.next_chunk(|record| Taken::of(record, rule));
             let ended = chunk.as_ref().map_or(true, Vec::is_empty);
             if sender.send(chunk).is_err() || ended {
                 break;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::error::Error;
-use crate::text::Scheme;
+use crate::text::{Scheme, Unit};
 
 /// A record that cannot be taken: where it is in the input, and why.
 #[derive(Debug)]
@@ -74,6 +74,18 @@ pub enum Reason {
     },
     /// A part of the document exceeds its limit, or its fingerprint cannot be parsed.
     Document(Error),
+    /// The record brings no text that could be cut into paragraphs or sentences.
+    NothingToCut {
+        /// What it should be cut into.
+        unit: Unit,
+    },
+    /// The record has too many paragraphs or sentences.
+    TooManyUnits {
+        /// What it was cut into.
+        unit: Unit,
+        /// The largest number that is allowed.
+        max_units: usize,
+    },
     /// The record has a text, but the database takes only ready fingerprints.
     TextInExternal,
     /// The record has a ready fingerprint, but the database makes its own.
@@ -103,6 +115,15 @@ impl fmt::Display for Reason {
             Self::NoTab => f.write_str("the line has no tab between key and content"),
             Self::Field { name, expected } => write!(f, "field `{name}`: {expected} is wanted"),
             Self::Document(error) => error.fmt(f),
+            Self::NothingToCut { unit } => {
+                write!(
+                    f,
+                    "the record brings no text, so it cannot be cut into units ({unit}): `text` or `html` is wanted"
+                )
+            }
+            Self::TooManyUnits { unit, max_units } => {
+                write!(f, "the record has more than {max_units} units ({unit}); cut it into several records")
+            }
             Self::TextInExternal => Error::ExternalScheme.fmt(f),
             Self::FingerprintInScheme { scheme } => write!(
                 f,

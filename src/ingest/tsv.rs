@@ -13,7 +13,7 @@ pub(super) fn parse_tsv(line: &[u8]) -> Result<Parsed, Reason> {
 pub(super) fn parse_fingerprint(line: &[u8]) -> Result<Parsed, Reason> {
     let (key, digits) = split_at_tab(line)?;
     let fingerprint = String::from_utf8_lossy(digits.trim_ascii()).parse().map_err(Reason::Document)?;
-    let content = Content::Fingerprint(fingerprint);
+    let content = Content::Fingerprint(fingerprint, None);
     Ok(Parsed { key: Some(unescape(key)), content, parts: Parts::default() })
 }
 

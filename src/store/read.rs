@@ -11,6 +11,7 @@ use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::plan::{Candidates, CostModel, Probe};
+use crate::sketch::Sketch;
 use crate::store::file::{
     Counters, KEYS, KnownScopes, POSTINGS, Set, SetRow, Settings, View, Written, key_row, missing_scope,
     number_of, permuted,
@@ -115,6 +116,22 @@ pub(crate) trait Read: Sync {
         match self.written().and_then(|written| written.documents.document(number)) {
             Some(document) => document,
             None => self.view().document(number),
+        }
+    }
+
+    /// As [`linked_document`](Self::linked_document), if the document was seen at `since` or later and its sketch
+    /// is wanted.
+    fn linked_if(
+        &self,
+        number: DocumentNumber,
+        since: i64,
+        is_wanted: impl Fn(Option<&Sketch>) -> bool,
+    ) -> Result<Option<Document>> {
+        match self.written().and_then(|written| written.documents.document(number)) {
+            Some(document) => Ok(Some(document?).filter(|it| it.seen() >= since && is_wanted(it.sketch()))),
+            None => self.view().document_if(number, |stored| {
+                Ok(stored.seen >= since && is_wanted(stored.sketch()?.as_ref()))
+            }),
         }
     }
 

@@ -3,7 +3,6 @@
 
 use super::postings::{self, Posted, WantedPostings, listed};
 use super::read::Read;
-use crate::document::Document;
 use crate::error::Result;
 use crate::store::file::POSTINGS;
 use crate::store::numbers::DocumentNumber;
@@ -44,15 +43,6 @@ pub(crate) trait ReadRecent: Read {
             last = before.high;
         }
         Ok(None)
-    }
-
-    /// The document of a number that a row has, if it was seen at `since` or later. It is an error if the
-    /// document is not there.
-    fn linked_since(&self, number: DocumentNumber, since: i64) -> Result<Option<Document>> {
-        match self.written().and_then(|written| written.documents.document(number)) {
-            Some(document) => Ok(Some(document?).filter(|document| document.seen() >= since)),
-            None => self.view().document_since(number, since),
-        }
     }
 
     /// The documents of each wanted fingerprint in each of its scopes, without those whose numbers are below

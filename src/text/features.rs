@@ -1,65 +1,70 @@
-//! The features of a text: words with their weights, or pairs of neighbouring words.
+//! The features of a text: words with their weights, or pairs of neighbouring words. And its shingles.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::tokens::{is_unspaced, tokens};
 
-/// The features of a text.
+/// The tokens of a shingle.
+const SHINGLE: usize = 4;
+
+/// Which features a scheme has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FeatureKind {
+    /// Each token, except in scripts that put no spaces between words. There the tokens are single
+    /// characters, which say too little. So a feature is a character and the token that follows it, joined by
+    /// a space.
+    Words,
+    /// The pairs of neighbouring tokens. Where the first token is of a script without spaces, a feature has
+    /// three tokens. The hash of a feature is the hash of the hashes of its tokens, each 8 bytes, the least
+    /// significant first.
+    Pairs,
+}
+
+/// The features of a text, for its fingerprint, and its shingles, for its sketch.
+#[derive(Default)]
 pub(super) struct Features {
     /// The number of tokens of the text.
     pub(super) tokens: usize,
     /// The hashes of the features. A feature that occurs several times is there several times.
     pub(super) hashes: Vec<u64>,
+    /// The hashes of the shingles: four neighbouring tokens each, or all tokens if they are fewer. The hash of
+    /// a shingle is made as that of a pair. Empty if shingles were not asked for.
+    pub(super) shingles: Vec<u64>,
 }
 
 impl Features {
-    fn none_of(text: &str) -> Self {
-        Self { tokens: 0, hashes: Vec::with_capacity(text.len() / 6) }
-    }
-
-    /// The words of a normalised text, hashed with `seed`.
-    ///
-    /// Each token is a feature, except in scripts that put no spaces between words. There the tokens are
-    /// single characters, which say too little. So a feature is a character and the token that follows it,
-    /// joined by a space.
-    pub(super) fn words(text: &str, seed: u64) -> Self {
-        let mut features = Self::none_of(text);
-        let mut shingle = String::new();
-        let mut words = tokens(text).peekable();
-        while let Some(word) = words.next() {
-            features.tokens += 1;
-            if !is_unspaced(word) {
-                features.hashes.push(xxh3_64_with_seed(word.as_bytes(), seed));
-            } else if let Some(next) = words.peek() {
-                shingle.clear();
-                shingle.extend([word, " ", next]);
-                features.hashes.push(xxh3_64_with_seed(shingle.as_bytes(), seed));
-            }
-        }
-        features
-    }
-
-    /// The pairs of neighbouring tokens of a normalised text. Where the first token is of a script without
-    /// spaces, a feature has three tokens.
-    ///
-    /// The hash of a feature is the hash with `seed` of the hashes of its tokens, each 8 bytes, the least
-    /// significant first.
-    pub(super) fn pairs(text: &str, seed: u64) -> Self {
-        let mut features = Self::none_of(text);
-        // The two tokens before, each with whether it is unspaced. The last one comes last.
-        let mut before: [Option<(u64, bool)>; 2] = [None; 2];
+    /// The features of this kind of a normalised text, hashed with `seed`, and the shingles, hashed with
+    /// `shingle_seed`. It goes through the tokens once.
+    pub(super) fn of(text: &str, kind: FeatureKind, seed: u64, shingle_seed: Option<u64>) -> Self {
+        let most = text.len() / 6;
+        let mut features = Self { hashes: Vec::with_capacity(most), ..Self::default() };
+        let mut collector = Collector { kind, seed, before: None, two_before: None, joined: String::new() };
+        let Some(shingle_seed) = shingle_seed else {
+            tokens(text).for_each(|token| features.add(token, &mut collector));
+            return features;
+        };
+        features.shingles = Vec::with_capacity(most);
+        let mut last = [0; SHINGLE];
         for token in tokens(text) {
-            features.tokens += 1;
-            let hash = xxh3_64_with_seed(token.as_bytes(), seed);
-            if let [Some((first, true)), Some((second, _))] = before {
-                features.hashes.push(hash_of([first, second, hash], seed));
+            features.add(token, &mut collector);
+            last.rotate_left(1);
+            last[SHINGLE - 1] = xxh3_64_with_seed(token.as_bytes(), shingle_seed);
+            if features.tokens >= SHINGLE {
+                features.shingles.push(hash_of(&last, shingle_seed));
             }
-            if let [_, Some((first, false))] = before {
-                features.hashes.push(hash_of([first, hash], seed));
-            }
-            before = [before[1], Some((hash, is_unspaced(token)))];
+        }
+        if (1..SHINGLE).contains(&features.tokens) {
+            features.shingles.push(hash_of(&last[SHINGLE - features.tokens..], shingle_seed));
         }
         features
+    }
+
+    fn add<'t>(&mut self, token: &'t str, collector: &mut Collector<'t>) {
+        self.tokens += 1;
+        match collector.kind {
+            FeatureKind::Words => collector.add_word(token, &mut self.hashes),
+            FeatureKind::Pairs => collector.add_pair(token, &mut self.hashes),
+        }
     }
 
     /// Each distinct feature with its weight: one more than the binary logarithm, rounded down, of the
@@ -71,13 +76,71 @@ impl Features {
     }
 }
 
-fn hash_of<const TOKENS: usize>(hashes: [u64; TOKENS], seed: u64) -> u64 {
-    xxh3_64_with_seed(hashes.map(u64::to_le_bytes).as_flattened(), seed)
+/// The tokens that a feature may begin with.
+struct Collector<'t> {
+    kind: FeatureKind,
+    seed: u64,
+    /// The token before, with its hash.
+    before: Option<Token<'t>>,
+    two_before: Option<Token<'t>>,
+    joined: String,
+}
+
+#[derive(Clone, Copy)]
+struct Token<'t> {
+    text: &'t str,
+    hash: u64,
+    is_unspaced: bool,
+}
+
+impl<'t> Collector<'t> {
+    fn add_word(&mut self, token: &'t str, hashes: &mut Vec<u64>) {
+        if let Some(Token { text, .. }) = self.before {
+            self.joined.clear();
+            self.joined.extend([text, " ", token]);
+            hashes.push(xxh3_64_with_seed(self.joined.as_bytes(), self.seed));
+        }
+        let is_unspaced = is_unspaced(token);
+        self.before = is_unspaced.then_some(Token { text: token, hash: 0, is_unspaced });
+        if !is_unspaced {
+            hashes.push(xxh3_64_with_seed(token.as_bytes(), self.seed));
+        }
+    }
+
+    fn add_pair(&mut self, token: &'t str, hashes: &mut Vec<u64>) {
+        let hash = xxh3_64_with_seed(token.as_bytes(), self.seed);
+        if let (Some(first @ Token { is_unspaced: true, .. }), Some(second)) = (self.two_before, self.before)
+        {
+            hashes.push(hash_of(&[first.hash, second.hash, hash], self.seed));
+        }
+        if let Some(first @ Token { is_unspaced: false, .. }) = self.before {
+            hashes.push(hash_of(&[first.hash, hash], self.seed));
+        }
+        self.two_before = self.before;
+        self.before = Some(Token { text: token, hash, is_unspaced: is_unspaced(token) });
+    }
+}
+
+/// The hash of a feature of a few tokens, from their hashes.
+#[inline]
+fn hash_of(hashes: &[u64], seed: u64) -> u64 {
+    let mut bytes = [[0; 8]; SHINGLE];
+    let bytes = &mut bytes[..hashes.len()];
+    bytes.iter_mut().zip(hashes).for_each(|(bytes, hash)| *bytes = hash.to_le_bytes());
+    xxh3_64_with_seed(bytes.as_flattened(), seed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn words(text: &str) -> Features {
+        Features::of(text, FeatureKind::Words, 7, None)
+    }
+
+    fn pairs(text: &str) -> Features {
+        Features::of(text, FeatureKind::Pairs, 7, None)
+    }
 
     fn hashes(features: &[&str]) -> Vec<u64> {
         let mut hashes: Vec<u64> =
@@ -87,7 +150,7 @@ mod tests {
     }
 
     fn features_of(text: &str) -> Vec<u64> {
-        let mut hashes = Features::words(text, 7).hashes;
+        let mut hashes = words(text).hashes;
         hashes.sort_unstable();
         hashes
     }
@@ -106,7 +169,7 @@ mod tests {
     fn unspaced_scripts_give_pairs_that_run_on() {
         assert_eq!(features_of("中文字"), hashes(&["中 文", "文 字"]));
         assert_eq!(features_of("版本 two 的"), hashes(&["版 本", "本 two", "two"]));
-        assert_eq!(features_of("ไทย").len(), Features::words("ไทย", 7).tokens - 1);
+        assert_eq!(features_of("ไทย").len(), words("ไทย").tokens - 1);
     }
 
     #[test]
@@ -115,19 +178,33 @@ mod tests {
             let bytes = tokens.iter().map(|token| xxh3_64_with_seed(token.as_bytes(), 7).to_le_bytes());
             xxh3_64_with_seed(bytes.collect::<Vec<_>>().as_flattened(), 7)
         };
-        let features = Features::pairs("one two. 版本 three 的", 7);
+        let features = pairs("one two. 版本 three 的");
         let expected: [&[&str]; 4] =
             [&["one", "two"], &["two", "版"], &["版", "本", "three"], &["本", "three", "的"]];
         let expected = expected.map(feature).into_iter().chain([feature(&["three", "的"])]);
         assert_eq!((features.tokens, features.hashes), (6, expected.collect()));
-        assert!(Features::pairs("one", 7).hashes.is_empty());
+        assert!(pairs("one").hashes.is_empty());
+    }
+
+    #[test]
+    fn shingles_are_four_tokens_or_all() {
+        let shingles = |text: &str| Features::of(text, FeatureKind::Words, 1, Some(7)).shingles;
+        let shingle = |tokens: &[&str]| {
+            let hashes: Vec<u64> = tokens.iter().map(|it| xxh3_64_with_seed(it.as_bytes(), 7)).collect();
+            hash_of(&hashes, 7)
+        };
+        let of_five = [shingle(&["one", "two", "版", "本"]), shingle(&["two", "版", "本", "five"])];
+        assert_eq!(shingles("one two 版本 five"), of_five);
+        assert_eq!(shingles("one two three four"), [shingle(&["one", "two", "three", "four"])]);
+        assert_eq!(shingles("one two three"), [shingle(&["one", "two", "three"])]);
+        assert!(shingles("").is_empty() && words("one two three four").shingles.is_empty());
     }
 
     #[test]
     fn weights_grow_with_the_logarithm_of_the_count() {
         let weight = |count: usize| {
             let text = "word ".repeat(count);
-            let mut features = Features::words(&text, 7);
+            let mut features = words(&text);
             assert_eq!(features.tokens, count);
             features.weighted().collect::<Vec<_>>()
         };

@@ -12,8 +12,27 @@ use html5gum::{Span, Tokenizer};
 ///
 /// One pass over the page. Memory of the order of the page.
 pub(crate) fn visible_text(html: &str) -> String {
+    read(html, Breaks::Lines)
+}
+
+/// The same text, in which a blank line separates the blocks, and there is no other line break.
+pub(crate) fn visible_paragraphs(html: &str) -> String {
+    read(html, Breaks::Paragraphs)
+}
+
+/// What the line breaks of a visible text are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Breaks {
+    /// Those of the page, and one between blocks.
+    Lines,
+    /// Two between blocks. Those of the page are spaces, as a browser shows them.
+    Paragraphs,
+}
+
+fn read(html: &str, breaks: Breaks) -> String {
     let mut page = Page {
         text: Vec::with_capacity(html.len() / 4),
+        breaks,
         hidden: Vec::new(),
         open: [0; HIDDEN.len()],
         started: None,
@@ -60,6 +79,7 @@ const INLINE: [&[u8]; 27] = [
 
 struct Page {
     text: Vec<u8>,
+    breaks: Breaks,
     /// The hidden elements that are open, outermost first, as indexes into [`HIDDEN`].
     hidden: Vec<usize>,
     /// The number of open elements of each kind. An end tag without an open element then costs no search.
@@ -74,7 +94,12 @@ impl Page {
         match event {
             CallbackEvent::OpenStartTag { name } => self.open(name),
             CallbackEvent::EndTag { name } => self.close(name),
-            CallbackEvent::String { value } if self.hidden.is_empty() => self.text.extend_from_slice(value),
+            CallbackEvent::String { value } if self.hidden.is_empty() => match self.breaks {
+                Breaks::Lines => self.text.extend_from_slice(value),
+                Breaks::Paragraphs => {
+                    self.text.extend(value.iter().map(|&byte| if byte == b'\n' { b' ' } else { byte }));
+                }
+            },
             // In HTML, `<script/>` opens a script all the same. But `<svg/>` and, in XHTML, `<object/>`
             // are whole elements.
             CallbackEvent::CloseStartTag { self_closing: true } if self.is_whole() => _ = self.pop(),
@@ -121,7 +146,10 @@ impl Page {
             && !INLINE.contains(&name)
             && self.text.last().is_some_and(|&last| last != b'\n')
         {
-            self.text.push(b'\n');
+            self.text.extend_from_slice(match self.breaks {
+                Breaks::Lines => b"\n",
+                Breaks::Paragraphs => b"\n\n",
+            });
         }
     }
 }
@@ -150,6 +178,14 @@ mod tests {
     #[test]
     fn blocks_separate_words_and_inline_elements_do_not() {
         assert_eq!(words("<p>one</p><p>t<b>w</b>o</p>three<br>four<td>five"), "one two three four five");
+    }
+
+    #[test]
+    fn paragraphs_are_blocks_whatever_the_lines_of_the_page_are() {
+        let page = "<h1>A title</h1>\n<p>One\n\n<b>two</b>\r\nthree<p>four<ul><li>five<li>six</ul>";
+        let paragraphs = visible_paragraphs(page);
+        let paragraphs: Vec<&str> = paragraphs.split("\n\n").filter(|it| !it.trim().is_empty()).collect();
+        assert_eq!(paragraphs, ["A title", "One  two three", "four", "five", "six"]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Text in, fingerprint out. Shows [`Fingerprinter`] and [`Scheme`], hides the steps between.
+//! Text in, fingerprint out. Shows [`Fingerprinter`], [`Scheme`] and [`Unit`], hides the steps between.
 
 mod features;
 mod fingerprinter;
@@ -9,10 +9,15 @@ mod normalize;
 mod published_vectors;
 mod scheme;
 mod simhash;
+mod sketching;
 mod tokens;
+mod unit;
 
 pub use fingerprinter::Fingerprinter;
+#[cfg(feature = "ingest")]
+pub(crate) use html::visible_paragraphs;
 pub use scheme::Scheme;
+pub use unit::Unit;
 
 #[cfg(feature = "eval")]
 pub(crate) use {html::visible_text, normalize::normalize as normalized, tokens::tokens};

@@ -14,17 +14,20 @@ use crate::error::{Error, Result};
 pub enum Scheme {
     /// Number 0: the caller brings fingerprints, and simdb makes none.
     External,
-    /// Number 1, the default: simhash of words, for texts in any language and script.
+    /// Number 1: simhash of words, for texts in any language and script.
     /// [`Fingerprinter`](crate::Fingerprinter) gives the recipe.
-    #[default]
     Simhash1,
-    /// Number 2: one-bit minwise samples of pairs of words, for texts in any language and script.
+    /// Number 2, the default: one-bit minwise samples of pairs of words, for texts in any language and script.
+    #[default]
     Minwise1,
+    /// Number 4: the same as [`Minwise1`](Self::Minwise1), but texts of four to seven tokens are judged too. For
+    /// sentences. A text that both judge has the same fingerprint in both.
+    MinwiseShort1,
 }
 
 impl Scheme {
     /// Every scheme there is, by number.
-    pub const ALL: &'static [Self] = &[Self::External, Self::Simhash1, Self::Minwise1];
+    pub const ALL: &'static [Self] = &[Self::External, Self::Simhash1, Self::Minwise1, Self::MinwiseShort1];
 
     /// The number of the scheme in a file.
     pub const fn number(self) -> u32 {
@@ -32,6 +35,7 @@ impl Scheme {
             Self::External => 0,
             Self::Simhash1 => 1,
             Self::Minwise1 => 2,
+            Self::MinwiseShort1 => 4,
         }
     }
 
@@ -40,18 +44,21 @@ impl Scheme {
         Self::ALL.iter().copied().find(|scheme| scheme.number() == number)
     }
 
-    /// The name in messages and on the command line: `external`, `simhash-1` or `minwise-1`.
+    /// The name in messages and on the command line: `external`, `simhash-1`, `minwise-1` or
+    /// `minwise-short-1`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::External => "external",
             Self::Simhash1 => "simhash-1",
             Self::Minwise1 => "minwise-1",
+            Self::MinwiseShort1 => "minwise-short-1",
         }
     }
 
-    /// The method, which is the name without its number: `external`, `simhash` or `minwise`.
+    /// The method, which is the name without its number: `external`, `simhash`, `minwise` or
+    /// `minwise-short`.
     pub fn method(self) -> &'static str {
-        self.name().split_once('-').map_or(self.name(), |(method, _)| method)
+        self.name().rsplit_once('-').map_or(self.name(), |(method, _)| method)
     }
 
     /// The seed of the feature hash.
@@ -61,7 +68,7 @@ impl Scheme {
             // "simdb\0\0" and the number of the scheme, read as a big-endian number. Anyone can see that it
             // was not chosen for its effect.
             Self::Simhash1 => 0x7369_6d64_6200_0001,
-            Self::Minwise1 => 0x7369_6d64_6200_0002,
+            Self::Minwise1 | Self::MinwiseShort1 => 0x7369_6d64_6200_0002,
         }
     }
 }
@@ -95,9 +102,11 @@ mod tests {
             assert_eq!(Scheme::from_number(scheme.number()), Some(scheme));
             assert_eq!(scheme.name().parse::<Scheme>()?, scheme);
         }
-        assert_eq!(Scheme::from_number(3), None);
+        assert_eq!(Scheme::from_number(99), None);
         assert!("simhash-9".parse::<Scheme>().is_err());
         assert_eq!("simhash".parse::<Scheme>()?, Scheme::Simhash1);
+        assert_eq!("minwise".parse::<Scheme>()?, Scheme::Minwise1);
+        assert_eq!("minwise-short".parse::<Scheme>()?, Scheme::MinwiseShort1);
         Ok(())
     }
 }

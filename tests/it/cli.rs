@@ -24,11 +24,11 @@ fn small(folder: &Folder) -> Result<std::path::PathBuf, Box<dyn std::error::Erro
 fn the_example_of_the_readme_finds_the_same_page_in_other_releases() -> TestResult {
     let folder = Folder::new()?;
     let ran = run!("ingest", folder.path("pg.simdb"), bundled("pg-docs-html/docs.jsonl.gz")).expect(0);
-    let line =
-        "pg17-tutorial-views is near pg15-tutorial-views (distance 0), pg13-tutorial-views (distance 0)";
+    let line = "pg17-tutorial-views is near pg15-tutorial-views (distance 0, similarity 1.00), \
+                pg13-tutorial-views (distance 0, similarity 1.00)";
     assert!(ran.out.lines().any(|it| it == line), "{}", ran.out);
     let last = ran.out.lines().last().unwrap_or_default();
-    assert!(last.starts_with("368 documents: 199 near-duplicates, 368 inserted, 0 replaced"), "{last}");
+    assert!(last.starts_with("368 documents: 230 near-duplicates, 368 inserted, 0 replaced"), "{last}");
     assert_eq!(ran.err, "", "no progress where there is no terminal");
     // The second time: the same documents under the same keys.
     let again =
@@ -85,9 +85,9 @@ fn query_prints_the_nearest_first_and_says_how_many_more() -> TestResult {
     let folder = Folder::new()?;
     let database = small(&folder)?;
     let ran = run!("query", &database, "--fingerprint", "0000000000000000").expect(0);
-    assert_eq!(ran.out, "0\ta\n1\tb\n2\tc\n");
+    assert_eq!(ran.out, "0\t-\ta\n1\t-\tb\n2\t-\tc\n");
     let ran = run!("query", &database, "--fingerprint", "0000000000000000", "--limit", "1").expect(0);
-    assert_eq!(ran.out, "0\ta\n");
+    assert_eq!(ran.out, "0\t-\ta\n");
     let ran = ran.says("1 of 3 matches shown");
     assert!(ran.err.contains("--limit"));
     let ran = run!("query", &database, "--fingerprint", "0000000000000000", "--limit", "0").expect(0);
@@ -113,12 +113,12 @@ fn query_can_be_limited_to_scopes_and_times() -> TestResult {
         command.arg("query").arg(&database).args(["--fingerprint", "0000000000000000"]).args(arguments);
         Ok(run_with_input(&mut command, b"")?.out)
     };
-    assert_eq!(ask(&["--scope", "zh"])?, "2\tc\n");
-    assert_eq!(ask(&["--scope", "zh", "--scope", "en"])?, "0\ta\n1\tb\n2\tc\n");
+    assert_eq!(ask(&["--scope", "zh"])?, "2\t-\tc\n");
+    assert_eq!(ask(&["--scope", "zh", "--scope", "en"])?, "0\t-\ta\n1\t-\tb\n2\t-\tc\n");
     assert_eq!(ask(&["--scope", "fr"])?, "");
-    assert_eq!(ask(&["--since", "200"])?, "1\tb\n2\tc\n");
-    assert_eq!(ask(&["--since", "1970-01-01T00:05:00Z"])?, "2\tc\n");
-    assert_eq!(ask(&["--since=-1"])?, "0\ta\n1\tb\n2\tc\n");
+    assert_eq!(ask(&["--since", "200"])?, "1\t-\tb\n2\t-\tc\n");
+    assert_eq!(ask(&["--since", "1970-01-01T00:05:00Z"])?, "2\t-\tc\n");
+    assert_eq!(ask(&["--since=-1"])?, "0\t-\ta\n1\t-\tb\n2\t-\tc\n");
     Ok(())
 }
 
@@ -144,13 +144,13 @@ fn query_asks_with_texts_files_and_whole_inputs() -> TestResult {
     let database = folder.path("text.simdb");
     let input = folder.file("in.tsv", format!("a\t{TEXT}\n"))?;
     run!("ingest", &database, &input).expect(0);
-    assert_eq!(run!("query", &database, "--text", TEXT.to_uppercase()).expect(0).out, "0\ta\n");
+    assert_eq!(run!("query", &database, "--text", TEXT.to_uppercase()).expect(0).out, "0\t1.00\ta\n");
     run!("query", &database, "--text", "too short").expect(1).says("too short to judge");
     let page = folder.file("page.html", format!("<title>t</title><p>{TEXT}"))?;
-    assert_eq!(run!("query", &database, "--file", page).expect(0).out, "0\ta\n");
+    assert_eq!(run!("query", &database, "--file", page).expect(0).out, "0\t1.00\ta\n");
     let mut command = simdb();
     command.arg("query").arg(&database).args(["--file", "-"]);
-    assert_eq!(run_with_input(&mut command, TEXT.as_bytes())?.expect(0).out, "0\ta\n");
+    assert_eq!(run_with_input(&mut command, TEXT.as_bytes())?.expect(0).out, "0\t1.00\ta\n");
 
     let other = "and now for something that has not one word of it in common, quite different";
     let asked = format!("q1\t{other}\nq2\t{TEXT}\nq3\tshort\nbad line\n");
@@ -158,7 +158,10 @@ fn query_asks_with_texts_files_and_whole_inputs() -> TestResult {
     let ran =
         run!("query", &database, "--input", &asked).expect(2).says("asked.tsv, line 4: the line has no tab");
     let lines: Vec<&str> = ran.out.lines().collect();
-    assert_eq!(lines[..3], ["q1 is near nothing", "q2 is near a (distance 0)", "q3 is too short to judge"]);
+    assert_eq!(
+        lines[..3],
+        ["q1 is near nothing", "q2 is near a (distance 0, similarity 1.00)", "q3 is too short to judge"]
+    );
     assert!(lines[3].starts_with("rejected: the line has no tab"), "a line for each record: {}", lines[3]);
     let mut answers = run!("query", &database, "--input", &asked, "--json").expect(2).json()?;
     let rejected = answers.pop().unwrap_or_default();
@@ -213,7 +216,9 @@ fn stats_and_check_say_what_the_file_holds() -> TestResult {
         ("scheme", json!("external")),
         ("plan", json!("4x16")),
         ("max_distance", json!(3)),
-        ("format_version", json!(4)),
+        ("format_version", json!(5)),
+        ("sketch_bytes", json!(0)),
+        ("min_similarity", json!(0.0)),
         ("marks", json!(0)),
         ("levels", json!(0)),
         ("probed_distance", json!(3)),

@@ -4,7 +4,10 @@ use std::fs;
 use std::process::Stdio;
 use std::time::Duration;
 
-use simdb::{Cache, CreateOptions, Database, Document, Error, Fingerprint, OpenOptions, Query, Scheme};
+use simdb::{
+    Cache, CreateOptions, Database, Document, Error, Fingerprint, OpenOptions, Query, Scheme, Sketch,
+    SketchSize,
+};
 
 use crate::support::{Folder, TestResult, assert_sound, document, insert_all, listed, run, simdb, tiny};
 
@@ -237,7 +240,8 @@ fn a_killed_compaction_leaves_the_old_file_or_the_new_one() -> TestResult {
 #[test]
 fn a_dump_loads_as_the_same_documents() -> TestResult {
     let folder = Folder::new()?;
-    let database = Database::create(folder.path("d.simdb"), &CreateOptions::new().max_distance(2))?;
+    let options = CreateOptions::new().max_distance(2).min_similarity(0.5);
+    let database = Database::create(folder.path("d.simdb"), &options)?;
     let full = |i: u64| {
         let payload = if i.is_multiple_of(2) { b"text\n\"quoted\"".to_vec() } else { vec![0xff, 0, i as u8] };
         let key = if i.is_multiple_of(3) {
@@ -248,19 +252,24 @@ fn a_dump_loads_as_the_same_documents() -> TestResult {
         let fingerprint =
             (!i.is_multiple_of(4)).then(|| Fingerprint::from_bits(i.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
         let document = Document::new(key, fingerprint).with_seen(i as i64 - 20).with_payload(payload);
-        document.with_scope(if i.is_multiple_of(5) { "en" } else { "" }).with_rank([i as i64, i64::MIN])
+        let sketch = Sketch::new(&[i as u8; 16], 1 + i as u32).ok().filter(|_| i % 4 != 1);
+        document
+            .with_sketch(sketch)
+            .with_scope(if i.is_multiple_of(5) { "en" } else { "" })
+            .with_rank([i as i64, i64::MIN])
     };
     insert_all(&database, (0..50).map(full))?;
     insert_all(&database, [Document::new("bare", None).with_seen(0)])?;
     let documents = all(&database)?;
     drop(database);
     let dumped = run!("dump", folder.path("d.simdb")).expect(0);
-    assert_eq!(dumped.json()?[0]["scheme"], "simhash-1");
+    assert_eq!(dumped.json()?[0]["scheme"], "minwise-1");
     folder.file("dump.jsonl", &dumped.out)?;
     // There is a least memory. With less, nearly each row of a set was a file of its own.
     run!("load", folder.path("l.simdb"), folder.path("dump.jsonl"), "--memory", "1").expect(0);
     let loaded = Database::open(folder.path("l.simdb"), &OpenOptions::new())?;
     assert_eq!((loaded.max_distance(), all(&loaded)?), (2, documents));
+    assert_eq!((loaded.sketch_size(), loaded.min_similarity()), (SketchSize::Bytes16, Some(0.5)));
     assert_sound(&loaded)?;
     drop(loaded);
     assert_eq!(run!("dump", folder.path("l.simdb")).expect(0).json()?[1..], dumped.json()?[1..]);
@@ -292,16 +301,18 @@ fn compaction_never_replaces_another_file() -> TestResult {
 #[test]
 fn a_bad_dump_is_refused_with_its_line_and_leaves_nothing() -> TestResult {
     let folder = Folder::new()?;
-    let header = r#"{"simdb_dump":1,"scheme":"external","max_distance":3,"documents":2}"#;
+    let header = r#"{"simdb_dump":2,"scheme":"external","max_distance":3,"sketch_bytes":0,"min_similarity":0,"documents":2}"#;
     let document = r#"{"key":"a","fingerprint":"0000000000000001","seen":0}"#;
     for (input, line, reason) in [
         (String::new(), 1, "empty"),
         (document.to_owned(), 1, "header"),
-        (header.replace(":1", ":9"), 1, "version 9"),
+        (header.replace("dump\":2", "dump\":9"), 1, "version 9"),
+        (header.replace("bytes\":0", "bytes\":5"), 1, "a size that sketches cannot have"),
         (format!("{header}\n{document}\nnonsense\n"), 3, "expected"),
         (format!("{header}\n{{\"seen\":0}}\n"), 2, "no key"),
         (format!("{header}\n{}\n", document.replace("01\"", "x\"")), 2, "16 hexadecimal digits"),
         (format!("{header}\n{}\n", document.replace("seen", "sewn")), 2, "unknown field"),
+        (format!("{header}\n{}\n", document.replace("seen", "sketch\":\"00\",\"seen")), 2, "are no sketch"),
         (format!("{header}\n{document}\n"), 3, "it ends after 1 documents, and its header says 2"),
         (format!("{header}\n{}\n", "x".repeat(2 << 20)), 2, "longer than any document"),
     ] {

@@ -225,18 +225,18 @@ fn the_first_good_record_decides_whether_fingerprints_are_made_here() -> TestRes
     run!("ingest", &external, &text).expect(0).says("fingerprints made elsewhere (scheme external)");
     let made_here = folder.path("text.simdb");
     run!("ingest", &made_here, &text).expect(0);
-    run!("ingest", &made_here, &ready).expect(0).says("say so with `--scheme simhash-1`");
+    run!("ingest", &made_here, &ready).expect(0).says("say so with `--scheme minwise-1`");
     run!("get", &made_here, "1").expect(1);
-    run!("ingest", &made_here, &ready, "--scheme", "simhash-1").expect(0);
+    run!("ingest", &made_here, &ready, "--scheme", "minwise-1").expect(0);
     run!("get", &made_here, "1").expect(0);
     run!("ingest", &made_here, &ready, "--scheme", "external")
         .expect(2)
-        .says("of scheme simhash-1, not external");
+        .says("of scheme minwise-1, not external");
     run!("ingest", &made_here, &ready, "--scheme", "nonesuch").expect(2).says("no scheme is called");
     let minwise = folder.path("minwise.simdb");
     run!("ingest", &minwise, &text, "--scheme", "minwise").expect(0);
     assert_eq!(run!("stats", &minwise, "--json").expect(0).object()?["scheme"], "minwise-1");
-    assert_eq!(run!("query", &minwise, "--text", TEXT).expect(0).out, "0\t2\n");
+    assert_eq!(run!("query", &minwise, "--text", TEXT).expect(0).out, "0\t1.00\t2\n");
     // Documents that are too short and records that are rejected do not decide the scheme.
     let mixed = folder.file(
         "mixed.jsonl",

@@ -3,7 +3,9 @@
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use simdb::{Change, Database, Document, Error, Fingerprint, OpenOptions, Policy, Query, Snapshot};
+use simdb::{
+    Change, Database, Document, Error, Fingerprint, OpenOptions, Policy, Query, Sketch, SketchSize, Snapshot,
+};
 
 use crate::support::{Folder, TestResult, assert_sound, document, insert_all, listed, tiny};
 
@@ -364,13 +366,21 @@ fn documents_out_of_bounds_are_refused_and_the_transaction_goes_on() -> TestResu
 #[test]
 fn reopening_keeps_documents_whole_and_the_options_of_creation() -> TestResult {
     let folder = Folder::new()?;
-    let database = Database::create(folder.path("d.simdb"), &simdb::CreateOptions::new().max_distance(1))?;
-    let full = document("k", 1).with_rank([1, -2]).with_scope("en").with_payload([0, 255]).with_seen(-5);
+    let options = simdb::CreateOptions::new().max_distance(1).sketch_size(SketchSize::Bytes32);
+    let database = Database::create(folder.path("d.simdb"), &options.min_similarity(0.25))?;
+    let sketch = Sketch::new(&[7; 32], 11)?;
+    let full = document("k", 1)
+        .with_sketch(sketch)
+        .with_rank([1, -2])
+        .with_scope("en")
+        .with_payload([0, 255])
+        .with_seen(-5);
     insert_all(&database, [full.clone(), document("far", 0b1110)])?;
     drop(database);
     let database = Database::open(folder.path("d.simdb"), &OpenOptions::new())?;
     assert_eq!(database.snapshot()?.get("k")?, Some(full));
-    assert_eq!((database.max_distance(), database.scheme().name()), (1, "simhash-1"));
+    assert_eq!((database.max_distance(), database.scheme().name()), (1, "minwise-1"));
+    assert_eq!((database.sketch_size(), database.min_similarity()), (SketchSize::Bytes32, Some(0.25)));
     assert_eq!(near(&database.snapshot()?, 1)?.len(), 1, "the max distance of creation is the default");
     assert_sound(&database)?;
     Ok(())

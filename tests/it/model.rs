@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use proptest::prelude::*;
-use simdb::{Change, Database, Document, Expiry, Fingerprint, Matches, OnMatch, Policy, Query, Snapshot};
+use simdb::{
+    Change, Database, Document, Expiry, Fingerprint, Matches, OnMatch, Order, Policy, Query, Sketch, Snapshot,
+};
 
 use crate::support::{Folder, assert_sound, document, insert_all, listed, tiny};
 
@@ -28,7 +30,7 @@ enum Operation {
     Compact(Option<&'static str>),
     /// Takes a snapshot. Later it is compared with the documents that are committed now.
     Keep,
-    Query(u64, Conditions),
+    Query(u64, Option<Sketch>, Conditions),
 }
 
 /// The conditions that a query and a policy have in common.
@@ -38,19 +40,51 @@ struct Conditions {
     limit: usize,
     since: Option<i64>,
     scopes: Option<Vec<String>>,
+    min_similarity: Option<f64>,
+    order: Order,
     /// Whether a policy touches the nearest match of a document that is skipped.
     touch: bool,
 }
 
 impl Conditions {
-    fn keeps(&self, document: &Document) -> bool {
-        self.since.is_none_or(|since| document.seen() >= since)
+    /// Whether a document counts for somebody who asks with this sketch.
+    fn keeps(&self, document: &Document, sketch: Option<&Sketch>) -> bool {
+        let is_similar = |least: f64| match (document.sketch(), sketch) {
+            _ if least == 0.0 => true,
+            (Some(a), Some(b)) => jaccard(a, b) >= least,
+            _ => false,
+        };
+        self.min_similarity.is_none_or(is_similar)
+            && self.since.is_none_or(|since| document.seen() >= since)
             && self.scopes.as_ref().is_none_or(|scopes| scopes.iter().any(|it| it == document.scope()))
+    }
+
+    /// The conditions, without those that need a sketch if one of the documents has none.
+    fn without_sketches(&self, documents: &[Document]) -> Self {
+        let needs_none = documents.iter().all(|it| it.fingerprint().is_none() || it.sketch().is_some());
+        match needs_none {
+            true => self.clone(),
+            false => Self { min_similarity: None, order: Order::Distance, ..self.clone() },
+        }
+    }
+
+    /// The first matches in the order that is asked for.
+    fn first(&self, near: &[(Document, u32)], sketch: Option<&Sketch>) -> Vec<(String, u32)> {
+        let mut near = near.to_vec();
+        if let (Order::Similarity, Some(sketch)) = (self.order, sketch) {
+            let similarity = |it: &Document| it.sketch().map_or(-1.0, |it| jaccard(it, sketch));
+            near.sort_by(|(a, _), (b, _)| similarity(b).total_cmp(&similarity(a)));
+        }
+        keys(&near, self.limit)
     }
 
     fn policy(&self, on_match: OnMatch) -> Policy {
         let mut policy =
             Policy::new(on_match).max_distance(self.max_distance).limit(self.limit).touch(self.touch);
+        policy = policy.order(self.order);
+        if let Some(least) = self.min_similarity {
+            policy = policy.min_similarity(least);
+        }
         if let Some(since) = self.since {
             policy = policy.since(since);
         }
@@ -60,25 +94,51 @@ impl Conditions {
         policy
     }
 
-    fn agrees(&self, found: &Matches, near: &[(Document, u32)]) {
-        assert_eq!(listed(found), keys(near, self.limit));
+    fn agrees(&self, found: &Matches, near: &[(Document, u32)], sketch: Option<&Sketch>) {
+        assert_eq!(listed(found), self.first(near, sketch));
+        for found in found {
+            let similarity = sketch.zip(found.document.sketch()).map(|(a, b)| jaccard(a, b));
+            assert_eq!(found.similarity.map(|it| it.jaccard()), similarity);
+        }
         if found.total_is_exact() {
             assert_eq!(found.total(), near.len() as u64);
         } else {
-            assert!(
-                self.since.is_some() && found.total() == self.limit as u64 + 1 && near.len() > self.limit
-            );
+            let is_similar = sketch.is_some() && self.min_similarity.is_some_and(|least| least > 0.0);
+            let counted = if is_similar { self.limit.max(128) } else { self.limit };
+            assert!(self.since.is_some() || is_similar);
+            assert!(found.total() == counted as u64 + 1 && near.len() > counted);
         }
     }
 }
 
+/// The estimated similarity, plainly.
+fn jaccard(a: &Sketch, b: &Sketch) -> f64 {
+    let pairs = a.as_bytes().iter().zip(b.as_bytes());
+    let differing: u32 = pairs.map(|(a, b)| (a ^ b).count_ones()).sum();
+    let (a, b) = (f64::from(a.shingles()), f64::from(b.shingles()));
+    (1.0 - f64::from(differing) / 64.0).max(0.0).min(a.min(b) / a.max(b))
+}
+
+/// Sketches of three texts and of texts that are like these.
+fn sketches() -> impl Strategy<Value = Sketch> {
+    let parts = (prop::sample::select(vec![0u8, 0x0f, 0x5a]), 0..16usize, 90..110u32);
+    parts.prop_map(|(byte, changed, shingles)| {
+        let mut bytes = [byte; 16];
+        bytes[..changed].iter_mut().for_each(|it| *it ^= 0b101);
+        Sketch::new(&bytes, shingles).expect("16 bytes and some shingles")
+    })
+}
+
 /// Documents with few keys, scopes and times, and fingerprints of a few clusters. So they often collide.
 fn documents() -> impl Strategy<Value = Document> {
-    let parts = (0..12u8, prop::option::weighted(0.9, bits()), 0..4i64, scopes(), prop::option::of(0..3i64));
-    parts.prop_map(|(key, bits, seen, scope, rank)| {
+    let bits = prop::option::weighted(0.9, bits());
+    let sketch = prop::option::weighted(0.8, sketches());
+    let parts = (0..12u8, bits, 0..4i64, scopes(), prop::option::of(0..3i64), sketch);
+    parts.prop_map(|(key, bits, seen, scope, rank, sketch)| {
         Document::new([key], bits.map(Fingerprint::from_bits))
             .with_seen(seen)
             .with_scope(scope)
+            .with_sketch(sketch)
             .with_rank(rank.map(|rank| vec![rank]).unwrap_or_default())
     })
 }
@@ -97,15 +157,18 @@ fn scopes() -> impl Strategy<Value = String> {
 fn conditions() -> impl Strategy<Value = Conditions> {
     let max_distance = prop_oneof![4 => 0..5u32, 1 => 0..=64u32];
     let scopes = prop::option::of(prop::collection::vec(scopes(), 0..3));
-    (max_distance, 0..6usize, prop::option::of(0..4i64), scopes, any::<bool>()).prop_map(
-        |(max_distance, limit, since, scopes, touch)| Conditions {
-            max_distance,
-            limit,
-            since,
-            scopes,
-            touch,
-        },
-    )
+    let least = prop::option::of(prop::sample::select(vec![0.0, 0.3, 0.7, 0.95, 1.0]));
+    let order = prop::sample::select(vec![Order::Distance, Order::Distance, Order::Similarity]);
+    let parts = (max_distance, 0..6usize, prop::option::of(0..4i64), scopes, least, order, any::<bool>());
+    parts.prop_map(|(max_distance, limit, since, scopes, min_similarity, order, touch)| Conditions {
+        max_distance,
+        limit,
+        since,
+        scopes,
+        min_similarity,
+        order,
+        touch,
+    })
 }
 
 fn operations() -> impl Strategy<Value = Operation> {
@@ -126,7 +189,8 @@ fn operations() -> impl Strategy<Value = Operation> {
         1 => Just(Operation::Settle),
         1 => prop::option::of(prop::sample::select(vec!["2x32", "4x16", "6x21", "14x32"])).prop_map(Operation::Compact),
         1 => Just(Operation::Keep),
-        4 => (bits(), conditions()).prop_map(|(bits, conditions)| Operation::Query(bits, conditions)),
+        4 => (bits(), prop::option::of(sketches()), conditions())
+            .prop_map(|(bits, sketch, conditions)| Operation::Query(bits, sketch, conditions)),
     ]
 }
 
@@ -193,7 +257,7 @@ fn keys(near: &[(Document, u32)], limit: usize) -> Vec<(String, u32)> {
 
 /// The documents with other keys that are near `document` and meet the conditions.
 fn near_others(model: &Model, document: &Document, conditions: &Conditions) -> Vec<(Document, u32)> {
-    let keep = |other: &Document| other.key() != document.key() && conditions.keeps(other);
+    let keep = |other: &Document| other.key() != document.key() && conditions.keeps(other, document.sketch());
     document.fingerprint().map_or_else(Vec::new, |it| model.near(it, conditions.max_distance, keep))
 }
 
@@ -242,7 +306,9 @@ fn agree(sequence: &[Operation], many: bool) -> Result<(), Box<dyn std::error::E
         let random = |i: u64| {
             (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
         };
-        let documents = (0..MANY).map(|i| document(format!("many {i}"), random(i)).with_seen(1));
+        let sketch = |i: u64| Sketch::new(&[i as u8; 16], 100).ok().filter(|_| !i.is_multiple_of(3));
+        let documents =
+            (0..MANY).map(|i| document(format!("many {i}"), random(i)).with_seen(1).with_sketch(sketch(i)));
         documents.clone().for_each(|document| drop(committed.insert(&document)));
         insert_all(&database, documents)?;
     }
@@ -262,20 +328,22 @@ fn agree(sequence: &[Operation], many: bool) -> Result<(), Box<dyn std::error::E
                 assert_eq!(txn.insert(document)?, model.insert(document));
             }
             (Operation::InsertIfNew(document, on_match, conditions), Some(txn)) => {
+                let conditions = &conditions.without_sketches(std::slice::from_ref(document));
                 let near = near_others(&model, document, conditions);
                 let verdict = txn.insert_if_new(document, &conditions.policy(*on_match))?;
-                conditions.agrees(verdict.matches(), &near);
+                conditions.agrees(verdict.matches(), &near, document.sketch());
                 assert_eq!(
                     *verdict.change(),
                     insert_if_new(&mut model, document, *on_match, conditions, &near)
                 );
             }
             (Operation::InsertBatchIfNew(documents, on_match, conditions), Some(txn)) => {
+                let conditions = &conditions.without_sketches(documents);
                 let verdicts = txn.insert_batch_if_new(documents, &conditions.policy(*on_match))?;
                 assert_eq!(verdicts.len(), documents.len());
                 for (document, verdict) in documents.iter().zip(verdicts) {
                     let near = near_others(&model, document, conditions);
-                    conditions.agrees(verdict.matches(), &near);
+                    conditions.agrees(verdict.matches(), &near, document.sketch());
                     assert_eq!(
                         *verdict.change(),
                         insert_if_new(&mut model, document, *on_match, conditions, &near)
@@ -335,12 +403,21 @@ fn agree(sequence: &[Operation], many: bool) -> Result<(), Box<dyn std::error::E
                 }
             }
             (Operation::Keep, _) => kept.push((database.snapshot()?, committed.clone())),
-            (Operation::Query(bits, conditions), _) => {
+            (Operation::Query(bits, sketch, conditions), _) => {
                 let fingerprint = Fingerprint::from_bits(*bits);
-                let near = committed
-                    .near(fingerprint, conditions.max_distance, |document| conditions.keeps(document));
+                let mut conditions = conditions.clone();
+                if sketch.is_none() {
+                    (conditions.min_similarity, conditions.order) = (None, Order::Distance);
+                }
+                let near = committed.near(fingerprint, conditions.max_distance, |document| {
+                    conditions.keeps(document, sketch.as_ref())
+                });
                 let mut query =
                     Query::new(fingerprint).max_distance(conditions.max_distance).limit(conditions.limit);
+                query = query.with_sketch(*sketch).order(conditions.order);
+                if let Some(least) = conditions.min_similarity {
+                    query = query.min_similarity(least);
+                }
                 if let Some(since) = conditions.since {
                     query = query.since(since);
                 }
@@ -348,7 +425,7 @@ fn agree(sequence: &[Operation], many: bool) -> Result<(), Box<dyn std::error::E
                     query = query.scopes(scopes);
                 }
                 let snapshot = database.snapshot()?;
-                conditions.agrees(&snapshot.query(&query)?, &near);
+                conditions.agrees(&snapshot.query(&query)?, &near, sketch.as_ref());
                 assert_eq!(snapshot.any_match(&query)?, !near.is_empty());
             }
             (_, None) => unreachable!("a transaction was begun"),

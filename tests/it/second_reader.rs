@@ -9,7 +9,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use redb::{ReadOnlyDatabase, ReadTransaction, ReadableDatabase, TableDefinition};
-use simdb::{CreateOptions, Database, Document, Expiry, Fingerprint, OpenOptions, Query, Scheme};
+use simdb::{
+    CreateOptions, Database, Document, Expiry, Fingerprint, OpenOptions, Query, Scheme, Sketch, SketchSize,
+};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::support::{Folder, TestResult, bundled, fingerprints, insert_all, listed, tiny};
@@ -111,7 +113,7 @@ impl Reader {
             |name: &str| Ok::<_, redb::Error>(meta.get(name)?.expect("the row is there").value().to_vec());
         let format = row("format")?;
         let mut format = Bytes(open_envelope(&format, 2, 0, b"format"));
-        assert_eq!((format.number(4), format.u64()), (4, 0), "version and features");
+        assert_eq!((format.number(4), format.u64()), (5, 0), "version and features");
         let seed = format.u64();
         let settings = row("settings")?;
         let tables = read_tables(open_envelope(&settings, 3, seed, b"settings"));
@@ -265,8 +267,8 @@ impl Reader {
         Ok(record.map(|record| number(record.value())))
     }
 
-    /// The key and the fingerprint of a document.
-    fn document(&self, number: u64) -> Result<(String, u64), redb::Error> {
+    /// The key, the fingerprint and the sketch of a document.
+    fn document(&self, number: u64) -> Result<(String, u64, Option<Sketch>), redb::Error> {
         let table = self.txn.open_table(TableDefinition::<(u8, u64), &[u8]>::new("documents"))?;
         let block = table.range((0, number)..)?.next().expect("the document is in a block")?;
         Ok(read_document(block.1.value(), number))
@@ -317,9 +319,9 @@ impl Reader {
         Ok(blocks.len())
     }
 
-    /// The keys of the documents within a distance of 3, with the distances: of all documents, or of those
+    /// The documents within a distance of 3: of all documents, or of those
     /// in a scope.
-    fn query(&self, query: u64, scope: Option<&str>) -> Result<BTreeSet<(String, u32)>, redb::Error> {
+    fn query(&self, query: u64, scope: Option<&str>) -> Result<BTreeSet<Found>, redb::Error> {
         let scopes = match scope {
             None => vec![0, ANY],
             Some(name) => self.scope(name)?.into_iter().collect(),
@@ -328,9 +330,9 @@ impl Reader {
         for fingerprint in self.near(query)? {
             for &scope in &scopes {
                 for number in self.postings(fingerprint, scope)? {
-                    let (key, stored) = self.document(number)?;
+                    let (key, stored, sketch) = self.document(number)?;
                     assert_eq!(stored, fingerprint);
-                    found.insert((key, (fingerprint ^ query).count_ones()));
+                    found.insert((key, (fingerprint ^ query).count_ones(), format!("{sketch:?}")));
                 }
             }
         }
@@ -338,10 +340,15 @@ impl Reader {
     }
 }
 
+/// The key, the distance and the sketch of a document that is found.
+type Found = (String, u32, String);
+
 /// The tables in the settings: bincode with numbers of fixed width, lists with their length in 8 bytes.
 fn read_tables(settings: &[u8]) -> Vec<Table> {
     let mut settings = Bytes(settings);
-    settings.take(4 + 8 + 8 + 4 + 8);
+    settings.take(4 + 8 + 8 + 4 + 4);
+    let has_similarity = settings.number(1) == 1;
+    settings.take(8 * usize::from(has_similarity) + 8);
     let count = settings.u64();
     let table = |_| {
         let length = settings.u64() as usize;
@@ -432,29 +439,44 @@ fn read_block(bytes: &[u8], wide: bool, last: u128) -> Vec<(u128, bool)> {
     rows
 }
 
-/// The documents of a block, decompressed.
-fn open_documents(bytes: &[u8]) -> Vec<u8> {
+/// A block of documents, decompressed.
+struct Documents<'a> {
+    count: usize,
+    plain: Vec<u8>,
+    sketch_bytes: usize,
+    sketches: &'a [u8],
+}
+
+fn open_documents(bytes: &[u8]) -> Documents<'_> {
     let mut block = Bytes(bytes);
-    assert_eq!(block.take(2), [17, 1]);
-    match block.number(1) {
+    assert_eq!(block.take(2), [17, 2]);
+    let encoding = block.number(1);
+    let sketch_bytes = block.number(1) as usize;
+    let count = block.number(2) as usize;
+    let (rest, sketches) = block.0.split_at(block.0.len() - count * sketch_bytes);
+    block = Bytes(rest);
+    let plain = match encoding {
         0 => block.0.to_vec(),
         _ => {
             let length = block.number(4) as usize;
             lz4_flex::block::decompress(block.0, length).expect("the block can be decompressed")
         }
-    }
+    };
+    Documents { count, plain, sketch_bytes, sketches }
 }
 
 /// The least and the greatest time seen of a block, and the scopes of its documents without a fingerprint.
 fn extent_of(bytes: &[u8]) -> Extent {
-    let plain = open_documents(bytes);
+    let Documents { count, plain, sketch_bytes, .. } = open_documents(bytes);
     let mut block = Bytes(&plain);
-    let count = block.number(2) as usize;
     let (least, greatest) = (block.u64() as i64, block.u64() as i64);
     let (_numbers, flags, seen) = (block.column(count), block.column(count), block.column(count));
     assert_eq!(seen.iter().max(), Some(&(greatest.wrapping_sub(least) as u64)), "the greatest time");
     assert!(seen.contains(&0), "the least time");
     let (keys, extras) = (block.column(count), block.column(count));
+    if sketch_bytes > 0 {
+        block.column(count);
+    }
     block.take(8 * count + keys.iter().sum::<u64>() as usize);
     let mut unposted = 0;
     for (flags, length) in flags.iter().zip(extras) {
@@ -473,20 +495,23 @@ fn extent_of(bytes: &[u8]) -> Extent {
     (least, greatest, unposted)
 }
 
-/// The key and the fingerprint of a document in a block.
-fn read_document(bytes: &[u8], number: u64) -> (String, u64) {
-    let plain = open_documents(bytes);
+/// The key, the fingerprint and the sketch of a document in a block.
+fn read_document(bytes: &[u8], number: u64) -> (String, u64, Option<Sketch>) {
+    let Documents { count, plain, sketch_bytes, sketches } = open_documents(bytes);
     let mut block = Bytes(&plain);
-    let count = block.number(2) as usize;
     block.take(8 + 8);
     let numbers = block.column(count);
     let (_flags, _seen) = (block.column(count), block.column(count));
     let (keys, _extras) = (block.column(count), block.column(count));
     let index = (0..count).find(|&i| numbers[i] + i as u64 == number).expect("the document is in its block");
+    let shingles = if sketch_bytes > 0 { block.column(count)[index] } else { 0 };
+    let sketch = &sketches[sketch_bytes * index..sketch_bytes * (index + 1)];
+    let sketch = (shingles > 0).then(|| Sketch::new(sketch, shingles as u32).expect("it is possible"));
+    assert!(shingles > 0 || sketches[sketch_bytes * index..][..sketch_bytes].iter().all(|&it| it == 0));
     let fingerprint = Bytes(&block.take(8 * count)[8 * index..]).u64();
     block.take(keys[..index].iter().sum::<u64>() as usize);
     let key = block.take(keys[index] as usize).to_vec();
-    (String::from_utf8(key).expect("the key is text"), fingerprint)
+    (String::from_utf8(key).expect("the key is text"), fingerprint, sketch)
 }
 
 /// Fingerprints at several distances of some others.
@@ -514,7 +539,11 @@ fn agree(path: &Path, queries: &[u64], scopes: &[Option<&str>]) -> Result<usize,
         for scope in scopes {
             let asked = Query::new(Fingerprint::from_bits(query)).max_distance(3).limit(usize::MAX);
             let asked = scope.iter().fold(asked, |asked, scope| asked.scopes([*scope]));
-            let right: BTreeSet<_> = listed(&snapshot.query(&asked)?).into_iter().collect();
+            let sketch = |document: &Document| format!("{:?}", document.sketch());
+            let matches = snapshot.query(&asked)?;
+            let listed = listed(&matches).into_iter().zip(&matches);
+            let right: BTreeSet<Found> =
+                listed.map(|((key, distance), it)| (key, distance, sketch(&it.document))).collect();
             found += right.len();
             assert_eq!(answers.next(), Some(right), "{query:016x} in {scope:?}");
         }
@@ -526,7 +555,9 @@ fn agree(path: &Path, queries: &[u64], scopes: &[Option<&str>]) -> Result<usize,
 fn document(i: u64, fingerprints: &[u64]) -> Document {
     let bits = fingerprints[i as usize * 7 % fingerprints.len()];
     let scope = ["", "", "en", "", "de", ""][i as usize % 6];
-    Document::new(format!("key {i}"), Fingerprint::from_bits(bits)).with_seen(i as i64).with_scope(scope)
+    let sketch = Sketch::new(&[i as u8; 32], 1 + (i as u32) * 70_000).ok().filter(|_| !i.is_multiple_of(5));
+    let document = Document::new(format!("key {i}"), Fingerprint::from_bits(bits)).with_sketch(sketch);
+    document.with_seen(i as i64).with_scope(scope)
 }
 
 /// A document without a fingerprint.
@@ -545,7 +576,7 @@ fn a_reader_that_knows_only_the_format_finds_the_same_in_levels_log_and_marks() 
         let path = folder.path("d.simdb");
         let options =
             CreateOptions::new().scheme(Scheme::External).plan(plan).recent_documents(40).tiny_blocks();
-        let database = Database::create(&path, &options)?;
+        let database = Database::create(&path, &options.sketch_size(SketchSize::Bytes32))?;
         for part in 0..20 {
             insert_all(&database, (part * 50..part * 50 + 50).map(|i| document(i, stored)))?;
             insert_all(&database, (0..part % 4).map(|i| too_short(4 * part + i)))?;

@@ -140,7 +140,7 @@ fn what_many_threads_get_is_explained_by_one_order() -> TestResult {
 #[test]
 fn insertions_and_removals_are_decided_in_the_order_of_submission() -> TestResult {
     enum Asked {
-        Insert(Document, Policy, Ticket),
+        Insert(Box<(Document, Policy)>, Ticket),
         Delete(String, Ticket<Option<Document>>),
     }
     let folder = Folder::new()?;
@@ -160,7 +160,7 @@ fn insertions_and_removals_are_decided_in_the_order_of_submission() -> TestResul
                 } else {
                     let (document, policy) = (random.document(), random.policy());
                     let ticket = writer.submit(document.clone(), &policy).expect("the writer is open");
-                    order.push(Asked::Insert(document, policy, ticket));
+                    order.push(Asked::Insert(Box::new((document, policy)), ticket));
                 }
                 drop(order);
                 if index % 30 == 0 {
@@ -172,7 +172,8 @@ fn insertions_and_removals_are_decided_in_the_order_of_submission() -> TestResul
     let order = std::mem::take(&mut *order.lock().expect("nobody panics"));
     let done = order.into_iter().map(|asked| {
         Ok(match asked {
-            Asked::Insert(document, policy, ticket) => {
+            Asked::Insert(asked, ticket) => {
+                let (document, policy) = *asked;
                 Done::Inserted(Box::new((document, policy, ticket.wait()?)))
             }
             Asked::Delete(key, ticket) => Done::Deleted(key, ticket.wait()?),

@@ -1,7 +1,7 @@
 //! Packing documents into blocks.
 //!
-//! A block is compressed as a whole if that makes it smaller by a sixth. A short block is also compressed
-//! if that saves less.
+//! A block is compressed if that makes it smaller by a sixth, its sketches not counted. A short block is also
+//! compressed if that saves less.
 
 use super::columns::{column_bytes, encode_column};
 use super::documents::{DocumentRef, KIND, LZ4, MAX_DOCUMENTS, PLAIN, VERSION};
@@ -29,9 +29,10 @@ pub(crate) fn pack_documents(
             (bytes, count, target) = pack_compressed(rest, wanted, limit, &mut plain);
         }
         if count == 0 {
-            count = fit(rest, limit - 3);
-            bytes = vec![KIND, VERSION, PLAIN];
+            count = fit(rest, limit);
+            bytes = header(&rest[..count], PLAIN);
             encode_plain(&rest[..count], &mut bytes);
+            encode_sketches(&rest[..count], &mut bytes);
         }
         let (block, others) = rest.split_at(count);
         let high = block.last().map_or(0, |document| document.number);
@@ -71,22 +72,24 @@ fn pack_compressed(
     limit: usize,
     plain: &mut Vec<u8>,
 ) -> (Vec<u8>, usize, Option<usize>) {
-    const HEADER: usize = 7;
     for _ in 0..3 {
         let count = fit(documents, wanted.clamp(limit, 32 * limit));
         plain.clear();
         encode_plain(&documents[..count], plain);
-        let mut bytes = vec![KIND, VERSION, LZ4];
+        let mut bytes = header(&documents[..count], LZ4);
         bytes.extend((plain.len() as u32).to_le_bytes());
-        bytes.extend(lz4_flex::block::compress(plain));
+        let compressed = lz4_flex::block::compress(plain);
         // If compression saves less than a sixth, it is not worth the slower reading.
-        if plain.len() > limit / 2 && bytes.len() * 6 > plain.len() * 5 {
+        let sketches = count * sketch_bytes(&documents[..count]);
+        if plain.len() + sketches > limit / 2 && compressed.len() * 6 > plain.len() * 5 {
             return (Vec::new(), 0, None);
         }
-        let ratio = plain.len() * 64 / bytes.len().max(1);
-        let next = ((limit - HEADER) * ratio / 64) * 62 / 64;
+        bytes.extend(&compressed);
+        encode_sketches(&documents[..count], &mut bytes);
+        let ratio = (plain.len() + sketches) * 64 / bytes.len();
+        let next = ((limit - HEADER_BYTES) * ratio / 64) * 62 / 64;
         if bytes.len() <= limit || count == 1 {
-            let pays = bytes.len() < plain.len();
+            let pays = compressed.len() + size_of::<u32>() < plain.len();
             return if pays { (bytes, count, Some(next)) } else { (Vec::new(), 0, Some(next)) };
         }
         wanted = next.min(wanted * 7 / 8);
@@ -94,12 +97,23 @@ fn pack_compressed(
     (Vec::new(), 0, Some(2 * limit))
 }
 
-/// The number of documents that fit into `limit` bytes, at least one.
+/// The bytes of a block before everything else: its kind, its version, its encoding, the bytes of a sketch, and
+/// the number of documents.
+fn header(documents: &[DocumentRef<'_>], encoding: u8) -> Vec<u8> {
+    let mut bytes = vec![KIND, VERSION, encoding, sketch_bytes(documents) as u8];
+    bytes.extend((documents.len() as u16).to_le_bytes());
+    bytes
+}
+
+const HEADER_BYTES: usize = 6;
+
+/// The number of documents that fit into a block of `limit` bytes that is not compressed, at least one.
 fn fit(documents: &[DocumentRef<'_>], limit: usize) -> usize {
     let first = documents[0];
     let (mut seen, mut keys, mut extras, mut numbers) =
         (Bounds::EMPTY, Bounds::EMPTY, Bounds::EMPTY, Bounds::EMPTY);
-    let (mut flags, mut bytes) = (Bounds::EMPTY, 0);
+    let (mut flags, mut shingles) = (Bounds::EMPTY, Bounds::EMPTY);
+    let (mut bytes, mut sketch) = (0, 0);
     for (index, document) in documents.iter().enumerate().take(MAX_DOCUMENTS) {
         // The least time is not known yet. So each time becomes an unsigned number, in the same order.
         seen.add((document.seen as u64) ^ (1 << 63));
@@ -108,8 +122,11 @@ fn fit(documents: &[DocumentRef<'_>], limit: usize) -> usize {
         numbers.add((document.number - first.number) - index as u64);
         flags.add(u64::from(document.fingerprint.is_some()));
         bytes += 8 + document.key.len() + document.extras.len();
-        let columns = [&seen, &keys, &extras, &numbers, &flags].map(|column| column.bytes(index + 1));
-        if 18 + bytes + columns.iter().sum::<usize>() > limit {
+        shingles.add(document.sketch.map_or(0, |sketch| sketch.shingles.into()));
+        sketch = sketch.max(document.sketch.map_or(0, |sketch| sketch.bytes.len()));
+        let columns = [&seen, &keys, &extras, &numbers, &flags, &shingles];
+        let columns: usize = columns.iter().map(|column| column.bytes(index + 1)).sum();
+        if HEADER_BYTES + 16 + bytes + columns + sketch * (index + 1) > limit {
             return index.max(1);
         }
     }
@@ -137,7 +154,6 @@ impl Bounds {
 
 fn encode_plain(documents: &[DocumentRef<'_>], bytes: &mut Vec<u8>) {
     let Extent { least_seen: least, greatest_seen: greatest, .. } = extent_of(documents);
-    bytes.extend((documents.len() as u16).to_le_bytes());
     bytes.extend(least.to_le_bytes());
     bytes.extend(greatest.to_le_bytes());
     encode_column(|| documents.iter().zip(0..).map(|(document, i): (_, u64)| document.number - i), bytes);
@@ -145,11 +161,37 @@ fn encode_plain(documents: &[DocumentRef<'_>], bytes: &mut Vec<u8>) {
     encode_column(|| documents.iter().map(|document| document.seen.wrapping_sub(least) as u64), bytes);
     encode_column(|| documents.iter().map(|document| document.key.len() as u64), bytes);
     encode_column(|| documents.iter().map(|document| document.extras.len() as u64), bytes);
+    encode_shingles(documents, bytes);
     for document in documents {
         bytes.extend(document.fingerprint.map_or(0, Fingerprint::bits).to_le_bytes());
     }
     documents.iter().for_each(|document| bytes.extend(document.key));
     documents.iter().for_each(|document| bytes.extend(document.extras));
+}
+
+/// The bytes of a sketch in the block of these documents. 0 if none of them has a sketch.
+fn sketch_bytes(documents: &[DocumentRef<'_>]) -> usize {
+    documents.iter().find_map(|document| document.sketch).map_or(0, |sketch| sketch.bytes.len())
+}
+
+/// Adds the column of the numbers of shingles, if there are sketches.
+fn encode_shingles(documents: &[DocumentRef<'_>], bytes: &mut Vec<u8>) {
+    if sketch_bytes(documents) > 0 {
+        let shingles =
+            |document: &DocumentRef<'_>| document.sketch.map_or(0, |sketch| u64::from(sketch.shingles));
+        encode_column(|| documents.iter().map(shingles), bytes);
+    }
+}
+
+/// Adds the sketches themselves.
+fn encode_sketches(documents: &[DocumentRef<'_>], bytes: &mut Vec<u8>) {
+    let size = sketch_bytes(documents);
+    for document in documents {
+        match document.sketch {
+            Some(sketch) => bytes.extend(sketch.bytes),
+            None => bytes.resize(bytes.len() + size, 0),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -158,6 +200,7 @@ mod tests {
 
     use super::*;
     use crate::document::Document;
+    use crate::sketch::Sketch;
     use crate::store::blocks::documents::DocumentBlock;
     use crate::store::blocks::envelope::{self, Problem};
 
@@ -184,13 +227,20 @@ mod tests {
         Ok(())
     }
 
+    fn sketch(bytes: &[u8], shingles: u32) -> Sketch {
+        Sketch::new(bytes, shingles).expect("a sketch")
+    }
+
     fn document(key: &str, bits: Option<u64>, seen: i64) -> Document {
         Document::new(key, bits.map(Fingerprint::from_bits)).with_seen(seen)
     }
 
-    /// The gap to the number before, key, fingerprint, time and scope of a document.
-    fn parts() -> impl Strategy<Value = (u64, String, Option<u64>, i64, String)> {
-        (1..4u64, ".{1,60}", any::<Option<u64>>(), any::<i64>(), "[a-z]{0,3}")
+    /// The gap to the number before, key, fingerprint, time, scope and sketch of a document.
+    type Parts = (u64, String, Option<u64>, i64, String, Option<([u8; 32], u32)>);
+
+    fn parts() -> impl Strategy<Value = Parts> {
+        let sketch = prop::option::of((any::<[u8; 32]>(), 1..=u32::MAX));
+        (1..4u64, ".{1,60}", any::<Option<u64>>(), any::<i64>(), "[a-z]{0,3}", sketch)
     }
 
     proptest! {
@@ -198,11 +248,14 @@ mod tests {
         fn documents_read_back_as_they_were(
             parts in prop::collection::vec(parts(), 1..150),
             limit in 200..5000usize,
+            sketch_bytes in prop::sample::select(vec![0, 16, 32]),
         ) {
             let mut number = 0;
-            let documents: Vec<_> = parts.into_iter().map(|(gap, key, bits, seen, scope)| {
+            let documents: Vec<_> = parts.into_iter().map(|(gap, key, bits, seen, scope, sketched)| {
                 number += gap;
-                (number, document(&key, bits, seen).with_scope(scope))
+                let sketched = sketched.filter(|_| sketch_bytes > 0);
+                let sketch = sketched.map(|(bytes, shingles)| sketch(&bytes[..sketch_bytes], shingles));
+                (number, document(&key, bits, seen).with_scope(scope).with_sketch(sketch))
             }).collect();
             read_back(&documents, limit).map_err(TestCaseError::fail)?;
         }
@@ -214,6 +267,7 @@ mod tests {
             .with_seen(i64::MIN)
             .with_rank([i64::MIN, 0, 1, i64::MAX])
             .with_scope("zh")
+            .with_sketch(sketch(&[0xff; 32], u32::MAX))
             .with_payload((0..60_000u64).map(|i| ((i * i) >> 7) as u8).collect::<Vec<_>>());
         let bare = document("k", None, i64::MAX);
         read_back(&[(5, bare.clone()), (6, full.clone()), (1 << 39, bare.clone()), (1 << 40, full)], 4080)?;
@@ -238,18 +292,24 @@ mod tests {
 
     #[test]
     fn the_worked_example_of_the_format_description_is_what_is_written() {
-        let written =
-            block(&[(1, document("http://a/", Some(0x0123_4567_89ab_cdef), 1_700_000_000).with_scope("en"))]);
+        let written = block(&[(
+            1,
+            document("http://a/", Some(0x0123_4567_89ab_cdef), 1_700_000_000)
+                .with_scope("en")
+                .with_sketch(sketch(&std::array::from_fn::<u8, 16, _>(|i| i as u8), 300)),
+        )]);
         let refs: Vec<_> = written.documents().collect();
-        let mut bytes = vec![KIND, VERSION, PLAIN];
+        let mut bytes = header(&refs, PLAIN);
         encode_plain(&refs, &mut bytes);
+        encode_sketches(&refs, &mut bytes);
         assert_eq!(bytes, envelope::worked_example("block of documents"));
         assert_eq!(DocumentBlock::decode(&bytes).map(|block| block.len()), Ok(1));
     }
 
     #[test]
     fn what_is_cut_short_is_refused() {
-        let written = block(&[(1, document("a", Some(7), 0)), (2, document("b", None, 9).with_scope("en"))]);
+        let first = document("a", Some(7), 0).with_sketch(sketch(&[7; 16], 9));
+        let written = block(&[(1, first), (2, document("b", None, 9).with_scope("en"))]);
         let refs: Vec<_> = written.documents().collect();
         let bytes = &pack_documents(&refs, 4080, FileSeed(7))[0].bytes;
         for length in 0..bytes.len() {

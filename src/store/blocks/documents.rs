@@ -1,19 +1,21 @@
 //! Blocks of documents, in the order of their numbers: reading, and documents in memory.
 //!
-//! A block has a column for each part of fixed length, then all keys, then all extras. It may be compressed
-//! as a whole.
+//! A block has a column for each part of fixed length, then all keys, then all extras. These may be compressed
+//! as a whole. The sketches come last. They cannot be made smaller.
 
 use serde::{Deserialize, Serialize};
 
 use super::columns::decode_column;
 use super::envelope::{self, Fields, Problem};
+use super::sketches::{SketchRef, Sketches};
 use crate::document::Document;
 use crate::fingerprint::Fingerprint;
+use crate::sketch::{Sketch, SketchSize};
 use crate::store::lookup::partition_point_from;
 
 /// Kind and version of a block of documents.
 pub(super) const KIND: u8 = 17;
-pub(super) const VERSION: u8 = 1;
+pub(super) const VERSION: u8 = 2;
 /// How the rest of the block is encoded.
 pub(super) const PLAIN: u8 = 0;
 pub(super) const LZ4: u8 = 1;
@@ -41,6 +43,7 @@ pub(crate) struct DocumentRef<'a> {
     pub(crate) fingerprint: Option<Fingerprint>,
     pub(crate) seen: i64,
     pub(crate) key: &'a [u8],
+    pub(super) sketch: Option<SketchRef<'a>>,
     /// Rank, scope and payload in bincode. Empty if all three are empty.
     pub(super) extras: &'a [u8],
 }
@@ -55,8 +58,14 @@ impl<'a> DocumentRef<'a> {
         Ok(scope)
     }
 
+    /// Its sketch, if it has one.
+    pub(crate) fn sketch(self) -> Result<Option<Sketch>, Problem> {
+        self.sketch.map(SketchRef::to_sketch).transpose()
+    }
+
     pub(crate) fn to_document(self) -> Result<Document, Problem> {
-        let document = Document::new(self.key, self.fingerprint).with_seen(self.seen);
+        let document =
+            Document::new(self.key, self.fingerprint).with_seen(self.seen).with_sketch(self.sketch()?);
         if self.extras.is_empty() {
             return Ok(document);
         }
@@ -71,6 +80,7 @@ pub(crate) struct DocumentBlock {
     heads: Vec<Head>,
     keys: Vec<u8>,
     extras: Vec<u8>,
+    sketches: Sketches,
     /// The size of the block in the file, in bytes. 0 if the documents do not come from the file.
     stored_bytes: usize,
 }
@@ -102,7 +112,7 @@ impl DocumentBlock {
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.len() * size_of::<Head>() + self.keys.len() + self.extras.len()
+        self.len() * size_of::<Head>() + self.keys.len() + self.extras.len() + self.sketches.memory_bytes()
     }
 
     /// Adds a document. Its number must be greater than all others.
@@ -116,6 +126,7 @@ impl DocumentBlock {
             };
             envelope::encode(&extras, &mut self.extras);
         }
+        self.sketches.push(self.heads.len(), document.sketch().map(SketchRef::of));
         self.push_head(number, document.fingerprint(), document.seen());
     }
 
@@ -123,10 +134,11 @@ impl DocumentBlock {
     pub(crate) fn push_copy(&mut self, document: &DocumentRef<'_>) {
         self.keys.extend(document.key);
         self.extras.extend(document.extras);
+        self.sketches.push(self.heads.len(), document.sketch);
         self.push_head(document.number, document.fingerprint, document.seen);
     }
 
-    /// Adds the parts of fixed length of a document. Its key and its extras were added before.
+    /// Adds the parts of fixed length of a document. Its other parts were added before.
     fn push_head(&mut self, number: u64, fingerprint: Option<Fingerprint>, seen: i64) {
         let (key_end, extras_end) = (self.keys.len(), self.extras.len());
         self.heads.push(Head { number, fingerprint, seen, key_end, extras_end });
@@ -154,7 +166,7 @@ impl DocumentBlock {
         };
         let Head { number, fingerprint, seen, key_end, extras_end } = self.heads[index];
         let (key, extras) = (&self.keys[key_begin..key_end], &self.extras[extras_begin..extras_end]);
-        DocumentRef { number, fingerprint, seen, key, extras }
+        DocumentRef { number, fingerprint, seen, key, sketch: self.sketches.get(index), extras }
     }
 
     pub(crate) fn documents(&self) -> impl Iterator<Item = DocumentRef<'_>> {
@@ -164,28 +176,49 @@ impl DocumentBlock {
     /// Reads a block back.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Problem> {
         let mut fields = Fields(bytes);
-        let mut block = match fields.take()? {
-            [KIND, VERSION, PLAIN] => Self::decode_plain(fields)?,
-            [KIND, VERSION, LZ4] => {
+        let [kind, version, encoding, sketch_bytes] = fields.take()?;
+        if kind != KIND {
+            return Err("another kind of value was expected");
+        }
+        if version != VERSION {
+            return Err("it has a version this release does not know");
+        }
+        let count = usize::from(u16::from_le_bytes(fields.take()?));
+        if count == 0 || count > MAX_DOCUMENTS {
+            return Err("it claims an impossible number of documents");
+        }
+        let size =
+            SketchSize::from_bytes(sketch_bytes.into()).ok_or("its sketches have an impossible size")?;
+        let (rest, sketches) = fields
+            .0
+            .len()
+            .checked_sub(count * size.bytes())
+            .map(|at| fields.0.split_at(at))
+            .ok_or("it is too short")?;
+        fields = Fields(rest);
+        let mut block = match encoding {
+            PLAIN => Self::decode_plain(fields, count, size, sketches)?,
+            LZ4 => {
                 let length = u32::from_le_bytes(fields.take()?) as usize;
                 if length > MAX_PLAIN_BYTES {
                     return Err("it claims to be longer than blocks are");
                 }
                 let plain = lz4_flex::block::decompress(fields.0, length);
-                Self::decode_plain(Fields(&plain.map_err(|_| "it cannot be decompressed")?))?
+                let plain = plain.map_err(|_| "it cannot be decompressed")?;
+                Self::decode_plain(Fields(&plain), count, size, sketches)?
             }
-            [KIND, _, _] => return Err("it has a version this release does not know"),
-            _ => return Err("another kind of value was expected"),
+            _ => return Err("it has an encoding this release does not know"),
         };
         block.stored_bytes = bytes.len();
         Ok(block)
     }
 
-    fn decode_plain(mut fields: Fields<'_>) -> Result<Self, Problem> {
-        let count = usize::from(u16::from_le_bytes(fields.take()?));
-        if count == 0 || count > MAX_DOCUMENTS {
-            return Err("it claims an impossible number of documents");
-        }
+    fn decode_plain(
+        mut fields: Fields<'_>,
+        count: usize,
+        size: SketchSize,
+        sketches: &[u8],
+    ) -> Result<Self, Problem> {
         let least_seen = i64::from_le_bytes(fields.take()?);
         let greatest_seen = i64::from_le_bytes(fields.take()?);
         let numbers = decode_column(&mut fields, count)?;
@@ -200,6 +233,7 @@ impl DocumentBlock {
         }
         let key_ends = decode_ends(&mut fields, count)?;
         let extras_ends = decode_ends(&mut fields, count)?;
+        let sketches = Sketches::decode(&mut fields, count, size, sketches)?;
         let fingerprints = fields.take_slice(count * 8)?.as_chunks().0;
         let keys = fields.take_slice(key_ends.last().copied().unwrap_or(0))?.to_vec();
         let extras = fields.take_slice(extras_ends.last().copied().unwrap_or(0))?.to_vec();
@@ -216,7 +250,7 @@ impl DocumentBlock {
         if !heads.is_sorted_by(|a, b| a.number < b.number) {
             return Err("its documents are out of order");
         }
-        Ok(Self { heads, keys, extras, stored_bytes: 0 })
+        Ok(Self { heads, keys, extras, sketches, stored_bytes: 0 })
     }
 }
 

@@ -18,6 +18,7 @@ mod packed;
 mod packed_part;
 mod row;
 mod shared_rows;
+mod sketches;
 mod slots;
 
 pub(crate) use block_reader::{Blocks, SetBlocks};

@@ -119,7 +119,7 @@ impl<'a> Builder<'a> {
     }
 
     fn add(&mut self, document: &Document) -> Result<()> {
-        document.validate()?;
+        self.settings.validate(document)?;
         let counters = &mut self.bulk.edit.state.counters;
         let number = counters.next_number()?;
         counters.count(document);

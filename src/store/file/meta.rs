@@ -8,12 +8,13 @@ use serde::{Deserialize, Serialize};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::plan::{Permutation, Plan, Table};
+use crate::sketch::{Sketch, SketchSize};
 use crate::store::blocks::{Fields, FileSeed, Kind, Problem, decode, encode, seal, unseal};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::text::Scheme;
 
 /// The version of the file format that this release writes, and the only one it reads.
-pub(crate) const FORMAT_VERSION: u32 = 4;
+pub(crate) const FORMAT_VERSION: u32 = 5;
 
 /// The feature bits this release knows: none yet.
 const KNOWN_FEATURES: u64 = 0;
@@ -33,6 +34,9 @@ pub(crate) struct Settings {
     pub(crate) plan: Plan,
     /// The max distance of queries that name none.
     pub(crate) max_distance: u32,
+    pub(crate) sketch_size: SketchSize,
+    /// The least similarity of queries that have a sketch and name none. `None` if there is none.
+    pub(crate) min_similarity: Option<f64>,
     /// Seeds the hash of keys. So nobody can prepare keys that collide in every file.
     pub(crate) key_seed: u64,
     /// When the file was created, in Unix seconds.
@@ -45,6 +49,8 @@ struct StoredSettings {
     feature_seed: u64,
     key_seed: u64,
     max_distance: u32,
+    sketch_bytes: u32,
+    min_similarity: Option<f64>,
     created: i64,
     tables: Vec<StoredTable>,
 }
@@ -122,7 +128,19 @@ impl Settings {
     pub(crate) fn for_tests() -> Self {
         let plan = crate::plan::plan_named("4x16").expect("a plan");
         let (file, scheme) = (FileSeed::random(), Scheme::External);
-        Self { file, scheme, plan, max_distance: 3, key_seed: 7, created: 0 }
+        let (sketch_size, min_similarity) = (SketchSize::Bytes16, None);
+        Self { file, scheme, plan, max_distance: 3, sketch_size, min_similarity, key_seed: 7, created: 0 }
+    }
+
+    /// Checks that a document can be stored in the file.
+    pub(crate) fn validate(&self, document: &Document) -> Result<()> {
+        document.validate()?;
+        match document.sketch().map(Sketch::size) {
+            Some(size) if size != self.sketch_size => {
+                Err(Error::SketchSizes { stored: self.sketch_size.bytes(), given: size.bytes() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The same settings for another file, with a seed of its own.
@@ -173,6 +191,8 @@ pub(crate) fn encode_settings(settings: &Settings) -> Vec<u8> {
         feature_seed: settings.scheme.feature_seed(),
         key_seed: settings.key_seed,
         max_distance: settings.max_distance,
+        sketch_bytes: settings.sketch_size.bytes() as u32,
+        min_similarity: settings.min_similarity,
         created: settings.created,
         tables: tables.collect(),
     };
@@ -190,6 +210,13 @@ pub(crate) fn decode_settings(file: FileSeed, bytes: &[u8]) -> Result<Settings> 
     if stored.max_distance > 64 {
         return Err(damaged("the max distance is above 64"));
     }
+    let sketch_size = usize::try_from(stored.sketch_bytes).ok().and_then(SketchSize::from_bytes);
+    let sketch_size = sketch_size.ok_or_else(|| damaged("its sketches have an impossible size"))?;
+    let is_similarity =
+        |similarity: f64| (0.0..=1.0).contains(&similarity) && sketch_size != SketchSize::None;
+    if stored.min_similarity.is_some_and(|similarity| !is_similarity(similarity)) {
+        return Err(damaged("the least similarity is impossible"));
+    }
     let tables: Option<Vec<Table>> = stored.tables.into_iter().map(decode_table).collect();
     let plan = tables.and_then(Plan::new).ok_or_else(|| damaged("the plan is impossible"))?;
     Ok(Settings {
@@ -197,6 +224,8 @@ pub(crate) fn decode_settings(file: FileSeed, bytes: &[u8]) -> Result<Settings> 
         scheme,
         plan,
         max_distance: stored.max_distance,
+        sketch_size,
+        min_similarity: stored.min_similarity,
         key_seed: stored.key_seed,
         created: stored.created,
     })
@@ -263,6 +292,8 @@ mod tests {
             scheme: Scheme::External,
             plan: plan_named("4x16").expect("a plan"),
             max_distance: 5,
+            sketch_size: SketchSize::Bytes32,
+            min_similarity: Some(0.7),
             key_seed: 99,
             created: 1_700_000_000,
         }
@@ -274,7 +305,13 @@ mod tests {
         assert!(decode_settings(FileSeed(78), &stored).is_err());
         let read = decode_settings(FileSeed(77), &stored)?;
         assert_eq!((read.scheme, read.max_distance, read.key_seed), (Scheme::External, 5, 99));
+        assert_eq!((read.sketch_size, read.min_similarity), (SketchSize::Bytes32, Some(0.7)));
         assert_eq!(read.plan.to_string(), "4x16");
+        let without = Settings { sketch_size: SketchSize::None, ..settings() };
+        assert!(
+            decode_settings(FileSeed(77), &encode_settings(&without)).is_err(),
+            "a similarity of nothing"
+        );
         for (read, written) in read.plan.tables().iter().zip(plan_named("4x16").expect("a plan").tables()) {
             assert_eq!(read.permutation.positions(), written.permutation.positions());
         }
@@ -295,17 +332,19 @@ mod tests {
                 bytes.extend(b"whatever a later version adds");
             })
         };
-        for found in [1, 2, 3, 5] {
+        for found in [1, 2, 3, 4, 6] {
             let refused = check_format(&format(found, 0));
-            assert!(matches!(refused, Err(Error::FormatVersion { found: it, supported: 4 }) if it == found));
+            assert!(matches!(refused, Err(Error::FormatVersion { found: it, supported: 5 }) if it == found));
         }
-        assert!(matches!(check_format(&format(4, 4)), Err(Error::UnknownFeatures { bits: 4 })));
+        assert!(matches!(check_format(&format(5, 4)), Err(Error::UnknownFeatures { bits: 4 })));
         assert!(matches!(check_format(b"too short"), Err(Error::Damaged { table: "meta", .. })));
         let unknown = StoredSettings {
             scheme: 77,
             feature_seed: 0,
             key_seed: 0,
             max_distance: 3,
+            sketch_bytes: 0,
+            min_similarity: None,
             created: 0,
             tables: Vec::new(),
         };

@@ -12,7 +12,8 @@ use super::state::State;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::store::blocks::{
-    BlockCache, Blocks, DocumentBlock, DocumentRef, Entry, Extent, SetBlocks, extent_of, share_of_sum,
+    BlockCache, Blocks, DocumentBlock, DocumentRef, Entry, Extent, Problem, SetBlocks, extent_of,
+    share_of_sum,
 };
 use crate::store::engine::{OpenFile, ReadTxn, Tables};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
@@ -90,12 +91,16 @@ impl View {
 
     /// The document of a number that a row has. It is an error if the document is not there.
     pub(crate) fn document(&self, number: DocumentNumber) -> Result<Document> {
-        let document = self.document_since(number, i64::MIN)?;
-        Ok(document.expect("no time is before the least"))
+        let document = self.document_if(number, |_| Ok(true))?;
+        Ok(document.expect("it is wanted in any case"))
     }
 
-    /// As [`document`](Self::document), or `None` if it was seen before `since`.
-    pub(crate) fn document_since(&self, number: DocumentNumber, since: i64) -> Result<Option<Document>> {
+    /// As [`document`](Self::document), or `None` if it is not wanted.
+    pub(crate) fn document_if(
+        &self,
+        number: DocumentNumber,
+        is_wanted: impl FnOnce(&DocumentRef<'_>) -> Result<bool, Problem>,
+    ) -> Result<Option<Document>> {
         let damaged = |problem| damaged_document(number, problem);
         let missing = || damaged("it is missing, but another row refers to it");
         let documents = &self.state.documents;
@@ -103,8 +108,9 @@ impl View {
         let entry = documents.entry(documents.find(number.0, blocks)?, blocks)?.ok_or_else(missing)?;
         let block = blocks.documents(entry)?;
         let index = block.find(number.0).ok_or_else(missing)?;
-        let stored = Some(block.get(index)).filter(|stored| stored.seen >= since);
-        stored.map(|stored| stored.to_document().map_err(damaged)).transpose()
+        let stored = block.get(index);
+        let document = || is_wanted(&stored)?.then(|| stored.to_document()).transpose();
+        document().map_err(damaged)
     }
 
     /// The block with the first document whose number is `from` or greater. `None` after the last block.

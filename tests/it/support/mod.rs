@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use simdb::{CreateOptions, Database, Document, Fingerprint, Matches, OpenOptions, Scheme};
+use simdb::{CreateOptions, Database, Document, Fingerprint, Matches, OpenOptions, Scheme, SketchSize};
 use tempfile::TempDir;
 
 pub(crate) type TestResult = Result<(), Box<dyn Error>>;
@@ -33,10 +33,10 @@ impl Folder {
         Ok(path)
     }
 
-    /// Creates a [`tiny`] database of ready fingerprints.
+    /// Creates a [`tiny`] database of ready fingerprints and sketches.
     pub(crate) fn tiny_database(&self, name: &str) -> simdb::Result<Database> {
-        let options = CreateOptions::new().scheme(Scheme::External).recent_documents(8).tiny_blocks();
-        Database::create(self.path(name), &options)
+        let options = CreateOptions::new().scheme(Scheme::External).sketch_size(SketchSize::Bytes16);
+        Database::create(self.path(name), &options.recent_documents(8).tiny_blocks())
     }
 
     /// Creates a database of ready fingerprints.

@@ -1,6 +1,5 @@
-//! Everything that can go wrong, as values. `Display` has the wording, `source()` the cause.
+//! Everything that can go wrong, as values. `source()` has the cause.
 
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -142,6 +141,27 @@ pub enum Error {
         /// The most a rank may have.
         max_numbers: usize,
     },
+    /// The parts of a sketch do not make one.
+    InvalidSketch {
+        /// The number of its bytes. A sketch has 16 or 32.
+        bytes: usize,
+        /// The number of shingles. It is at least 1.
+        shingles: u32,
+    },
+    /// Two sketches of different sizes cannot be compared, nor kept in one database.
+    SketchSizes {
+        /// The bytes of the sketches of the database, or of the one sketch. 0 stands for none.
+        stored: usize,
+        /// The bytes of the sketch given, or of the other sketch.
+        given: usize,
+    },
+    /// A least similarity or an order by similarity needs a sketch, and none is given.
+    NoSketch,
+    /// No similarity can be as given: it is a number from 0 to 1.
+    MinSimilarity {
+        /// What was given.
+        given: f64,
+    },
     /// A document of a batch is out of bounds. So nothing of the batch was done.
     InBatch {
         /// Its index in the batch. The first document has the index 0.
@@ -234,155 +254,6 @@ impl Error {
     /// The storage engine found damage, for this cause.
     pub(crate) fn corrupted(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Corrupted(Arc::from(cause.into()))
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io { path, .. } => write!(f, "{}: cannot be read or written", path.display()),
-            Self::NotFound { path } => write!(f, "{}: no such database; create it first", path.display()),
-            Self::AlreadyExists { path } => {
-                write!(f, "{}: already exists, and nothing is overwritten; choose another name", path.display())
-            }
-            Self::Busy { path, holder } => write!(f, "{}: {holder}", path.display()),
-            Self::NotSimdb { path } => {
-                write!(f, "{}: not a simdb database, or one that is damaged beyond recognition", path.display())
-            }
-            Self::NeedsRecovery { path } => write!(
-                f,
-                "{}: was not closed in order and cannot be recovered read-only; open it for writing once",
-                path.display()
-            ),
-            Self::FormatVersion { found, supported } => write!(
-                f,
-                "the file has format version {found}, and this release reads version {supported}: use a release \
-                 that reads version {found}, or build the file anew"
-            ),
-            Self::UnknownFeatures { bits } => write!(
-                f,
-                "the file uses features this release does not know (bits {bits:#x}): use a newer release"
-            ),
-            Self::UnknownScheme { number } => write!(
-                f,
-                "the file holds fingerprints of scheme number {number}, which this release does not know: use a \
-                 newer release"
-            ),
-            Self::UnknownSchemeName { name, known } => {
-                write!(f, "no scheme is called {name:?}; there are {}", known.join(", "))
-            }
-            Self::UnknownPlan { name } => {
-                write!(f, "no plan is called {name:?}; `simdb plan` lists those there are, such as 4x16")
-            }
-            Self::Damaged { table, key, problem } => write!(
-                f,
-                "the database is damaged: table {table}, key {key}: {problem}; restore a copy, or build the \
-                 database anew"
-            ),
-            Self::ReadOnly => f.write_str("the database was opened read-only"),
-            Self::InUse { snapshots, transaction } => write!(
-                f,
-                "open snapshots of this database: {snapshots}, open write transactions: {}; end them first, then \
-                 try again",
-                u8::from(*transaction)
-            ),
-            Self::WouldDeadlock => f.write_str(
-                "this thread has a write transaction of the database open, and would wait for itself: end that \
-                 transaction first, or use it",
-            ),
-            Self::WriterClosed => {
-                f.write_str("the writer is closed, and the submission was not done: start a new writer")
-            }
-            Self::Reopened => f.write_str(
-                "the database was opened again after this snapshot was taken, and the snapshot cannot be read any \
-                 more: take a new one",
-            ),
-            Self::SchemeMismatch { stored, given } => write!(
-                f,
-                "the database holds fingerprints of scheme {stored}, not {given}; fingerprints of different schemes \
-                 cannot be compared: create a new database for scheme {given}"
-            ),
-            Self::ExternalScheme => f.write_str(
-                "the database holds fingerprints made elsewhere (scheme external), so simdb cannot make one from a \
-                 text that compares with them: give a fingerprint instead",
-            ),
-            Self::KeyLength { bytes: 0, .. } => f.write_str("the key is empty"),
-            Self::KeyLength { bytes, max_bytes } => {
-                write!(f, "the key has {bytes} bytes; at most {max_bytes} are allowed")
-            }
-            Self::ScopeLength { bytes, max_bytes } => {
-                write!(f, "the scope has {bytes} bytes; at most {max_bytes} are allowed")
-            }
-            Self::PayloadLength { bytes, max_bytes } => {
-                write!(f, "the payload has {bytes} bytes; at most {max_bytes} are allowed")
-            }
-            Self::RankLength { numbers, max_numbers } => {
-                write!(f, "the rank has {numbers} numbers; at most {max_numbers} are allowed")
-            }
-            Self::InBatch { index, .. } => {
-                write!(f, "document {index} of the batch, counted from 0, is out of bounds: nothing was done")
-            }
-            Self::MaxDistance { given } => {
-                write!(f, "a max distance of {given} was given; a fingerprint has 64 bits, so 0 to 64 is possible")
-            }
-            Self::InvalidFingerprint { text } => {
-                write!(f, "{text:?} is not a fingerprint: 16 hexadecimal digits are wanted")
-            }
-            Self::Input { source_name, line: Some(line), reason } => {
-                write!(f, "{source_name}, line {line}: {reason}")
-            }
-            Self::Input { source_name, line: None, reason } => write!(f, "{source_name}: {reason}"),
-            Self::Aborted => f.write_str(
-                "an operation of this transaction failed before, and nothing of it was stored: begin a new one",
-            ),
-            Self::KeyRepeated { key } => {
-                write!(
-                    f,
-                    "two documents have the key {key:?}; a database is built from different keys: nothing was \
-                     built"
-                )
-            }
-            Self::TooManyScopes => f.write_str("the database holds 2^24 - 2 scopes, and can hold no more"),
-            Self::TooManyDocuments => f.write_str(
-                "the database has stored 2^40 documents in its time, and can number no more: build it anew",
-            ),
-            Self::SpillFile { directory, .. } => write!(
-                f,
-                "{}: the temporary file of this transaction cannot be written or read back; nothing of the \
-                 transaction was stored, and the database is unchanged: make room, or check the disk",
-                directory.display()
-            ),
-            Self::NoRoom { directory, needed, available } => write!(
-                f,
-                "{}: {needed} bytes may be needed, and {available} are free: nothing was done; make room first",
-                directory.display()
-            ),
-            Self::Removed { path } => write!(
-                f,
-                "{}: was removed or replaced while it was open, and nothing was stored: open the file that \
-                 stands there now, or make a backup of this one while it is open",
-                path.display()
-            ),
-            Self::SeveralNames { path, names } => write!(
-                f,
-                "{}: the file has {names} names (hard links), and only this one would be compacted: nothing was \
-                 done; remove the other names, or make a backup instead",
-                path.display()
-            ),
-            Self::OwnerNotKept { path } => write!(
-                f,
-                "{}: belongs to another user or group, and a copy cannot be given to them: nothing was done; \
-                 compact it as that user, or as one who may change owners",
-                path.display()
-            ),
-            Self::OutcomeUnknown { reason } => write!(
-                f,
-                "writing failed before ({reason}), and nothing was written since: remove the cause, then open the \
-                 database again, or call `reopen`; what was committed is there"
-            ),
-            Self::Corrupted(_) => f.write_str("the database file is damaged; restore a copy, or build it anew"),
-            Self::Storage(_) => f.write_str("cannot read or write the database file"),
-        }
     }
 }
 

@@ -1,0 +1,33 @@
+//! What is asked for: a fingerprint, and the key of the document or the unit that it was made from.
+
+use simdb::ingest::{Fingerprinting, Record, Rejected};
+use simdb::{Fingerprint, Sketch, Unit};
+
+/// A fingerprint, and a sketch unless only the fingerprint is known.
+pub(super) type Judged = (Fingerprint, Option<Sketch>);
+
+/// A fingerprint that a query asks for, or that is printed.
+pub(super) struct Question {
+    pub(super) key: Option<Vec<u8>>,
+    /// `None` if the text is too short to judge.
+    pub(super) judged: Option<Judged>,
+}
+
+impl Question {
+    /// The fingerprint. `None` if the text is too short to judge.
+    pub(super) fn fingerprint(&self) -> Option<Fingerprint> {
+        self.judged.map(|(fingerprint, _)| fingerprint)
+    }
+
+    /// The question about a record. If the record is cut into units, one for each unit that is not too short.
+    pub(super) fn of_record(record: Record, rule: Fingerprinting, unit: Unit) -> Result<Vec<Self>, Rejected> {
+        let units = record.into_units()?;
+        let questions = units.map(|it| {
+            Ok(Self { key: it.key().map(<[u8]>::to_vec), judged: it.fingerprint_and_sketch(rule)? })
+        });
+        let is_asked = |it: &Result<Self, Rejected>| {
+            unit == Unit::Document || it.as_ref().map_or(true, |it| it.judged.is_some())
+        };
+        questions.filter(is_asked).collect()
+    }
+}

@@ -1,0 +1,7 @@
+//! What can go wrong, and how it is said.
+
+#[expect(clippy::module_inception, reason = "the folder is named after what it shows first")]
+mod error;
+mod wording;
+
+pub use error::{Error, Result};

@@ -1,0 +1,202 @@
+//! Unit: what gets a fingerprint of its own. Cuts texts into paragraphs and sentences.
+
+use std::fmt;
+use std::ops::Range;
+
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::html::visible_paragraphs;
+
+/// What gets a fingerprint of its own: a whole document, each of its paragraphs or each of its sentences.
+///
+/// # Example
+///
+/// ```
+/// use simdb::Unit;
+///
+/// let text = "Rain fell on Monday, \"hard\". It stopped\non Tuesday at 3.15 p.m.\n\nWhat next? 明天下雨。后天晴。";
+/// let sentences: Vec<&str> = Unit::Sentence.cut(text).collect();
+/// assert_eq!(
+///     sentences,
+///     [
+///         "Rain fell on Monday, \"hard\".",
+///         "It stopped\non Tuesday at 3.15 p.m.",
+///         "What next?",
+///         "明天下雨。",
+///         "后天晴。",
+///     ]
+/// );
+/// assert_eq!(Unit::Paragraph.cut(text).count(), 2);
+/// ```
+///
+/// # References
+///
+/// Unicode Standard Annex #29, Unicode Text Segmentation: sentence boundaries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unit {
+    /// The whole text is one unit.
+    #[default]
+    Document,
+    /// A paragraph. Blank lines separate paragraphs, in HTML the elements that are blocks.
+    Paragraph,
+    /// A sentence of a paragraph, by Unicode Standard Annex #29. A line break in a paragraph is a space there,
+    /// because many texts have lines of one length. The rules know no abbreviations: `Dr. Who` is cut after
+    /// the stop, and `e.g. this` is not, because a small letter follows.
+    Sentence,
+}
+
+impl Unit {
+    /// The units of a plain text, in order, without the white space around them. A paragraph or a sentence
+    /// without any letter or digit is left out.
+    ///
+    /// # Cost
+    ///
+    /// One pass over the text, and 16 bytes of memory for each unit.
+    pub fn cut(self, text: &str) -> impl Iterator<Item = &str> {
+        self.ranges(text, usize::MAX).into_iter().map(|range| &text[range])
+    }
+
+    /// The units of the visible text of an HTML page, as [`cut`](Self::cut) gives them. In front of and behind
+    /// an element that is a block, such as `p`, `li`, `td` and `br`, a paragraph ends. The line breaks of the page
+    /// mean nothing.
+    pub fn cut_html(self, html: &str) -> Vec<String> {
+        self.cut(&visible_paragraphs(html)).map(str::to_owned).collect()
+    }
+
+    /// Where the first units of a text are, at most so many.
+    pub(crate) fn ranges(self, text: &str, most: usize) -> Vec<Range<usize>> {
+        match self {
+            Self::Document => std::iter::once(0..text.len()).take(most).collect(),
+            Self::Paragraph => paragraphs(text).take(most).collect(),
+            Self::Sentence => {
+                paragraphs(text).flat_map(|range| sentences(text, range, most)).take(most).collect()
+            }
+        }
+    }
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Document => "document",
+            Self::Paragraph => "paragraph",
+            Self::Sentence => "sentence",
+        })
+    }
+}
+
+/// The paragraphs of a text: what lies between blank lines. A line ends with a line feed, also after a carriage
+/// return.
+fn paragraphs(text: &str) -> impl Iterator<Item = Range<usize>> {
+    let mut lines = text.split_inclusive('\n');
+    let mut end = 0;
+    let pieces = std::iter::from_fn(move || {
+        let start = end;
+        for line in lines.by_ref() {
+            let begin = end;
+            end += line.len();
+            if line.trim().is_empty() {
+                return Some(start..begin);
+            }
+        }
+        (start < end).then_some(start..end)
+    });
+    pieces.filter_map(|range| with_words(text, range))
+}
+
+/// The first sentences of a paragraph, which is a range of the text.
+fn sentences(text: &str, paragraph: Range<usize>, most: usize) -> Vec<Range<usize>> {
+    // Annex #29 ends a sentence at each line break. The spaces have as many bytes.
+    let line = text[paragraph.clone()].replace(['\n', '\r'], " ");
+    let pieces = line.split_sentence_bound_indices();
+    let ranges = pieces.map(|(at, piece)| paragraph.start + at..paragraph.start + at + piece.len());
+    ranges.filter_map(|range| with_words(text, range)).take(most).collect()
+}
+
+/// The range without white space around it, or `None` if it has no letter and no digit.
+fn with_words(text: &str, range: Range<usize>) -> Option<Range<usize>> {
+    let piece = &text[range.clone()];
+    let trimmed = piece.trim_start();
+    let start = range.end - trimmed.len();
+    piece.contains(char::is_alphanumeric).then_some(start..start + trimmed.trim_end().len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sentences_of(text: &str) -> Vec<&str> {
+        Unit::Sentence.cut(text).collect()
+    }
+
+    #[test]
+    fn sentences_end_as_annex_29_says() {
+        assert_eq!(
+            sentences_of("One. Two! Three? \"Four.\" (Five.) Six"),
+            ["One.", "Two!", "Three?", "\"Four.\"", "(Five.)", "Six"]
+        );
+        // A small letter, a digit or a comma goes on with the sentence. A capital letter begins another.
+        assert_eq!(
+            sentences_of("It cost 3.50, i.e. little. Dr. Who paid."),
+            ["It cost 3.50, i.e. little.", "Dr.", "Who paid."]
+        );
+        // The rules take an opening bracket for a closing one.
+        let chinese = "近似重复。两个网页！「相同吗？」是的";
+        assert_eq!(sentences_of(chinese), ["近似重复。", "两个网页！「", "相同吗？」", "是的"]);
+        assert_eq!(sentences_of("これは文です。次の文です。"), ["これは文です。", "次の文です。"]);
+        assert_eq!(sentences_of("هل هذا نص؟ نعم."), ["هل هذا نص؟", "نعم."]);
+    }
+
+    #[test]
+    fn lines_of_one_length_are_one_sentence_and_blank_lines_end_it() {
+        let text = "A sentence over\ntwo lines. Another one\n\nTitle without a stop\n \t\nThe end";
+        let expected = ["A sentence over\ntwo lines.", "Another one", "Title without a stop", "The end"];
+        assert_eq!(sentences_of(text), expected);
+        let paragraphs = |text: &'static str| Unit::Paragraph.cut(text).collect::<Vec<_>>();
+        assert_eq!(paragraphs(text), ["A sentence over\ntwo lines. Another one", expected[2], expected[3]]);
+        assert_eq!(paragraphs("\r\n one\r\ntwo\r\n\r\nthree\r\n"), ["one\r\ntwo", "three"]);
+        assert_eq!(sentences_of("One\r\ntwo. Three\r\n\r\nFour"), ["One\r\ntwo.", "Three", "Four"]);
+    }
+
+    #[test]
+    fn blocks_of_a_page_are_paragraphs() {
+        let page = "<title>no</title><h1>River</h1>\n<p>One\n\n<b>two</b>. Three<br>four<script>no</script>";
+        assert_eq!(Unit::Paragraph.cut_html(page), ["River", "One  two. Three", "four"]);
+        assert_eq!(Unit::Sentence.cut_html(page), ["River", "One  two.", "Three", "four"]);
+    }
+
+    #[test]
+    fn what_has_no_word_is_no_unit() {
+        for unit in [Unit::Paragraph, Unit::Sentence] {
+            for text in ["", " \n\n", "* * *\n\n---\n\n…", "!?! ... \u{0}"] {
+                assert_eq!(unit.cut(text).count(), 0, "{unit}: {text:?}");
+            }
+            assert_eq!(unit.cut("* * *\n\n7\n\n🎉").collect::<Vec<_>>(), ["7"]);
+        }
+        assert_eq!(Unit::Document.cut("").collect::<Vec<_>>(), [""]);
+    }
+
+    /// 50 MB each: one sentence, stops that end no sentence, and stops that all do.
+    #[test]
+    fn huge_texts_take_linear_time() {
+        let began = std::time::Instant::now();
+        for (piece, units) in [("word ", 1), ("a.1 ", 1), (". ", 0), ("A. ", 1 << 24), ("\n\u{301}", 0)] {
+            let text = piece.repeat((50 << 20) / piece.len());
+            let cut = Unit::Sentence.cut(&text).count();
+            assert!(if units < 2 { cut == units } else { cut > units }, "{piece:?}: {cut}");
+        }
+        assert!(began.elapsed().as_secs() < 120, "{:?}", began.elapsed());
+    }
+
+    proptest::proptest! {
+        /// Only what has no letter and no digit is lost, and the order stays.
+        #[test]
+        fn units_hold_all_words_in_order(text in "([a-cA-C1. \n\r?!\"()]|[。中ก\u{301}\u{2029}\u{85}]|\\PC){0,60}") {
+            let words = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
+            for unit in [Unit::Document, Unit::Paragraph, Unit::Sentence] {
+                proptest::prop_assert_eq!(unit.cut(&text).map(words).collect::<String>(), words(&text));
+            }
+        }
+    }
+}
