@@ -198,3 +198,38 @@ fn step_of(scores: &[f64], score: f64) -> Option<usize> {
 fn count(counts: &mut [u64], scores: &[f64], score: f64) {
     step_of(scores, score).into_iter().for_each(|step| counts[step] += 1);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::overlap::jaccard;
+    use super::*;
+
+    /// The definition, pair by pair. Texts share words of a small vocabulary, and most share no shingles.
+    #[test]
+    fn points_are_those_of_counting_every_pair() {
+        let text = |seed: usize| {
+            (0..30).map(move |it| format!("w{}", (seed / 4 * it * it + it + seed % 4 * (it / 28)) % 13))
+        };
+        let texts: Vec<String> = (0..40).map(|seed| text(seed).collect::<Vec<_>>().join(" ")).collect();
+        let corpus = Corpus::of(&texts.iter().map(String::as_str).collect::<Vec<_>>());
+        let yardstick = Yardstick::new(&corpus, &Labels::default());
+        let settings = Settings { max_distance: 24, ..Settings::default() };
+        let shingles = corpus.shingles(4);
+        let described = MethodName::Simhash1.method(&settings).describe(&corpus);
+        let mut falsely = 0;
+        for point in yardstick.measure(MethodName::Simhash1, &settings).points {
+            let (mut unrelated, mut first) = (Band::default(), Band::default());
+            for (a, b) in (0..40).flat_map(|a| (0..a).map(move |b| (a, b))) {
+                let similarity = jaccard(&shingles[a], &shingles[b]);
+                let found = u64::from(described.score(a, b).is_some_and(|it| it >= -point.threshold));
+                for (band, holds) in [(&mut unrelated, similarity < 0.5), (&mut first, similarity >= 0.9)] {
+                    band.pairs += u64::from(holds);
+                    band.found += u64::from(holds) * found;
+                }
+            }
+            assert_eq!((point.unrelated, point.bands[0]), (unrelated, first), "distance {}", point.threshold);
+            falsely += unrelated.found;
+        }
+        assert!(falsely > 0, "nothing matched falsely, so nothing was tested");
+    }
+}
