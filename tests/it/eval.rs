@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use crate::support::{Folder, TestResult, bundled};
+use crate::support::{Folder, TestResult, bundled, run};
 
 /// Five documents in three groups. `a` and `b` have the same text, `c` is the same without the last of its 25
 /// words: 21 of 22 shingles. `d` and `e` have nothing in common with these or with each other.
