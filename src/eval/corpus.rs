@@ -6,7 +6,7 @@ use std::time::Instant;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::error::{Error, Result};
-use crate::ingest::{Records, Rejected};
+use crate::ingest::{Record, Records, Rejected};
 use crate::text;
 
 /// The documents of an evaluation, in memory.
@@ -50,7 +50,7 @@ impl Corpus {
         let mut corpus = Self::empty();
         let mut numbers = HashMap::new();
         loop {
-            let chunk = records.next_chunk(|record| record.into_text())?;
+            let chunk = records.next_chunk(Record::into_text)?;
             if chunk.is_empty() {
                 break;
             }

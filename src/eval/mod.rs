@@ -4,7 +4,7 @@
 //! # Example
 //!
 //! ```
-//! use simdb::eval::{Corpus, Judgements, Labels, MethodName, Settings, Yardstick};
+//! use simdb::eval::{Corpus, Labels, MethodName, Settings, Yardstick};
 //! use simdb::ingest::{ReadOptions, Records};
 //! # let directory = tempfile::tempdir()?;
 //! # let path = directory.path().join("pages.tsv");
@@ -15,7 +15,6 @@
 //! let yardstick = Yardstick::new(&corpus, &Labels::default());
 //! let curve = yardstick.measure(MethodName::Minwise1, &Settings::default());
 //! assert_eq!(curve.points[0].threshold, 0.0);
-//! # _ = Judgements::default();
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

@@ -59,8 +59,9 @@ type Signature = [u8; 20];
 
 /// The signature of sorted words, with their hashes, under one of the lexica. Number 0 has all words.
 fn signature(words: &[(&str, u64)], lexicon: u32) -> Option<Signature> {
-    let is_in =
-        |hash: u64| lexicon == 0 || xxh3_64_with_seed(&hash.to_le_bytes(), u64::from(lexicon)) % 3 != 0;
+    let is_in = |hash: u64| {
+        lexicon == 0 || !xxh3_64_with_seed(&hash.to_le_bytes(), u64::from(lexicon)).is_multiple_of(3)
+    };
     let (mut sha1, mut any) = (Sha1::new(), false);
     for (word, _) in words.iter().filter(|(_, hash)| is_in(*hash)) {
         sha1.update(word.as_bytes());
@@ -119,7 +120,8 @@ mod tests {
         let words: Vec<String> = (0..12).map(|it| format!("w{it}")).collect();
         let hashed: Vec<(&str, u64)> = words.iter().map(String::as_str).zip(0..).collect();
         let in_lexicon = |number: u32, words: &[(&str, u64)]| -> Vec<u64> {
-            let is_in = |hash: &u64| xxh3_64_with_seed(&hash.to_le_bytes(), u64::from(number)) % 3 != 0;
+            let is_in =
+                |hash: &u64| !xxh3_64_with_seed(&hash.to_le_bytes(), u64::from(number)).is_multiple_of(3);
             words.iter().map(|it| it.1).filter(|hash| number == 0 || is_in(hash)).collect()
         };
         let mut equal = 0;
