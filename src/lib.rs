@@ -3,6 +3,8 @@
 mod database;
 mod document;
 mod error;
+#[cfg(feature = "eval")]
+pub mod eval;
 mod events;
 mod fingerprint;
 mod holder;

@@ -8,8 +8,8 @@ use simdb::Error;
 use super::answer::{CommandResult, Failure};
 use super::output::Output;
 use super::{
-    backup, bench, check, compact, create, delete, distance, dump, expire, explain, fingerprint, get, ingest,
-    load, plan, query, stats,
+    backup, bench, check, compact, create, delete, distance, dump, eval, expire, explain, fingerprint, get,
+    ingest, load, plan, query, stats,
 };
 
 /// An embedded index of near-duplicate documents.
@@ -57,6 +57,8 @@ enum Command {
     Fingerprint(fingerprint::Arguments),
     /// Print in how many bits two fingerprints differ
     Distance(distance::Arguments),
+    /// Measure how good the verdicts of several methods are on labelled documents
+    Eval(eval::Arguments),
     /// Print the plans for a number of documents, what they take and cost, and which is taken
     Plan(plan::Arguments),
     /// Measure inserts, queries and deletes of generated documents on this machine
@@ -81,6 +83,7 @@ pub(crate) fn run(cli: &Cli) -> CommandResult {
         Command::Load(arguments) => load::run(arguments, &mut output),
         Command::Fingerprint(arguments) => fingerprint::run(arguments, &mut output),
         Command::Distance(arguments) => distance::run(arguments, &mut output),
+        Command::Eval(arguments) => eval::run(arguments, &mut output),
         Command::Plan(arguments) => plan::run(arguments, &mut output),
         Command::Bench(arguments) => bench::run(arguments, &mut output),
     };
@@ -107,7 +110,7 @@ impl Command {
             | Self::Backup(backup::Arguments { database, .. })
             | Self::Dump(dump::Arguments { database })
             | Self::Load(load::Arguments { database, .. }) => Some(&database.database),
-            Self::Fingerprint(_) | Self::Distance(_) | Self::Plan(_) | Self::Bench(_) => None,
+            Self::Fingerprint(_) | Self::Distance(_) | Self::Eval(_) | Self::Plan(_) | Self::Bench(_) => None,
         }
     }
 

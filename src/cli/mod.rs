@@ -11,6 +11,8 @@ mod create;
 mod delete;
 mod distance;
 mod dump;
+mod eval;
+mod evaluation;
 mod expire;
 mod explain;
 mod fingerprint;

@@ -49,6 +49,7 @@ struct Fields {
     scope: Option<Value>,
     payload: Option<Value>,
     payload_base64: Option<Value>,
+    group: Option<Value>,
 }
 
 impl Fields {
@@ -77,6 +78,7 @@ impl Fields {
             "scope" => &mut self.scope,
             "payload" => &mut self.payload,
             "payload_base64" => &mut self.payload_base64,
+            "group" => &mut self.group,
             _ => return None,
         })
     }
@@ -148,7 +150,9 @@ impl Fields {
         };
         let rank = self.rank.as_ref().map_or(Ok(Vec::new()), rank)?;
         let scope = text_of("scope", &self.scope)?.unwrap_or_default().to_owned();
-        Ok(Parts { seen, rank, scope, payload })
+        // Whatever is there is no reason to reject a document, which does not need it.
+        let group = self.group.as_ref().and_then(Value::as_str).map(str::to_owned);
+        Ok(Parts { seen, rank, scope, payload, group })
     }
 }
 

@@ -31,6 +31,8 @@ pub(super) struct Parts {
     pub(super) rank: Vec<i64>,
     pub(super) scope: String,
     pub(super) payload: Vec<u8>,
+    /// Documents that are known to belong together. Only an evaluation reads it.
+    pub(super) group: Option<String>,
 }
 
 pub(super) fn utf8(bytes: &[u8]) -> Result<&str, Reason> {

@@ -16,6 +16,8 @@ use crate::document::Document;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
 use crate::text::Unit;
+#[cfg(feature = "eval")]
+use crate::text::visible_text;
 
 /// One record of an input, from which a document is made.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,9 +93,26 @@ impl Record {
         made.map_err(|reason| self.rejected(reason))
     }
 
+    /// The key, the group and the text of the record: of HTML, the visible text.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::NoKey`]; [`Reason::NoContent`] if the record has a fingerprint in place of a text.
+    #[cfg(feature = "eval")]
+    pub(crate) fn into_text(self) -> Result<(Vec<u8>, Option<String>, String), Rejected> {
+        let Some(key) = self.key.clone() else { return Err(self.rejected(Reason::NoKey)) };
+        match self.content {
+            Content::Text(text) => Ok((key, self.parts.group, text)),
+            Content::Html(html) => Ok((key, self.parts.group, visible_text(&html))),
+            Content::Fingerprint(..) | Content::Features(_) | Content::TooShort => {
+                Err(self.rejected(Reason::NoContent))
+            }
+        }
+    }
+
     pub(super) fn document_with(&self, judged: Option<Judged>) -> Result<Document, Reason> {
         let key = self.key.as_deref().ok_or(Reason::NoKey)?;
-        let Parts { seen, rank, scope, payload } = &self.parts;
+        let Parts { seen, rank, scope, payload, group: _ } = &self.parts;
         let mut document = Document::new(key, judged.map(|(fingerprint, _)| fingerprint))
             .with_sketch(judged.and_then(|(_, sketch)| sketch))
             .with_rank(rank.as_slice())

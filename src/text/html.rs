@@ -11,7 +11,7 @@ use html5gum::{Span, Tokenizer};
 /// # Cost
 ///
 /// One pass over the page. Memory of the order of the page.
-pub(super) fn visible_text(html: &str) -> String {
+pub(crate) fn visible_text(html: &str) -> String {
     let mut text = Vec::with_capacity(html.len() / 4);
     read(html, &[], |piece| match piece {
         Piece::Text(more) => text.extend_from_slice(more),

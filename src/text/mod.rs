@@ -39,3 +39,6 @@ pub(crate) use html::visible_paragraphs;
 pub use scheme::Scheme;
 #[cfg(feature = "ingest")]
 pub use unit::Unit;
+
+#[cfg(feature = "eval")]
+pub(crate) use {html::visible_text, normalize::normalize as normalized, tokens::tokens};

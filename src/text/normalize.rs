@@ -8,7 +8,7 @@ use super::unicode::{Properties, fold};
 
 /// Returns `text` in Unicode normalisation form KC, with simple case folding. Full-width letters,
 /// ligatures and composed accents become one form. White space stays, because features do not contain any.
-pub(super) fn normalize(text: &str) -> Cow<'_, str> {
+pub(crate) fn normalize(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return if text.bytes().any(|byte| byte.is_ascii_uppercase()) {
             Cow::Owned(text.to_ascii_lowercase())

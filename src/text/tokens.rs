@@ -4,7 +4,7 @@ use super::unicode::Words;
 
 /// The tokens of a normalised text: the words of Unicode Standard Annex #29. In scripts that put no spaces
 /// between words they are single characters.
-pub(super) fn tokens(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn tokens(text: &str) -> impl Iterator<Item = &str> {
     Words::of(text)
 }
 

@@ -7,19 +7,21 @@ use std::path::{Path, PathBuf};
 use crate::support::TestResult;
 
 /// The modules of the library, each of which imports only from those before it.
-const MODULES: [&str; 12] = [
+const MODULES: [&str; 14] = [
     "holder",
     "error",
     "parallel",
     "events",
     "memory",
     "fingerprint",
+    "sketch",
     "document",
     "text",
     "plan",
     "store",
     "database",
     "ingest",
+    "eval",
 ];
 
 /// The floors of the store, and the files above them, each of which imports only from those before it.

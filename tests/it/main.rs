@@ -4,6 +4,7 @@ mod cli;
 mod copy;
 mod damage;
 mod data;
+mod eval;
 mod exactness;
 mod files;
 mod floors;

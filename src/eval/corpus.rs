@@ -1,0 +1,213 @@
+//! The documents of an evaluation: their texts, and their tokens as numbers.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+use crate::error::{Error, Result};
+use crate::ingest::{Record, Records, Rejected};
+use crate::text;
+
+/// The documents of an evaluation, in memory.
+///
+/// Tokens are those of the text schemes: words, and single characters in scripts without spaces, of the
+/// normalised text.
+#[derive(Debug)]
+pub struct Corpus {
+    pub(super) documents: Vec<Entry>,
+    by_key: HashMap<Vec<u8>, usize>,
+    /// The distinct tokens. Their indexes stand for them.
+    pub(super) words: Vec<String>,
+    /// The hash of each word.
+    word_hashes: Vec<u64>,
+    /// The time that it took to normalise the texts and find the tokens (seconds, one core).
+    pub(super) tokens_seconds: f64,
+    repeated: usize,
+}
+
+/// A document.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) text: String,
+    group: Option<String>,
+    /// The tokens in order, as indexes of words.
+    pub(super) tokens: Vec<u32>,
+}
+
+impl Corpus {
+    /// The most documents of an evaluation. All their pairs are compared.
+    pub const MAX_DOCUMENTS: usize = 20_000;
+
+    /// Reads documents with their keys, and with their groups where records have a field `group`. Tells
+    /// `rejected` of the records that cannot be used. Of documents with the same key, the first counts.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Input`] if an input cannot be read, if there are fewer than two documents, or more than
+    /// [`MAX_DOCUMENTS`](Self::MAX_DOCUMENTS).
+    pub fn read(mut records: Records, mut rejected: impl FnMut(Rejected)) -> Result<Self> {
+        let mut corpus = Self::empty();
+        let mut numbers = HashMap::new();
+        loop {
+            let chunk = records.next_chunk(Record::into_text)?;
+            if chunk.is_empty() {
+                break;
+            }
+            for record in chunk {
+                match record {
+                    Ok((key, group, text)) => corpus.add(key, group, text, &mut numbers),
+                    Err(reason) => rejected(reason),
+                }
+            }
+            if corpus.len() > Self::MAX_DOCUMENTS {
+                let most = Self::MAX_DOCUMENTS;
+                return Err(wrong(format!(
+                    "there are more than {most} documents: an evaluation compares all pairs, so give it a sample"
+                )));
+            }
+        }
+        match corpus.len() {
+            0 | 1 => Err(wrong(format!("an evaluation needs two documents or more, not {}", corpus.len()))),
+            _ => Ok(corpus),
+        }
+    }
+
+    fn empty() -> Self {
+        Self {
+            documents: Vec::new(),
+            by_key: HashMap::new(),
+            words: Vec::new(),
+            word_hashes: Vec::new(),
+            tokens_seconds: 0.0,
+            repeated: 0,
+        }
+    }
+
+    fn add(&mut self, key: Vec<u8>, group: Option<String>, text: String, numbers: &mut HashMap<String, u32>) {
+        if self.by_key.contains_key(&key) {
+            self.repeated += 1;
+            return;
+        }
+        let begin = Instant::now();
+        let mut tokens = Vec::new();
+        for token in text::tokens(&text::normalized(&text)) {
+            let number = numbers.get(token).copied().unwrap_or_else(|| {
+                let number = self.words.len() as u32;
+                numbers.insert(token.to_owned(), number);
+                self.words.push(token.to_owned());
+                self.word_hashes.push(xxh3_64(token.as_bytes()));
+                number
+            });
+            tokens.push(number);
+        }
+        self.tokens_seconds += begin.elapsed().as_secs_f64();
+        self.by_key.insert(key, self.documents.len());
+        self.documents.push(Entry { text, group, tokens });
+    }
+
+    /// The number of documents.
+    pub fn len(&self) -> usize {
+        self.documents.len()
+    }
+
+    /// Whether there are no documents. An evaluation always has some.
+    pub fn is_empty(&self) -> bool {
+        self.documents.is_empty()
+    }
+
+    /// The number of documents that were left out because an earlier one has the same key.
+    pub fn repeated(&self) -> usize {
+        self.repeated
+    }
+
+    /// The number of pairs of documents.
+    pub fn pairs(&self) -> u64 {
+        let count = self.len() as u64;
+        count * (count - 1) / 2
+    }
+
+    /// The index of the document with this key.
+    pub(super) fn index(&self, key: &[u8]) -> Option<usize> {
+        self.by_key.get(key).copied()
+    }
+
+    /// For each document, the number of its group. A document without a group is one of its own.
+    pub(super) fn groups(&self) -> Vec<u32> {
+        let mut numbers = HashMap::new();
+        let groups = self.documents.iter().enumerate().map(|(index, document)| match &document.group {
+            Some(group) => *numbers.entry(group).or_insert(index as u32),
+            None => index as u32,
+        });
+        groups.collect()
+    }
+
+    /// The hashes of the distinct shingles of `length` tokens of each document, in order. A text that is
+    /// shorter has one shingle, of all its tokens. A text without tokens has none.
+    pub(super) fn shingles(&self, length: usize) -> Vec<Vec<u64>> {
+        let of = |document: &Entry| {
+            let hashes: Vec<[u8; 8]> =
+                document.tokens.iter().map(|&word| self.word_hash(word).to_le_bytes()).collect();
+            let windows = hashes.windows(length.min(hashes.len()).max(1));
+            let mut shingles: Vec<u64> =
+                windows.map(|window| xxh3_64_with_seed(window.as_flattened(), length as u64)).collect();
+            shingles.sort_unstable();
+            shingles.dedup();
+            shingles
+        };
+        self.documents.iter().map(of).collect()
+    }
+
+    /// The hash of a word.
+    pub(super) fn word_hash(&self, word: u32) -> u64 {
+        self.word_hashes[word as usize]
+    }
+
+    /// For each word, the number of documents that have it.
+    pub(super) fn document_frequencies(&self) -> Vec<u32> {
+        let mut frequencies = vec![0; self.words.len()];
+        for document in &self.documents {
+            for word in distinct(&document.tokens) {
+                frequencies[word as usize] += 1;
+            }
+        }
+        frequencies
+    }
+
+    /// A corpus of texts, whose keys are their indexes.
+    #[cfg(test)]
+    pub(super) fn of(texts: &[&str]) -> Self {
+        let (mut corpus, mut numbers) = (Self::empty(), HashMap::new());
+        for (index, text) in texts.iter().enumerate() {
+            corpus.add(index.to_string().into_bytes(), None, (*text).to_owned(), &mut numbers);
+        }
+        corpus
+    }
+}
+
+/// The distinct ones of some numbers, in order.
+pub(super) fn distinct(numbers: &[u32]) -> Vec<u32> {
+    let mut distinct = numbers.to_vec();
+    distinct.sort_unstable();
+    distinct.dedup();
+    distinct
+}
+
+fn wrong(reason: String) -> Error {
+    Error::Input { source_name: "documents".to_owned(), line: None, reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shingles_are_distinct_and_short_texts_have_one() {
+        let corpus = Corpus::of(&["a b c d a b c d", "A B c d", "a b", ""]);
+        let shingles = corpus.shingles(4);
+        assert_eq!(shingles.iter().map(Vec::len).collect::<Vec<_>>(), [4, 1, 1, 0]);
+        assert!(shingles[0].contains(&shingles[1][0]), "case does not count");
+        assert_eq!(corpus.words, ["a", "b", "c", "d"]);
+        assert_eq!(corpus.document_frequencies(), [3, 3, 2, 2]);
+    }
+}

@@ -1,0 +1,129 @@
+//! What an evaluation measures of a method: a point for each threshold.
+
+use super::method::Scale;
+
+/// A band of Jaccard similarities of 4-token shingles, and the pairs in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Band {
+    /// The pairs in the band.
+    pub pairs: u64,
+    /// Those of them that matched.
+    pub found: u64,
+}
+
+impl Band {
+    /// The least similarity of each band. The first has no upper bound, and each other one ends where the one
+    /// before it begins.
+    pub const LEAST: [f64; 4] = [0.9, 0.8, 0.7, 0.5];
+
+    /// The share of the pairs that matched. `None` if there are no pairs.
+    pub fn recall(&self) -> Option<f64> {
+        (self.pairs > 0).then(|| self.found as f64 / self.pairs as f64)
+    }
+}
+
+/// The pairs that people have judged, and which of them matched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verdicts {
+    /// Those that people call the same.
+    pub same: Band,
+    /// Those that people call different.
+    pub different: Band,
+}
+
+impl Verdicts {
+    /// The share of the matches that are the same. `None` if nothing matched.
+    pub fn precision(&self) -> Option<f64> {
+        Band { pairs: self.same.found + self.different.found, found: self.same.found }.recall()
+    }
+
+    /// The harmonic mean of precision and recall. `None` if nothing is the same.
+    pub fn f1(&self) -> Option<f64> {
+        let both = self.same.pairs + self.same.found + self.different.found;
+        (self.same.pairs > 0).then(|| 2.0 * self.same.found as f64 / both as f64)
+    }
+}
+
+/// A method at one threshold.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// The largest distance that matches, or the least similarity or number of equal parts.
+    pub threshold: f64,
+    /// The pairs by their Jaccard similarity.
+    pub bands: [Band; 4],
+    /// The unrelated pairs: of different groups, with a Jaccard similarity below 0.5.
+    pub unrelated: Band,
+    /// The judged pairs, if people have called some the same and others different.
+    pub verdicts: Option<Verdicts>,
+}
+
+impl Point {
+    /// The false matches in a million unrelated pairs. `None` if no pairs are unrelated.
+    pub fn false_per_million(&self) -> Option<f64> {
+        self.unrelated.recall().map(|share| 1e6 * share)
+    }
+
+    /// The share of the pairs with a Jaccard similarity of 0.8 or more that matched.
+    pub fn recall_from_80(&self) -> Option<f64> {
+        let [first, second, ..] = self.bands;
+        Band { pairs: first.pairs + second.pairs, found: first.found + second.found }.recall()
+    }
+}
+
+/// A method, measured.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    /// The name of the method.
+    pub method: String,
+    /// Bytes that describe a document, in the mean.
+    pub bytes: f64,
+    /// Time to describe a document on one core, from its text or, if that is visible text, without the
+    /// markup (microseconds, mean).
+    pub describe_us: f64,
+    /// Time of one core for each pair of documents (nanoseconds, mean). An index looks at few of the pairs.
+    pub pair_ns: f64,
+    /// One point for each threshold, the strictest first.
+    pub points: Vec<Point>,
+    pub(super) scale: Scale,
+}
+
+impl Curve {
+    /// What a threshold of this method is: `k` for a distance, `similarity`, or `equal` parts.
+    pub fn threshold_name(&self) -> &'static str {
+        match self.scale {
+            Scale::Distance(_) => "k",
+            Scale::Similarity(_) => "similarity",
+            Scale::Equal(..) => "equal",
+        }
+    }
+
+    /// The loosest point with at most one false match in a million unrelated pairs.
+    pub fn at_one_false(&self) -> Option<&Point> {
+        self.points.iter().rev().find(|point| point.false_per_million().is_some_and(|it| it <= 1.0))
+    }
+
+    /// The point with the best F1 over the judged pairs.
+    pub fn best_f1(&self) -> Option<(&Point, f64)> {
+        let scored = self.points.iter().filter_map(|point| Some((point, point.verdicts?.f1()?)));
+        scored.reduce(|best, next| if next.1 > best.1 { next } else { best })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By hand: of 10 pairs that are the same, 6 matched, and 2 others beside them.
+    #[test]
+    fn precision_recall_and_f1_are_those_of_the_textbook() {
+        let verdicts =
+            Verdicts { same: Band { pairs: 10, found: 6 }, different: Band { pairs: 5, found: 2 } };
+        assert_eq!(verdicts.same.recall(), Some(0.6));
+        assert_eq!(verdicts.precision(), Some(0.75));
+        let (precision, recall) = (0.75, 0.6);
+        let f1 = 2.0 * precision * recall / (precision + recall);
+        assert!(verdicts.f1().is_some_and(|it| (it - f1).abs() < 1e-12));
+        assert_eq!(Verdicts::default().precision(), None);
+        assert_eq!(Verdicts::default().f1(), None);
+    }
+}

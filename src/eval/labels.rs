@@ -1,0 +1,248 @@
+//! Labelled pairs, from a tab-separated file.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+
+use super::corpus::Corpus;
+use crate::error::{Error, Result};
+
+/// Which labels mean that two documents are the same, and which that they are different. Other labels judge
+/// nothing.
+#[derive(Clone, Debug)]
+pub struct Judgements {
+    /// By default `same`, `1`, `yes`, `true` and `duplicate`.
+    pub same: Vec<String>,
+    /// By default `different`, `0`, `no`, `false` and `distinct`.
+    pub different: Vec<String>,
+}
+
+impl Default for Judgements {
+    fn default() -> Self {
+        let owned = |names: [&str; 5]| names.map(str::to_owned).to_vec();
+        Self {
+            same: owned(["same", "1", "yes", "true", "duplicate"]),
+            different: owned(["different", "0", "no", "false", "distinct"]),
+        }
+    }
+}
+
+impl Judgements {
+    fn judge(&self, label: &str) -> Option<bool> {
+        let names = |list: &[String]| list.iter().any(|it| it.eq_ignore_ascii_case(label));
+        match (names(&self.same), names(&self.different)) {
+            (true, _) => Some(true),
+            (_, different) => different.then_some(false),
+        }
+    }
+}
+
+/// Labelled pairs of documents. The default has none.
+#[derive(Clone, Debug, Default)]
+pub struct Labels {
+    pub(super) pairs: Vec<Labelled>,
+    unknown_keys: Vec<(u64, String)>,
+    unjudged: usize,
+    has_j4: bool,
+}
+
+/// A labelled pair.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Labelled {
+    pub(super) a: usize,
+    pub(super) b: usize,
+    /// Whether people call them the same, if they have judged.
+    pub(super) same: Option<bool>,
+    /// The Jaccard similarity of their 4-token shingles, if the file has it.
+    pub(super) j4: Option<f64>,
+}
+
+impl Labels {
+    /// Reads a file, also compressed with gzip. The columns of its header are `id_a` and `id_b`, then `label`,
+    /// or `j4` or `j4_text` for the Jaccard similarity of 4-token shingles, or both; others are left alone.
+    /// Without a header, the columns are two keys and a label. Without a label, the two are the same.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Input`], with the line, if the file cannot be read, has no pairs, lacks a column, has a bad
+    /// similarity or, without a header, an unknown label; or if no pair is of two documents of the corpus.
+    pub fn read(path: &Path, corpus: &Corpus, judgements: &Judgements) -> Result<Self> {
+        let wrong = |line: Option<u64>, reason: String| Error::Input {
+            source_name: path.display().to_string(),
+            line,
+            reason,
+        };
+        let lines = open(path).map_err(|error| wrong(None, format!("it cannot be read: {error}")))?.lines();
+        Self::from_lines(lines, corpus, judgements).map_err(|(line, reason)| wrong(line, reason))
+    }
+
+    fn from_lines(
+        lines: impl Iterator<Item = std::io::Result<String>>,
+        corpus: &Corpus,
+        judgements: &Judgements,
+    ) -> Result<Self, (Option<u64>, String)> {
+        let (mut labels, mut columns, mut seen) = (Self::default(), None, HashSet::new());
+        for (number, line) in (1..).zip(lines) {
+            let at = |reason: String| (Some(number), reason);
+            let line = line.map_err(|error| at(format!("it cannot be read: {error}")))?;
+            let fields: Vec<&str> = line.trim_end_matches('\r').split('\t').collect();
+            if line.trim().is_empty() {
+                continue;
+            }
+            let columns = match &columns {
+                Some(columns) => columns,
+                None => {
+                    let found = Columns::of(&fields).map_err(at)?;
+                    let columns = columns.insert(found);
+                    if columns.has_header {
+                        labels.has_j4 = columns.j4.is_some();
+                        continue;
+                    }
+                    columns
+                }
+            };
+            let (keys, label, j4) = columns.read(&fields).map_err(at)?;
+            let same = if label.is_empty() { Some(true) } else { judgements.judge(label) };
+            if same.is_none() && !columns.has_header {
+                return Err(at(format!("the label {label:?} is neither one of same nor one of different")));
+            }
+            let [Some(a), Some(b)] = keys.map(|key| corpus.index(key.as_bytes())) else {
+                let missing = keys.into_iter().find(|key| corpus.index(key.as_bytes()).is_none());
+                labels.unknown_keys.push((number, missing.unwrap_or_default().to_owned()));
+                continue;
+            };
+            if a == b {
+                return Err(at(format!("a document is paired with itself: {:?}", keys[0])));
+            }
+            let (a, b) = (a.min(b), a.max(b));
+            if seen.insert((a, b)) {
+                labels.unjudged += usize::from(same.is_none());
+                labels.pairs.push(Labelled { a, b, same, j4 });
+            }
+        }
+        labels.checked()
+    }
+
+    fn checked(self) -> Result<Self, (Option<u64>, String)> {
+        match (self.pairs.first(), self.unknown_keys.first()) {
+            (Some(_), _) => Ok(self),
+            (None, Some((line, key))) => Err((
+                Some(*line),
+                format!("no pair is of two of the documents; the first unknown key is {key:?}"),
+            )),
+            (None, None) => Err((None, "it has no pairs".to_owned())),
+        }
+    }
+
+    /// The pairs that name a document which is not there: the line, and the key.
+    pub fn unknown_keys(&self) -> &[(u64, String)] {
+        &self.unknown_keys
+    }
+
+    /// The number of pairs whose label judges nothing.
+    pub fn unjudged(&self) -> usize {
+        self.unjudged
+    }
+
+    /// Whether the file gives the Jaccard similarity of the pairs.
+    pub(super) fn has_j4(&self) -> bool {
+        self.has_j4
+    }
+}
+
+/// Where the fields of a line are.
+struct Columns {
+    has_header: bool,
+    keys: [usize; 2],
+    label: Option<usize>,
+    j4: Option<usize>,
+}
+
+impl Columns {
+    fn of(first: &[&str]) -> Result<Self, String> {
+        let place = |names: &[&str]| first.iter().position(|field| names.contains(field));
+        if let (Some(a), Some(b)) = (place(&["id_a", "key_a"]), place(&["id_b", "key_b"])) {
+            let (label, j4) = (place(&["label"]), place(&["j4", "j4_text"]));
+            return match (label, j4) {
+                (None, None) => Err("the header has neither label nor j4".to_owned()),
+                _ => Ok(Self { has_header: true, keys: [a, b], label, j4 }),
+            };
+        }
+        match first.len() {
+            2 => Ok(Self { has_header: false, keys: [0, 1], label: None, j4: None }),
+            3 => Ok(Self { has_header: false, keys: [0, 1], label: Some(2), j4: None }),
+            _ => Err("a header with id_a, id_b and label, or two keys and a label, is wanted".to_owned()),
+        }
+    }
+
+    /// The keys, the label (empty if there is no such column) and the similarity.
+    fn read<'l>(&self, fields: &[&'l str]) -> Result<([&'l str; 2], &'l str, Option<f64>), String> {
+        let field = |index: usize| {
+            fields.get(index).copied().ok_or_else(|| format!("column {} is missing", index + 1))
+        };
+        let label = self.label.map_or(Ok(""), field)?;
+        if self.label.is_some() && label.is_empty() {
+            return Err("the label is empty".to_owned());
+        }
+        let similarity = |text: &str| {
+            let number = text.parse().ok().filter(|it| (0.0..=1.0).contains(it));
+            number.ok_or_else(|| format!("{text:?} is not a similarity from 0 to 1"))
+        };
+        let j4 = self.j4.map(|index| field(index).and_then(similarity)).transpose()?;
+        Ok(([field(self.keys[0])?, field(self.keys[1])?], label, j4))
+    }
+}
+
+/// Opens a file, which may be compressed.
+fn open(path: &Path) -> std::io::Result<Box<dyn BufRead>> {
+    let mut file = BufReader::new(File::open(path)?);
+    let is_compressed = file.fill_buf()?.starts_with(&[0x1f, 0x8b]);
+    let reader: Box<dyn Read> =
+        if is_compressed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
+    Ok(Box::new(BufReader::new(reader)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(text: &str) -> Result<Labels, (Option<u64>, String)> {
+        let corpus = Corpus::of(&["a", "b", "c"]);
+        Labels::from_lines(text.lines().map(|line| Ok(line.to_owned())), &corpus, &Judgements::default())
+    }
+
+    #[test]
+    fn columns_are_found_by_name_or_by_place() -> Result<(), (Option<u64>, String)> {
+        let named = labels("label\tid_b\tid_a\tj4\nsame\t0\t2\t0.75\ncross\t0\t1\t0.5\ncross\t1\t0\t0.5\n")?;
+        let first = Labelled { a: 0, b: 2, same: Some(true), j4: Some(0.75) };
+        let second = Labelled { a: 0, b: 1, same: None, j4: Some(0.5) };
+        assert_eq!((named.pairs.as_slice(), named.unjudged), ([first, second].as_slice(), 1));
+        let plain = labels("0\t1\tDIFFERENT\n\n1\t2\t1\n1\t9\t1\n")?;
+        assert_eq!(plain.pairs.iter().map(|it| it.same).collect::<Vec<_>>(), [Some(false), Some(true)]);
+        assert_eq!(plain.unknown_keys, [(4, "9".to_owned())]);
+        assert_eq!(labels("0\t1\n")?.pairs[0].same, Some(true));
+        Ok(())
+    }
+
+    #[test]
+    fn bad_files_are_refused_with_their_line() {
+        let bad = [
+            ("", None),
+            ("id_a\tid_b\tj4\n", None),
+            ("id_a\tid_b\tc4\n", Some(1)),
+            ("0\t1\tperhaps\n", Some(1)),
+            ("0\t1\tsame\n0\t1\n", Some(2)),
+            ("0\n", Some(1)),
+            ("0\t0\tsame\n", Some(1)),
+            ("8\t9\tsame\n7\t9\tsame\n", Some(1)),
+            ("id_a\tid_b\tj4\n0\t1\t1.5\n", Some(2)),
+            ("id_a\tid_b\tlabel\n0\t1\t\n", Some(2)),
+        ];
+        for (text, line) in bad {
+            assert_eq!(labels(text).err().map(|it| it.0), Some(line), "{text:?}");
+        }
+    }
+}

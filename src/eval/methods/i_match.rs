@@ -1,0 +1,136 @@
+//! `i-match` and `i-match-k`: the SHA-1 of the words of a document that are neither frequent nor rare.
+
+use sha1::{Digest as _, Sha1};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::eval::corpus::{Corpus, distinct};
+use crate::eval::method::{Described, Method, Scale};
+
+/// The lexicon has the words whose idf, log(documents / documents with the word), lies in a window: between a
+/// fifth and four fifths of the largest possible, log(documents). The signature of a document is the SHA-1 of
+/// its distinct words of the lexicon, in order. A document without such words has none.
+///
+/// Each of the K further lexica leaves out a third of the words of the first, at random. The score is the
+/// number of equal signatures.
+///
+/// # References
+///
+/// Chowdhury, Frieder, Grossman, McCabe: Collection Statistics for Fast Duplicate Document Detection, ACM
+/// TOIS 2002. Kolcz, Chowdhury, Alspector: Improved Robustness of Signature-Based Near-Replica Detection via
+/// Lexicon Randomization, KDD 2004.
+#[derive(Debug)]
+pub(in crate::eval) struct IMatch {
+    /// K, the number of random lexica. 0 is plain I-Match.
+    pub(in crate::eval) lexica: u32,
+}
+
+/// The window, as shares of the largest idf.
+const WINDOW: std::ops::RangeInclusive<f64> = 0.2..=0.8;
+
+impl Method for IMatch {
+    fn scale(&self) -> Scale {
+        Scale::Equal(self.lexica + 1, 1)
+    }
+
+    fn describe(&self, corpus: &Corpus) -> Box<dyn Described> {
+        let lexicon = lexicon(corpus);
+        let of = |tokens: &[u32]| {
+            let mut words: Vec<u32> = distinct(tokens);
+            words.retain(|&word| lexicon[word as usize]);
+            let mut words: Vec<(&str, u64)> = words
+                .iter()
+                .map(|&word| (corpus.words[word as usize].as_str(), corpus.word_hash(word)))
+                .collect();
+            words.sort_unstable();
+            (0..=self.lexica).map(|number| signature(&words, number)).collect()
+        };
+        Box::new(Signatures(corpus.documents.iter().map(|document| of(&document.tokens)).collect()))
+    }
+}
+
+/// For each word, whether it is in the lexicon.
+fn lexicon(corpus: &Corpus) -> Vec<bool> {
+    let documents = corpus.len() as f64;
+    let idf = |frequency: u32| (documents / f64::from(frequency)).ln() / documents.ln();
+    corpus.document_frequencies().into_iter().map(|frequency| WINDOW.contains(&idf(frequency))).collect()
+}
+
+type Signature = [u8; 20];
+
+/// The signature of sorted words, with their hashes, under one of the lexica. Number 0 has all words.
+fn signature(words: &[(&str, u64)], lexicon: u32) -> Option<Signature> {
+    let is_in = |hash: u64| {
+        lexicon == 0 || !xxh3_64_with_seed(&hash.to_le_bytes(), u64::from(lexicon)).is_multiple_of(3)
+    };
+    let (mut sha1, mut any) = (Sha1::new(), false);
+    for (word, _) in words.iter().filter(|(_, hash)| is_in(*hash)) {
+        sha1.update(word.as_bytes());
+        sha1.update(b"\n");
+        any = true;
+    }
+    any.then(|| sha1.finalize().into())
+}
+
+struct Signatures(Vec<Vec<Option<Signature>>>);
+
+impl Described for Signatures {
+    fn bytes(&self) -> usize {
+        self.0.iter().flatten().flatten().map(|it| it.len()).sum()
+    }
+
+    fn score(&self, a: usize, b: usize) -> Option<f64> {
+        let both = self.0[a].iter().zip(&self.0[b]);
+        Some(both.filter(|(x, y)| x.is_some() && x == y).count() as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By hand, with 4 documents: a word of one document has the idf share 1, of two 1/2, of three 0.21, of
+    /// four 0. So the lexicon is {common, pair}: `rare` words and `all` do not count, nor does order.
+    const TEXTS: [&str; 4] = ["all common pair rare", "pair all all scarce common", "all common", "all"];
+
+    #[test]
+    fn only_words_of_the_window_count() {
+        let corpus = Corpus::of(&TEXTS);
+        let lexicon = lexicon(&corpus);
+        let kept = corpus.words.iter().zip(&lexicon).filter(|it| *it.1).map(|it| it.0.as_str());
+        assert_eq!(kept.collect::<Vec<_>>(), ["common", "pair"]);
+        let described = IMatch { lexica: 0 }.describe(&corpus);
+        assert_eq!(described.score(0, 1), Some(1.0));
+        assert_eq!(described.score(0, 2), Some(0.0));
+        assert_eq!(described.score(3, 3), Some(0.0), "no word of the lexicon, no signature");
+        assert_eq!(described.bytes(), 60);
+    }
+
+    /// `abc` is the example of the standard, FIPS 180.
+    #[test]
+    fn the_signature_is_the_sha1_of_the_words() {
+        let digest: Signature = Sha1::digest(b"abc").into();
+        assert_eq!(digest[..4], [0xa9, 0x99, 0x3e, 0x36]);
+        let words = [("abc", 1), ("b", 2)];
+        assert_eq!(signature(&words, 0), Some(Sha1::digest(b"abc\nb\n").into()));
+    }
+
+    /// The definition: two documents have an equal signature if they have the same words of that lexicon.
+    #[test]
+    fn signatures_agree_where_the_words_of_a_lexicon_do() {
+        let words: Vec<String> = (0..12).map(|it| format!("w{it}")).collect();
+        let hashed: Vec<(&str, u64)> = words.iter().map(String::as_str).zip(0..).collect();
+        let in_lexicon = |number: u32, words: &[(&str, u64)]| -> Vec<u64> {
+            let is_in =
+                |hash: &u64| !xxh3_64_with_seed(&hash.to_le_bytes(), u64::from(number)).is_multiple_of(3);
+            words.iter().map(|it| it.1).filter(|hash| number == 0 || is_in(hash)).collect()
+        };
+        let mut equal = 0;
+        for number in 0..40 {
+            let (a, b) = (&hashed[..11], &hashed[1..11]);
+            let same = in_lexicon(number, a) == in_lexicon(number, b);
+            assert_eq!(signature(a, number) == signature(b, number), same, "lexicon {number}");
+            equal += usize::from(same);
+        }
+        assert!((4..30).contains(&equal), "a third of the lexica leave a word out, not {equal} of 40");
+    }
+}

@@ -1,0 +1,117 @@
+//! `random-projection`: the signs of B random projections of the vector of words.
+
+use std::f64::consts::PI;
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::eval::corpus::Corpus;
+use crate::eval::method::{Described, Method, Scale};
+
+/// Each word has a random vector of B values, each 1 or -1. The vectors of a document are added, one for each
+/// occurrence of a word. A bit is one where the sum is positive. If a share s of the bits is equal, the angle
+/// of two documents is about pi (1 - s). Its cosine is the score.
+///
+/// # References
+///
+/// Charikar: Similarity Estimation Techniques from Rounding Algorithms, STOC 2002. Henzinger: Finding
+/// Near-Duplicate Web Pages, SIGIR 2006, section 2, with B = 384 and 372 equal bits.
+#[derive(Debug)]
+pub(in crate::eval) struct RandomProjection {
+    pub(in crate::eval) bits: u32,
+}
+
+impl Method for RandomProjection {
+    fn scale(&self) -> Scale {
+        Scale::Similarity(COSINES.to_vec())
+    }
+
+    fn describe(&self, corpus: &Corpus) -> Box<dyn Described> {
+        Box::new(Projections::of(corpus, self.bits))
+    }
+}
+
+/// The cosines at which projections are measured. 372 of 384 equal bits are a cosine of 0.995.
+pub(super) const COSINES: [f64; 12] =
+    [1.0, 0.9995, 0.999, 0.998, 0.995, 0.99, 0.98, 0.97, 0.95, 0.92, 0.9, 0.85];
+
+/// The bits of each document. A document without tokens has none.
+pub(super) struct Projections {
+    words: Vec<Option<Vec<u64>>>,
+    bits: u32,
+}
+
+impl Projections {
+    pub(super) fn of(corpus: &Corpus, bits: u32) -> Self {
+        let of = |tokens: &[u32]| {
+            let hashes: Vec<u64> = tokens.iter().map(|&word| corpus.word_hash(word)).collect();
+            (!hashes.is_empty()).then(|| projected(hashes, bits))
+        };
+        Self { words: corpus.documents.iter().map(|document| of(&document.tokens)).collect(), bits }
+    }
+}
+
+/// The signs of the sums. The words are given by their hashes, once for each occurrence.
+fn projected(mut hashes: Vec<u64>, bits: u32) -> Vec<u64> {
+    hashes.sort_unstable();
+    let mut sums = vec![0i64; bits.next_multiple_of(64) as usize];
+    for same in hashes.chunk_by(|a, b| a == b) {
+        for (index, sums) in sums.chunks_exact_mut(64).enumerate() {
+            let signs = xxh3_64_with_seed(&same[0].to_le_bytes(), index as u64);
+            for (bit, sum) in sums.iter_mut().enumerate() {
+                *sum += (2 * (signs >> bit & 1) as i64 - 1) * same.len() as i64;
+            }
+        }
+    }
+    sums.truncate(bits as usize);
+    let word = |sums: &[i64]| (0..).zip(sums).fold(0, |all, (bit, &sum)| all | u64::from(sum > 0) << bit);
+    sums.chunks(64).map(word).collect()
+}
+
+impl Described for Projections {
+    fn bytes(&self) -> usize {
+        self.words.len() * (self.bits as usize).div_ceil(8)
+    }
+
+    fn score(&self, a: usize, b: usize) -> Option<f64> {
+        let (a, b) = (self.words[a].as_ref()?, self.words[b].as_ref()?);
+        let different: u32 = a.iter().zip(b).map(|(x, y)| (x ^ y).count_ones()).sum();
+        Some((PI * f64::from(different) / f64::from(self.bits)).cos())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The definition, one bit at a time.
+    #[test]
+    fn bits_are_the_signs_of_the_sums() {
+        for bits in [1, 64, 100, 384] {
+            let hashes: Vec<u64> = (0..40).map(|it| it % 17).collect();
+            let made = projected(hashes.clone(), bits);
+            for bit in 0..bits {
+                let sign = |hash: &u64| {
+                    let signs = xxh3_64_with_seed(&hash.to_le_bytes(), u64::from(bit / 64));
+                    if signs >> (bit % 64) & 1 == 1 { 1 } else { -1 }
+                };
+                let sum: i64 = hashes.iter().map(sign).sum();
+                assert_eq!(made[bit as usize / 64] >> (bit % 64) & 1 == 1, sum > 0, "bit {bit} of {bits}");
+            }
+        }
+    }
+
+    /// By hand: two texts of 201 words, 151 of them in both, have the cosine 151/201. With 4,096 bits the standard
+    /// error of the share of equal bits is 0.007, and that of the cosine 0.014. Texts of a few words, whose sums
+    /// are often 0, are overestimated.
+    #[test]
+    fn the_score_estimates_the_cosine() {
+        let text =
+            |words: std::ops::Range<u32>| words.map(|it| format!("w{it}")).collect::<Vec<_>>().join(" ");
+        let (first, second) = (text(0..201), text(50..251));
+        let corpus = Corpus::of(&[first.as_str(), second.as_str(), "", first.as_str()]);
+        let described = Projections::of(&corpus, 4096);
+        let cosine = described.score(0, 1);
+        assert!(cosine.is_some_and(|it| (it - 151.0 / 201.0).abs() < 0.06), "{cosine:?}");
+        assert_eq!((described.score(0, 2), described.score(0, 3)), (None, Some(1.0)));
+    }
+}
