@@ -44,7 +44,7 @@ fn bad_records_are_named_by_line_counted_and_do_not_stop_the_good_ones() -> Test
         (3, "not UTF-8 (byte 27)"),
         (4, "no key: field `key`, `id` or `url`, or the one that was named, is wanted"),
         (5, "no key"),
-        (6, "no content: field `fingerprint`, `text` or `html` is wanted"),
+        (6, "no content: field `fingerprint`, `features`, `text` or `html` is wanted"),
         (7, "the key has 5000 bytes; at most 4096 are allowed"),
         (8, "expected an object"),
         (11, "the rank has 5 numbers; at most 4 are allowed"),
