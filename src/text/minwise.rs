@@ -1,5 +1,7 @@
 //! One-bit minwise samples of a set of features: the more two sets share, the more of their bits agree.
 
+use std::borrow::Cow;
+
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::fingerprint::Fingerprint;
@@ -31,7 +33,16 @@ pub(super) fn one_bits<const BINS: usize>(features: &[u64], seed: u64) -> [bool;
     // The sample of an empty bin.
     const EMPTY: u64 = u64::MAX;
     let mut samples = [EMPTY; BINS];
-    for round in 0..2 * BINS {
+    for &feature in features {
+        let (bin, value) = thrown::<BINS>(feature, 0, seed);
+        samples[bin] = samples[bin].min(value);
+    }
+    // If a long text leaves bins empty, it repeats itself. No round needs a feature twice.
+    let features = match samples.contains(&EMPTY) && features.len() > 8 * BINS {
+        true => Cow::Owned(distinct(features)),
+        false => Cow::Borrowed(features),
+    };
+    for round in 1..2 * BINS {
         let open = samples.map(|sample| sample == EMPTY);
         if features.is_empty() || !open.contains(&true) {
             break;
@@ -39,7 +50,7 @@ pub(super) fn one_bits<const BINS: usize>(features: &[u64], seed: u64) -> [bool;
         if round >= BINS && !open[round - BINS] {
             continue;
         }
-        for &feature in features {
+        for &feature in &*features {
             let (bin, value) = thrown::<BINS>(feature, round, seed);
             if open[bin] && value < samples[bin] {
                 samples[bin] = value;
@@ -47,6 +58,13 @@ pub(super) fn one_bits<const BINS: usize>(features: &[u64], seed: u64) -> [bool;
         }
     }
     samples.map(|sample| sample >> BINS.ilog2() & 1 == 1)
+}
+
+fn distinct(features: &[u64]) -> Vec<u64> {
+    let mut features = features.to_vec();
+    features.sort_unstable();
+    features.dedup();
+    features
 }
 
 /// The bin into which a round throws a feature, and the value that is compared there. The first bits of a hash
@@ -92,6 +110,7 @@ mod tests {
                 features.reverse();
                 features.extend_from_within(..features.len() / 2);
                 assert_eq!(fingerprint(&features, seed), bits, "order or repetition counts");
+                assert_eq!(fingerprint(&features.repeat(200), seed), bits, "repetition counts in long texts");
             }
         }
     }

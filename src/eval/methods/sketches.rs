@@ -20,7 +20,7 @@ pub(in crate::eval) struct Sketches {
 
 impl Method for Sketches {
     fn scale(&self) -> Scale {
-        Scale::twentieths(6)
+        Scale::Similarity((12..=40).rev().map(|it| f64::from(it) / 40.0).collect())
     }
 
     fn describe(&self, corpus: &Corpus) -> Box<dyn Described> {
