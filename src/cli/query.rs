@@ -196,8 +196,9 @@ fn answer_all(
     Ok(any_match)
 }
 
-/// Answers all records of a file in order, one line for each record or each of its units. If a record is rejected, the answer of the command
-/// is "could not tell". With "no match", a caller would take the rejected record for a new document.
+/// Answers all records of a file in order, one line for each record or each of its units. If a record is
+/// rejected, the answer of the command is "could not tell". With "no match", a caller would take the rejected
+/// record for a new document.
 fn run_batch(
     arguments: &Arguments,
     database: &Database,

@@ -64,8 +64,8 @@ impl CreateOptions {
 
     /// The max distance of queries that name none: inclusive, 0 to 64.
     ///
-    /// Default: 8 for texts with sketches, which tell candidates apart. Without sketches 5 for
-    /// the minwise schemes and [`Scheme::Content1`], and 3 for [`Scheme::Simhash1`] and for fingerprints made elsewhere.
+    /// Default: 8 for texts with sketches, which tell candidates apart. Without sketches 5 for the minwise
+    /// schemes and [`Scheme::Content1`], and 3 for [`Scheme::Simhash1`] and for fingerprints made elsewhere.
     ///
     /// Queries of any other distance are answered just as exactly. But the tables are chosen for this
     /// one.

@@ -86,8 +86,8 @@ impl Record {
     ///
     /// # Errors
     ///
-    /// Those of [`fingerprint_and_sketch`](Self::fingerprint_and_sketch); [`Reason::NoKey`]; [`Reason::Document`] if a part of the
-    /// document exceeds its limit.
+    /// Those of [`fingerprint_and_sketch`](Self::fingerprint_and_sketch); [`Reason::NoKey`];
+    /// [`Reason::Document`] if a part of the document exceeds its limit.
     pub fn into_document(self, rule: Fingerprinting) -> Result<Document, Rejected> {
         let made = rule.judge(&self.content).and_then(|judged| self.document_with(judged));
         made.map_err(|reason| self.rejected(reason))

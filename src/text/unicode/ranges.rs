@@ -3,8 +3,8 @@
 //!
 //! The numbers come from these files of the Unicode Character Database: `WordBreakProperty.txt`,
 //! `emoji-data.txt`, `DerivedCoreProperties.txt`, `DerivedGeneralCategory.txt` and `CaseFolding.txt`. Their
-//! licence is in `LICENSE-UNICODE` beside this file. They are part of the schemes, so they stay as they are when Unicode has
-//! a newer version.
+//! licence is in `LICENSE-UNICODE` beside this file. They are part of the schemes, so they stay as they are
+//! when Unicode has a newer version.
 
 /// Runs of code points with the same properties, in order. Each number is the first code point of a run
 /// times 256, plus the properties. A run ends where the next one begins.
