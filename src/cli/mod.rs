@@ -27,6 +27,7 @@ mod query;
 mod question;
 mod signals;
 mod stats;
+mod uses;
 
 pub(crate) use answer::{Answer, chain};
 pub(crate) use commands::{Cli, run};

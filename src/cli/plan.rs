@@ -1,26 +1,29 @@
-//! `simdb plan`: lists the plans for a number of documents.
+//! `simdb plan`: lists the plans for a number of documents, and the distances to choose from.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use simdb::{CreateOptions, Fingerprint, PlanEstimate};
+use simdb::{CreateOptions, Fingerprint, PlanEstimate, Scheme};
 
 use super::answer::{Answer, CommandResult, Failure};
-use super::arguments::{Preference, max_distance_parser};
+use super::arguments::{Preference, SketchBytes, max_distance_parser, parse_scheme};
 use super::open::open_to_read;
 use super::output::Output;
+use super::uses::print_uses;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// The distance, inclusive, at which documents are to match
-    #[arg(
-        long,
-        value_name = "K",
-        default_value_t = 3,
-        value_parser = max_distance_parser(),
-        allow_negative_numbers = true
-    )]
-    max_distance: u32,
+    /// The distance, inclusive, at which documents are to match [default: as of `create`]
+    #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
+    max_distance: Option<u32>,
+
+    /// How fingerprints are made from texts; `external` if they are made elsewhere
+    #[arg(long, value_name = "NAME", default_value_t, value_parser = parse_scheme)]
+    scheme: Scheme,
+
+    /// The bytes of the sketch that is stored with each document [default: 16; 0 for external]
+    #[arg(long, value_name = "BYTES", value_enum)]
+    sketch: Option<SketchBytes>,
 
     /// How many documents there will be
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
@@ -47,10 +50,16 @@ pub(super) struct Arguments {
 const SAMPLE: u64 = 500_000;
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
-    let options = CreateOptions::new()
-        .max_distance(arguments.max_distance)
+    let mut options = CreateOptions::new()
+        .scheme(arguments.scheme)
         .expected_documents(arguments.expect)
         .prefer(arguments.prefer.into());
+    if let Some(max_distance) = arguments.max_distance {
+        options = options.max_distance(max_distance);
+    }
+    if let Some(bytes) = arguments.sketch {
+        options = options.sketch_size(bytes.into());
+    }
     let sample = arguments.sample.as_ref().map_or(Ok(Vec::new()), |path| sample(path))?;
     let documents = arguments.expect as f64;
     let fits = |plan: &PlanEstimate| {
@@ -66,6 +75,10 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     for (index, plan) in plans.iter().enumerate() {
         let taken = taken == Some(index);
         output.print(|| object(plan, documents, taken), || line(plan, documents, taken, fits(plan)));
+    }
+    // Who names a distance has chosen.
+    if arguments.max_distance.is_none() {
+        print_uses(output, &options, arguments.expect);
     }
     Ok(Answer::yes_if(taken.is_some()))
 }

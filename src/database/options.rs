@@ -148,6 +148,9 @@ pub(super) fn plan_of_name(plan: &str) -> Result<Plan> {
     plan::plan_named(plan).ok_or_else(|| Error::UnknownPlan { name: plan.to_owned() })
 }
 
+/// The space that the number of shingles beside a sketch takes (bytes). It is packed.
+const SHINGLES_BYTES: f64 = 1.5;
+
 impl CreateOptions {
     fn chosen_sketch_size(&self) -> SketchSize {
         let of_scheme = match self.scheme {
@@ -199,13 +202,22 @@ impl CreateOptions {
 
     /// The plans for the expected documents and the max distance, with their sizes and costs.
     ///
-    /// They come from the fewest tables to the most, and one of them is preferred. `sample` may have
+    /// The sizes include sketches of the chosen size. The plans come from the fewest tables to the most, and one
+    /// of them is preferred. `sample` may have
     /// fingerprints that show how unevenly the documents' fingerprints are spread. Some hundred thousand
     /// are enough. If it is empty, fingerprints are taken to be uniform.
     pub fn plans(&self, sample: &[Fingerprint]) -> Vec<PlanEstimate> {
         let distance = self.chosen_distance();
         let all = plan::plans_and_estimates(self.expected_documents, distance, self.prefer, sample);
-        all.into_iter().map(|(_, estimate)| estimate).collect()
+        let sketch_bytes = match self.chosen_sketch_size() {
+            SketchSize::None => 0.0,
+            size => size.bytes() as f64 + SHINGLES_BYTES,
+        };
+        let with_sketch = |estimate: PlanEstimate| PlanEstimate {
+            document_bytes: estimate.document_bytes + sketch_bytes,
+            ..estimate
+        };
+        all.into_iter().map(|(_, estimate)| with_sketch(estimate)).collect()
     }
 
     /// The settings of a new file.

@@ -4,10 +4,10 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use clap::{ValueEnum, value_parser};
-use simdb::{Cache, CreateOptions, Scheme};
+use simdb::{Cache, CreateOptions, Scheme, SketchSize};
 
 use super::collection::{Collection, Spread, mixed};
-use crate::cli::arguments::{cache_parser, max_distance_parser};
+use crate::cli::arguments::{SketchBytes, cache_parser, max_distance_parser, similarity_parser};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Arguments {
@@ -26,6 +26,14 @@ pub(in crate::cli) struct Arguments {
     /// The distance the database is made for
     #[arg(long, value_name = "K", default_value_t = 3, value_parser = max_distance_parser())]
     pub(super) max_distance: u32,
+
+    /// The bytes of the sketches of the documents
+    #[arg(long, value_name = "BYTES", value_enum, default_value = "0")]
+    sketch: SketchBytes,
+
+    /// The least similarity that is asked for, if there are sketches. Half of the near-duplicates have 0.7
+    #[arg(long, value_name = "S", default_value_t = 0.7, value_parser = similarity_parser)]
+    min_similarity: f64,
 
     /// The distances that are asked for, one after the other [default: that of the database]
     #[arg(long, value_name = "K", value_delimiter = ',', value_parser = max_distance_parser())]
@@ -201,11 +209,22 @@ impl Arguments {
         }
     }
 
+    fn sketch_size(&self) -> SketchSize {
+        self.sketch.into()
+    }
+
+    /// The least similarity that is asked for. `None` without sketches.
+    pub(super) fn min_similarity(&self) -> Option<f64> {
+        (self.sketch_size() != SketchSize::None).then_some(self.min_similarity)
+    }
+
     pub(super) fn create_options(&self) -> CreateOptions {
         let options = CreateOptions::new()
             .scheme(Scheme::External)
             .max_distance(self.max_distance)
             .expected_documents(self.documents)
+            .sketch_size(self.sketch_size())
+            .min_similarity(self.min_similarity().unwrap_or(0.0))
             .cache(self.cache());
         match &self.plan {
             Some(plan) => options.plan(plan),
@@ -235,6 +254,11 @@ impl Arguments {
             Data::Uniform => Spread::Uniform,
             Data::Skewed => Spread::Skewed,
         };
-        Collection::new(spread, self.near_duplicates, self.seed.wrapping_add(replaced << 32))
+        Collection::new(
+            spread,
+            self.sketch_size(),
+            self.near_duplicates,
+            self.seed.wrapping_add(replaced << 32),
+        )
     }
 }

@@ -139,7 +139,7 @@ impl Bench<'_> {
     }
 
     /// The queries. Each comes with the number of the stored document that it was made from, if that is
-    /// within `distance`, has one of the scopes that are asked for, and was not deleted.
+    /// within `distance` and similar enough, has one of the scopes that are asked for, and was not deleted.
     fn queries(&self, distance: u32) -> impl Iterator<Item = (Query, Option<u64>)> {
         let mut any = Query::new(Fingerprint::from_bits(0)).max_distance(distance);
         if let Some(scopes) = self.arguments.asked_scopes() {
@@ -147,11 +147,13 @@ impl Bench<'_> {
         }
         (0..self.arguments.queries).map(move |number| {
             let (fingerprint, near) = self.collection.query(number, self.expired..self.inserted);
+            let sketch = self.collection.query_sketch(number, near);
             let near = near.filter(|&near| {
-                let is_near = self.collection.fingerprint(near).distance(fingerprint) <= distance;
+                let is_near = self.collection.fingerprint(near).distance(fingerprint) <= distance
+                    && self.is_similar(sketch, self.collection.sketch(near));
                 is_near && self.is_live(near) && self.arguments.is_asked_for(near)
             });
-            (any.clone().with_fingerprint(fingerprint), near)
+            (any.clone().with_fingerprint(fingerprint).with_sketch(sketch), near)
         })
     }
 
@@ -178,8 +180,8 @@ impl Bench<'_> {
                 break;
             }
         }
-        let sample: Vec<Fingerprint> = queries.iter().take(SCANNED).map(Query::fingerprint).collect();
-        for (query, total) in queries.iter().zip(self.totals_by_scan(&sample, distance)) {
+        let sample = &queries[..queries.len().min(SCANNED)];
+        for (query, total) in queries.iter().zip(self.totals_by_scan(sample, distance)) {
             let found = snapshot.query(&query.clone().limit(0))?.total();
             if found != total {
                 return Err(format!("{}: {found} matches, by a scan {total}", query.fingerprint()).into());
@@ -188,13 +190,15 @@ impl Bench<'_> {
         Ok(queries)
     }
 
-    fn totals_by_scan(&self, sample: &[Fingerprint], distance: u32) -> Vec<u64> {
+    fn totals_by_scan(&self, sample: &[Query], distance: u32) -> Vec<u64> {
         let mut totals = vec![0; sample.len()];
         let may_match = |number: &u64| self.is_live(*number) && self.arguments.is_asked_for(*number);
         for number in (self.expired..self.inserted).filter(may_match) {
             let fingerprint = self.collection.fingerprint(number);
             for (total, query) in totals.iter_mut().zip(sample) {
-                *total += u64::from(fingerprint.distance(*query) <= distance);
+                let is_near = fingerprint.distance(query.fingerprint()) <= distance
+                    && self.is_similar(query.sketch().copied(), self.collection.sketch(number));
+                *total += u64::from(is_near);
             }
         }
         totals

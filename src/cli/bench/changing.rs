@@ -79,9 +79,11 @@ impl Bench<'_> {
 
     fn is_near_one_that(&self, number: u64, holds: impl Fn(u64) -> bool) -> bool {
         let fingerprint = |number| self.collection.fingerprint(number);
+        let sketch = |number| self.collection.sketch(number);
         let before = self.collection.near_before(number).filter(|&before| holds(before));
         before.is_some_and(|before| {
             fingerprint(number).distance(fingerprint(before)) <= self.arguments.max_distance
+                && self.is_similar(sketch(number), sketch(before))
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use simdb::Fingerprint;
+use simdb::{Fingerprint, Sketch, SketchSize};
 
 /// How fingerprints are spread.
 #[derive(Clone, Copy)]
@@ -13,17 +13,24 @@ pub(super) enum Spread {
     Skewed,
 }
 
+/// The number of shingles of every document, as of a page of medium length.
+const SHINGLES: u32 = 500;
+
+/// The samples of a sketch. Those beyond its size do not count.
+type Samples = [u8; Sketch::MAX_BYTES];
+
 pub(super) struct Collection {
     spread: Spread,
+    sketches: SketchSize,
     /// The share of near-duplicates, in parts of 2^32.
     near_duplicates: u64,
     seed: u64,
 }
 
 impl Collection {
-    pub(super) fn new(spread: Spread, near_duplicates: f64, seed: u64) -> Self {
+    pub(super) fn new(spread: Spread, sketches: SketchSize, near_duplicates: f64, seed: u64) -> Self {
         let near_duplicates = (near_duplicates.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u64;
-        Self { spread, near_duplicates, seed: mixed(seed) }
+        Self { spread, sketches, near_duplicates, seed: mixed(seed) }
     }
 
     /// The fingerprint of a document.
@@ -32,6 +39,11 @@ impl Collection {
             Some(original) => flipped(self.original(original), mixed(mixed(self.seed ^ number) ^ 1)),
             None => self.original(number),
         }
+    }
+
+    /// The sketch of a document, if documents have sketches.
+    pub(super) fn sketch(&self, number: u64) -> Option<Sketch> {
+        self.sketch_of(self.samples(number))
     }
 
     /// The number of the document whose original fingerprint a near-duplicate is made from. That document may
@@ -54,6 +66,47 @@ impl Collection {
         }
         let near = documents.start + random % (documents.end - documents.start);
         (flipped(self.fingerprint(near), mixed(random)), Some(near))
+    }
+
+    /// The sketch of a query, and of the document that it was made from, if there is one.
+    pub(super) fn query_sketch(&self, number: u64, near: Option<u64>) -> Option<Sketch> {
+        self.sketch_of(match near {
+            Some(near) => self.blurred(self.samples(near), mixed(!self.seed ^ number)),
+            None => self.original_samples(u64::MAX - number),
+        })
+    }
+
+    fn sketch_of(&self, samples: Samples) -> Option<Sketch> {
+        Sketch::new(&samples[..self.sketches.bytes()], SHINGLES).ok()
+    }
+
+    fn samples(&self, number: u64) -> Samples {
+        match self.original_of(number) {
+            Some(original) => {
+                self.blurred(self.original_samples(original), mixed(!self.seed ^ mixed(number)))
+            }
+            None => self.original_samples(number),
+        }
+    }
+
+    fn original_samples(&self, number: u64) -> Samples {
+        let mut samples = Samples::default();
+        for (word, salt) in samples.as_chunks_mut::<8>().0.iter_mut().zip(1..) {
+            *word = mixed(self.seed.rotate_left(31 + salt) ^ number).to_le_bytes();
+        }
+        samples
+    }
+
+    /// The samples of a text that shares more or less with that of these. Up to five of 16 samples differ: the
+    /// estimate of the similarity is anything from 1 down to 0.4, and as often above 0.7 as below.
+    fn blurred(&self, mut samples: Samples, random: u64) -> Samples {
+        let bits = 8 * self.sketches.bytes() as u64;
+        for i in 0..random % (bits * 5 / 16).max(1) {
+            // 77 is odd, so no bit is met twice.
+            let bit = (i * 77 + (random >> 32)) % bits;
+            samples[bit as usize / 8] ^= 1 << (bit % 8);
+        }
+        samples
     }
 
     fn original(&self, number: u64) -> Fingerprint {
@@ -95,9 +148,9 @@ mod tests {
 
     #[test]
     fn a_fingerprint_depends_on_its_number_and_the_seed_only() {
-        let collection = Collection::new(Spread::Skewed, 0.3, 7);
-        let again = Collection::new(Spread::Skewed, 0.3, 7);
-        let other = Collection::new(Spread::Skewed, 0.3, 8);
+        let collection = Collection::new(Spread::Skewed, SketchSize::Bytes16, 0.3, 7);
+        let again = Collection::new(Spread::Skewed, SketchSize::Bytes16, 0.3, 7);
+        let other = Collection::new(Spread::Skewed, SketchSize::Bytes16, 0.3, 8);
         let differing = (0..1000).filter(|&i| collection.fingerprint(i) != other.fingerprint(i)).count();
         assert!((0..1000).all(|i| collection.fingerprint(i) == again.fingerprint(i)));
         assert!(differing > 990);
@@ -105,12 +158,34 @@ mod tests {
 
     #[test]
     fn queries_are_near_the_document_they_name() {
-        let collection = Collection::new(Spread::Uniform, 0.5, 1);
+        let collection = Collection::new(Spread::Uniform, SketchSize::Bytes16, 0.5, 1);
         for number in 0..1000 {
             let (query, near) = collection.query(number, 100..5000);
             assert_eq!(near.is_some(), number % 2 == 1);
             assert!(near.is_none_or(|near| collection.fingerprint(near).distance(query) <= 3));
         }
+    }
+
+    #[test]
+    fn near_duplicates_are_as_often_similar_as_not() {
+        for size in [SketchSize::Bytes16, SketchSize::Bytes32] {
+            let collection = Collection::new(Spread::Uniform, size, 0.0, 1);
+            let jaccard = |number| {
+                let near = collection.query(number, 0..1_000).1;
+                let sketch = collection.query_sketch(number, near)?;
+                let other = near.map_or(number, |near| near);
+                Some(sketch.similarity(&collection.sketch(other)?).ok()?.jaccard())
+            };
+            let of = |numbers: Range<u64>| {
+                numbers.filter(|it| it % 2 == 1).filter_map(jaccard).collect::<Vec<_>>()
+            };
+            let near = of(0..4_000);
+            let similar = near.iter().filter(|&&it| it >= 0.7).count();
+            assert_eq!(near.len(), 2_000);
+            assert!((900..1_100).contains(&similar), "{similar}");
+            assert!((0..2_000).step_by(2).filter_map(jaccard).all(|it| it < 0.6));
+        }
+        assert_eq!(Collection::new(Spread::Uniform, SketchSize::None, 0.5, 1).sketch(1), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use simdb::{Database, Document, OpenOptions};
+use simdb::{Database, Document, OpenOptions, Sketch};
 
 use super::arguments::{Arguments, scope_name};
 use super::collection::Collection;
@@ -55,8 +55,9 @@ impl<'a> Bench<'a> {
     }
 
     pub(super) fn document(&self, number: u64) -> Document {
-        let document =
-            Document::new(key(number), self.collection.fingerprint(number)).with_seen(seen(number));
+        let document = Document::new(key(number), self.collection.fingerprint(number))
+            .with_sketch(self.collection.sketch(number))
+            .with_seen(seen(number));
         match self.arguments.scope_of(number) {
             Some(scope) => document.with_scope(scope_name(scope)),
             None => document,
@@ -81,6 +82,14 @@ impl<'a> Bench<'a> {
     pub(super) fn is_live(&self, number: u64) -> bool {
         (self.expired..self.inserted).contains(&number)
             && !(self.deleted && number % 10 == DELETED && number < self.arguments.documents)
+    }
+
+    /// Whether two sketches, of documents or queries, are similar enough to match.
+    pub(super) fn is_similar(&self, one: Option<Sketch>, other: Option<Sketch>) -> bool {
+        let jaccard = |one: Sketch, other: &Sketch| one.similarity(other).map_or(0.0, |it| it.jaccard());
+        self.arguments
+            .min_similarity()
+            .is_none_or(|least| one.zip(other).is_some_and(|(one, other)| jaccard(one, &other) >= least))
     }
 }
 

@@ -1,0 +1,138 @@
+//! Which distance and which similarity serve which use: what each choice was measured to find.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use simdb::CreateOptions;
+
+use super::output::Output;
+
+/// A choice of scheme, sketch, distance and similarity, and what it finds. docs/benchmarks.md says how it was
+/// measured.
+struct Choice {
+    purpose: &'static str,
+    scheme: &'static str,
+    sketch_bytes: u32,
+    max_distance: u32,
+    /// 0 without sketches.
+    min_similarity: f64,
+    /// The share (%) that is found of the pairs with an exact Jaccard similarity of 0.9 or more, 0.8 to 0.9, 0.7 to
+    /// 0.8, and 0.5 to 0.7.
+    found: [f64; 4],
+    /// The number of unrelated documents of a hundred million within the distance. Their sketches are read.
+    others: f64,
+}
+
+const CHOICES: [Choice; 7] = [
+    Choice {
+        purpose: "near-duplicates of pages, news and documents",
+        scheme: "minwise-1",
+        sketch_bytes: 16,
+        max_distance: 8,
+        min_similarity: 0.7,
+        found: [100.0, 96.8, 64.3, 6.5],
+        others: 0.0,
+    },
+    Choice {
+        purpose: "the same, and hardly one missed; slower",
+        scheme: "minwise-1",
+        sketch_bytes: 16,
+        max_distance: 10,
+        min_similarity: 0.7,
+        found: [100.0, 99.2, 76.3, 10.4],
+        others: 2.0,
+    },
+    Choice {
+        purpose: "texts that share half of their words in order",
+        scheme: "minwise-1",
+        sketch_bytes: 16,
+        max_distance: 12,
+        min_similarity: 0.5,
+        found: [100.0, 100.0, 99.5, 58.1],
+        others: 40.0,
+    },
+    Choice {
+        purpose: "the smallest file, mostly copies",
+        scheme: "minwise-1",
+        sketch_bytes: 0,
+        max_distance: 5,
+        min_similarity: 0.0,
+        found: [99.6, 78.8, 38.3, 5.2],
+        others: 0.0,
+    },
+    Choice {
+        purpose: "the smallest and fastest file, hardly more than copies",
+        scheme: "minwise-1",
+        sketch_bytes: 0,
+        max_distance: 3,
+        min_similarity: 0.0,
+        found: [95.4, 50.4, 10.9, 1.1],
+        others: 0.0,
+    },
+    Choice {
+        purpose: "simhash with sketches",
+        scheme: "simhash-1",
+        sketch_bytes: 16,
+        max_distance: 10,
+        min_similarity: 0.7,
+        found: [99.9, 98.3, 72.1, 11.2],
+        others: 2_300.0,
+    },
+    Choice {
+        purpose: "simhash as in the papers",
+        scheme: "simhash-1",
+        sketch_bytes: 0,
+        max_distance: 3,
+        min_similarity: 0.0,
+        found: [76.3, 28.3, 9.4, 1.7],
+        others: 0.0,
+    },
+];
+
+/// Prints the choices, for as many documents as these options expect.
+pub(super) fn print_uses(output: &mut Output, options: &CreateOptions, documents: u64) {
+    if !output.is_json() {
+        output.print(|| Value::Null, || format!("\n{HEADING}"));
+    }
+    // To choose tables takes some tenths of a second.
+    let mut query_us = BTreeMap::new();
+    for choice in &CHOICES {
+        let others = choice.others * documents as f64 / 1e8;
+        let query_us = *query_us.entry(choice.max_distance).or_insert_with(|| {
+            let plans = options.clone().max_distance(choice.max_distance).plans(&[]);
+            plans.iter().find(|plan| plan.preferred).map_or(0.0, |plan| plan.query.as_secs_f64() * 1e6)
+        });
+        output.print(|| choice.object(others, query_us), || choice.line(others, query_us));
+    }
+}
+
+const HEADING: &str =
+    "scheme     sketch  distance  similarity   0.9-1  0.8-0.9  0.7-0.8  0.5-0.7  others  us/query  use";
+
+impl Choice {
+    fn line(&self, others: f64, query_us: f64) -> String {
+        let similarity = match self.sketch_bytes {
+            0 => "-".to_owned(),
+            _ => self.min_similarity.to_string(),
+        };
+        let [first, second, third, fourth] = self.found.map(|share| format!("{share:.1}%"));
+        let others = if others < 0.5 { "0".to_owned() } else { format!("{others:.0}") };
+        format!(
+            "{:<9}  {:>6}  {:>8}  {similarity:>10}  {first:>6}  {second:>7}  {third:>7}  {fourth:>7}  {others:>6}  {query_us:>8.2}  {}",
+            self.scheme, self.sketch_bytes, self.max_distance, self.purpose
+        )
+    }
+
+    fn object(&self, others: f64, query_us: f64) -> Value {
+        json!({
+            "use": self.purpose,
+            "scheme": self.scheme,
+            "sketch_bytes": self.sketch_bytes,
+            "max_distance": self.max_distance,
+            "min_similarity": self.min_similarity,
+            "found_percent": self.found,
+            "others": others,
+            "query_us": query_us,
+        })
+    }
+}
