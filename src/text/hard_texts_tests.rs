@@ -166,12 +166,15 @@ fn long_texts_take_linear_time() {
     }
 }
 
+/// Whether a scheme judges a page.
+type IsJudged = fn(Scheme) -> bool;
+
 #[test]
 fn long_pages_take_linear_time() {
     let text = "one two three four five six seven eight";
     let always = |_| true;
     let never = |_| false;
-    let pages: [(&str, &str, fn(Scheme) -> bool); 13] = [
+    let pages: [(&str, &str, IsJudged); 13] = [
         ("open tags", "<b>", always),
         ("open blocks", "<div>", always),
         ("open links", "<a href=x>", always),
