@@ -96,14 +96,17 @@ impl Sketch {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidSketch`] if there are not 32 or 64 hexadecimal digits, or no shingles.
+    /// [`Error::InvalidSketchDigits`] if there are not 32 or 64 hexadecimal digits; [`Error::InvalidSketch`] if there
+    /// are no shingles.
     pub fn parse(digits: &str, shingles: u32) -> Result<Self> {
         let digit = |c: u8| char::from(c).to_digit(16).map(|digit| digit as u8);
-        let pairs = digits.as_bytes().as_chunks::<2>();
+        let (pairs, odd) = digits.as_bytes().as_chunks::<2>();
         let byte = |&[high, low]: &[u8; 2]| Some(digit(high)? << 4 | digit(low)?);
-        let bytes: Option<Vec<u8>> = pairs.0.iter().map(byte).collect();
-        let whole = bytes.filter(|_| pairs.1.is_empty());
-        Self::new(&whole.ok_or(Error::InvalidSketch { bytes: digits.len() / 2, shingles })?, shingles)
+        let is_sketch = odd.is_empty() && [16, 32].contains(&pairs.len());
+        let bytes: Option<Vec<u8>> = pairs.iter().map(byte).collect();
+        let bytes = bytes.filter(|_| is_sketch);
+        let invalid = || Error::InvalidSketchDigits { text: digits.chars().take(70).collect() };
+        Self::new(&bytes.ok_or_else(invalid)?, shingles)
     }
 
     /// The sketch of samples. Sample i is bit i mod 8 of byte i / 8, counted from the least significant.
@@ -257,8 +260,11 @@ mod tests {
         let written = "0123456789abcdef".repeat(2);
         assert_eq!(Sketch::parse(&written, 9)?.to_string(), written);
         assert_eq!(Sketch::parse(&written.to_uppercase(), 9)?, Sketch::parse(&written, 9)?);
-        for digits in ["", "0", &written[1..], &format!("{}g", &written[1..]), "é"] {
-            assert!(matches!(Sketch::parse(digits, 9), Err(Error::InvalidSketch { .. })), "{digits}");
+        assert!(matches!(Sketch::parse(&written, 0), Err(Error::InvalidSketch { bytes: 16, shingles: 0 })));
+        let (odd, other) = (format!("{written}0"), format!("{}g", &written[1..]));
+        for digits in ["", "0", &written[1..], &odd, &other, &written[2..], "é", &written.repeat(3)] {
+            let refused = Sketch::parse(digits, 9);
+            assert!(matches!(refused, Err(Error::InvalidSketchDigits { .. })), "{digits}");
         }
         Ok(())
     }

@@ -84,7 +84,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
             return (read != header.documents).then(|| Err(lines.failed(&reason)));
         };
         read += 1;
-        Some(line.and_then(|line| document(&line).map_err(|reason| lines.failed(&reason))))
+        Some(line.and_then(|line| document(&line, sketch_size).map_err(|reason| lines.failed(&reason))))
     });
     let database = Database::build(&arguments.database.database, &options, documents, arguments.memory)?;
     let stats = database.snapshot()?.stats()?;
@@ -95,18 +95,24 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     Ok(Answer::Yes)
 }
 
-/// Reads a document from a line, or says what is wrong with the line.
-fn document(line: &str) -> Result<Document, String> {
+/// Reads a document from a line, or says what is wrong with the line. A sketch has to have the size of the header.
+fn document(line: &str, sketch_size: SketchSize) -> Result<Document, String> {
     let line: Line = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let key = bytes(line.key, line.key_base64, "key")?.ok_or("it has no key")?;
     let fingerprint = line.fingerprint.map(|text| text.parse::<Fingerprint>()).transpose();
     let fingerprint = fingerprint.map_err(|error| error.to_string())?;
     let sketch = line.sketch.map(|digits| Sketch::parse(&digits, line.shingles)).transpose();
     let sketch = sketch.map_err(|error| error.to_string())?;
+    if let Some(given) = sketch.map(|it| it.size()).filter(|&it| it != sketch_size) {
+        let [stored, given] = [sketch_size, given].map(SketchSize::bytes);
+        return Err(Error::SketchSizes { stored, given }.to_string());
+    }
     let payload = bytes(line.payload, line.payload_base64, "payload")?.unwrap_or_default();
     let document =
         Document::new(key, fingerprint).with_sketch(sketch).with_seen(line.seen).with_rank(line.rank);
-    Ok(document.with_scope(line.scope).with_payload(payload))
+    let document = document.with_scope(line.scope).with_payload(payload);
+    document.validate().map_err(|error| error.to_string())?;
+    Ok(document)
 }
 
 /// Bytes that are given as text or as base64. `None` if they are not given.
@@ -157,7 +163,11 @@ impl Lines {
             .map_err(|error| self.failed(&format!("it does not begin with the header of a dump: {error}")))?;
         match header.simdb_dump {
             DUMP_VERSION => Ok(header),
-            found => Err(self.failed(&format!("it is a dump of version {found}, and this release reads 1"))),
+            found => {
+                let reason =
+                    format!("it is a dump of version {found}, and this release reads {DUMP_VERSION}");
+                Err(self.failed(&reason))
+            }
         }
     }
 

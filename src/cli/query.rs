@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use simdb::ingest::{Fingerprinting, InputFormat, Records, Rejected};
-use simdb::{Database, Fingerprint, Matches, Order, Query, Scheme, Snapshot, Unit};
+use simdb::{Database, Fingerprint, Matches, Order, Query, Scheme, SketchSize, Snapshot, Unit};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{
@@ -206,7 +206,11 @@ fn run_batch(
     mut records: Records,
     output: &mut Output,
 ) -> CommandResult {
-    let rule = Fingerprinting::new(database.scheme(), arguments.scheme)?.sketch_size(database.sketch_size());
+    let size = database.sketch_size();
+    // If the database has no sketches, no record can be answered, and the first query says so.
+    let needs_sketches = arguments.asks_for_similarity() && size != SketchSize::None;
+    let rule = Fingerprinting::new(database.scheme(), arguments.scheme)?.sketch_size(size);
+    let rule = rule.needs_sketches(needs_sketches);
     let unit = arguments.reading.unit();
     let mut any_match = false;
     let mut any_rejected = false;
@@ -294,6 +298,11 @@ impl Arguments {
             fingerprint.map(|fingerprint| (fingerprint, None))
         };
         Ok(Some(Question { key: None, judged }))
+    }
+
+    /// Whether a fingerprint without a sketch cannot be asked for.
+    fn asks_for_similarity(&self) -> bool {
+        self.min_similarity.is_some_and(|least| least > 0.0) || matches!(self.order, MatchOrder::Similarity)
     }
 
     pub(super) fn query(&self, (fingerprint, sketch): Judged) -> Query {

@@ -4,6 +4,8 @@ mod answer;
 mod batch;
 mod check;
 #[cfg(test)]
+mod check_sketches_tests;
+#[cfg(test)]
 mod check_tests;
 #[cfg(test)]
 mod crash_tests;

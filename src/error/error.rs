@@ -148,6 +148,11 @@ pub enum Error {
         /// The number of shingles. It is at least 1.
         shingles: u32,
     },
+    /// A text is not the digits of a sketch.
+    InvalidSketchDigits {
+        /// The text, cut to 70 characters.
+        text: String,
+    },
     /// Two sketches of different sizes cannot be compared, nor kept in one database.
     SketchSizes {
         /// The bytes of the sketches of the database, or of the one sketch. 0 stands for none.

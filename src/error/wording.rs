@@ -90,6 +90,9 @@ impl fmt::Display for Error {
                 f,
                 "{bytes} bytes and {shingles} shingles are no sketch: it has 16 or 32 bytes and at least one shingle"
             ),
+            Self::InvalidSketchDigits { text } => {
+                write!(f, "{text:?} is not a sketch: 32 or 64 hexadecimal digits are wanted")
+            }
             Self::SketchSizes { stored: 0, .. } => f.write_str(
                 "the database has no sketches, so nothing is known of similarity: leave the sketch and the least \
                  similarity out, or create a new database with sketches",

@@ -100,8 +100,9 @@ impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
     /// when these are many.
     ///
     /// If the document is known, its old units are removed first. So no old unit is left, and none is a
-    /// near-duplicate of a new one. The head is written with that, before the units. If only a part of the units
-    /// becomes durable, the head tells where to look for them.
+    /// near-duplicate of a new one. The head is written with that, before the units. All of that is in one
+    /// transaction, unless the pending events take too much memory: then the head tells where to look for the units
+    /// that are durable.
     fn take_cut(&mut self, cut: CutDocument, documents: &mut Vec<Document>) -> Result<()> {
         const TOGETHER: usize = 1024;
         let CutDocument { head, count, judged, payload } = cut;
@@ -120,14 +121,15 @@ impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
         self.totals.documents += 1;
         self.totals.units += count as u64;
         self.totals.too_short += (count - judged.len()) as u64;
-        if self.is_full() {
-            self.commit()?;
-        }
         for unit in judged {
             documents.push(if payload.is_empty() { unit } else { unit.with_payload(payload.as_slice()) });
             if documents.len() >= TOGETHER {
                 self.insert(std::mem::take(documents))?;
             }
+        }
+        if self.in_batch + documents.len() >= self.settings.batch {
+            self.insert(std::mem::take(documents))?;
+            self.commit()?;
         }
         Ok(())
     }
@@ -151,11 +153,15 @@ impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
         if self.is_full() { self.commit() } else { Ok(()) }
     }
 
-    /// Inserts documents. Commits each time a batch is full.
+    /// Inserts documents. Commits each time a batch is full. If the documents are units, a batch may end only behind
+    /// the last unit of a record, and whoever cuts the records commits it.
     fn insert(&mut self, documents: Vec<Document>) -> Result<()> {
         let mut documents = documents.into_iter();
         while !documents.as_slice().is_empty() {
-            let together = documents.len().min(self.settings.batch - self.in_batch);
+            let together = match self.unit {
+                Unit::Document => documents.len().min(self.settings.batch - self.in_batch),
+                Unit::Paragraph | Unit::Sentence => documents.len(),
+            };
             let verdicts = self.insert_together(&documents.as_slice()[..together])?;
             for (verdict, document) in verdicts.into_iter().zip(documents.by_ref()) {
                 self.in_batch += 1;
@@ -166,7 +172,7 @@ impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
                     self.pending.push(Pending::Duplicate(Box::new((document, verdict))));
                 }
             }
-            if self.is_full() {
+            if self.pending_bytes > MOST_PENDING_BYTES || self.unit == Unit::Document && self.is_full() {
                 self.commit()?;
             }
         }

@@ -51,8 +51,9 @@ impl Fingerprinting {
         self
     }
 
-    /// Whether a ready fingerprint without a sketch is refused.
-    pub(super) fn needs_sketches(mut self, needs_sketches: bool) -> Self {
+    /// Whether a ready fingerprint without a sketch is refused. Default: false.
+    #[must_use]
+    pub fn needs_sketches(mut self, needs_sketches: bool) -> Self {
         self.needs_sketches = needs_sketches;
         self
     }

@@ -32,7 +32,7 @@ impl<'d> Ingest<'d> {
     }
 
     /// The number of records that are committed together, at least 1. Default: 10,000. Each paragraph or sentence
-    /// counts, if records are cut into these.
+    /// counts, if records are cut into these. Those of one record are committed together in any case.
     ///
     /// A batch is committed with fewer records if the input pauses for a second, or if the events to report
     /// take more than 64 MiB.

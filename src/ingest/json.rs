@@ -12,12 +12,19 @@ use super::parsed::{Content, Parsed, Parts, utf8};
 use super::rejected::Reason;
 use crate::sketch::Sketch;
 
+/// What is said of an escape such as `\ud83c` without the other half.
+const HALF_A_PAIR: &str = "an escape is half of a surrogate pair, which is no character";
+
 /// Parses a JSON object on one line.
 pub(super) fn parse_json(line: &[u8], options: &ReadOptions) -> Result<Parsed, Reason> {
     let text = utf8(line)?;
     let json = |error: serde_json::Error| {
         let message = error.to_string();
-        let problem = message.split(" at line ").next().unwrap_or(&message).to_owned();
+        let problem = match message.split(" at line ").next().unwrap_or(&message) {
+            // The parser's words do not say what is wrong. Programs that cut texts in 16-bit units write these.
+            "unexpected end of hex escape" | "lone leading surrogate in hex escape" => HALF_A_PAIR.to_owned(),
+            problem => problem.to_owned(),
+        };
         Reason::Json { problem, column: error.column() }
     };
     let mut deserializer = serde_json::Deserializer::from_str(text);
@@ -165,8 +172,7 @@ fn features_of(value: &Value) -> Result<Vec<(String, f64)>, Reason> {
         Value::Array(features) => features.iter().map(|it| Some((it.as_str()?.to_owned(), 1.0))).collect(),
         _ => None,
     };
-    let expected = "an object of features with their weights, or a list of features,";
-    features.ok_or(Reason::Field { name: "features", expected })
+    features.ok_or(Reason::Features)
 }
 
 /// The text of a field. The field may be absent.
@@ -274,7 +280,7 @@ mod tests {
         assert_eq!(json(r#"{"id":1,"features":["a","a"]}"#)?.content, listed);
         for features in ["1", "[1]", "{\"a\":\"b\"}"] {
             let refused = json(&format!("{{\"id\":1,\"features\":{features}}}"));
-            assert!(matches!(refused, Err(Reason::Field { name: "features", .. })), "{features}");
+            assert!(matches!(refused, Err(Reason::Features)), "{features}");
         }
         assert_eq!(json(r#"{"id":1,"text":"","html":"h"}"#)?.content, Content::Html("h".into()));
         assert_eq!(json(r#"{"id":1,"text":""}"#)?.content, Content::Text(String::new()));

@@ -72,6 +72,9 @@ pub enum Reason {
         /// What is expected of its value.
         expected: &'static str,
     },
+    /// The field `features` is neither an object of numbers nor a list of texts. A text or a page beside it is not
+    /// taken instead: fingerprints of features and of texts have nothing in common.
+    Features,
     /// A part of the document exceeds its limit, or its fingerprint cannot be parsed.
     Document(Error),
     /// The record brings no text that could be cut into paragraphs or sentences.
@@ -114,6 +117,10 @@ impl fmt::Display for Reason {
             ),
             Self::NoTab => f.write_str("the line has no tab between key and content"),
             Self::Field { name, expected } => write!(f, "field `{name}`: {expected} is wanted"),
+            Self::Features => f.write_str(
+                "field `features`: an object of features with their weights, or a list of features, is wanted; if the \
+                 field has another meaning, rename it or leave it out, and `text` or `html` is used",
+            ),
             Self::Document(error) => error.fmt(f),
             Self::NothingToCut { unit } => {
                 write!(

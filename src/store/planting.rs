@@ -5,7 +5,9 @@ use super::store::Store;
 use super::write::Transaction;
 use crate::document::Document;
 use crate::error::Result;
-use crate::store::blocks::{Blocks, DocumentBlock, Extent, Filter, Lists, Packed, Packer, pack_documents};
+use crate::store::blocks::{
+    Blocks, DocumentBlock, Extent, FileSeed, Filter, Lists, Packed, Packer, pack_documents,
+};
 use crate::store::file::{Counters, DOCUMENTS, Edit, Set, SetRow, Turn};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 
@@ -93,6 +95,18 @@ impl Store {
 
     /// Gives the first block of documents an extent that `change` made wrong.
     pub(crate) fn plant_extent(&self, change: impl FnOnce(&mut Extent)) -> Result<()> {
+        self.plant_block(|block, _| change(block.extent.as_mut().expect("documents have an extent")))
+    }
+
+    /// Changes the bytes of the first block of documents. Its checksum is the right one.
+    pub(crate) fn plant_bytes(&self, change: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+        self.plant_block(|block, file| {
+            change(&mut block.bytes);
+            block.checksum = file.checksum(&block.bytes);
+        })
+    }
+
+    fn plant_block(&self, change: impl FnOnce(&mut Packed<u64>, FileSeed)) -> Result<()> {
         let view = self.shared.view()?;
         let level = view.state().documents.clone();
         let first = level.entry(level.all().start, view.document_blocks())?.expect("there is a block");
@@ -100,7 +114,7 @@ impl Store {
         drop(view);
         self.plant(|edit, blocks| {
             let mut packed = pack_documents(&block.documents().collect::<Vec<_>>(), 1 << 14, edit.file());
-            change(packed[0].extent.as_mut().expect("documents have an extent"));
+            change(&mut packed[0], edit.file());
             let positions = level.all().start..level.after(level.all().start, 1);
             edit.state.documents = edit.replace(DOCUMENTS, &level, positions, packed, blocks)?;
             Ok(())

@@ -8,6 +8,8 @@ mod features;
 mod fingerprinter;
 #[cfg(all(test, feature = "text"))]
 mod fingerprinter_tests;
+#[cfg(all(test, feature = "text"))]
+mod hard_texts_tests;
 #[cfg(feature = "text")]
 mod html;
 #[cfg(feature = "text")]

@@ -63,6 +63,54 @@ fn bad_records_are_named_by_line_counted_and_do_not_stop_the_good_ones() -> Test
     Ok(())
 }
 
+/// Programs whose texts are of 16-bit units cut pairs in half. In JSON each half is an escape, in a file three bytes.
+#[test]
+fn halves_of_surrogate_pairs_are_rejected_and_whole_pairs_are_read() -> TestResult {
+    let folder = Folder::new()?;
+    let lines = [
+        format!(r#"{{"id":"whole","text":"{TEXT} \ud83c\udf89"}}"#),
+        format!(r#"{{"id":"first half","text":"{TEXT} \ud83c"}}"#),
+        format!(r#"{{"id":"second half","text":"\udf89 {TEXT}"}}"#),
+        format!(r#"{{"id":"two first halves","text":"{TEXT} \ud83c\ud83c"}}"#),
+        format!(r#"{{"id":"in the key \ud83c","text":"{TEXT}"}}"#),
+        format!(r#"{{"id":"no escape \ud83","text":"{TEXT}"}}"#),
+        format!(r#"{{"id":"not needed","title":"\ud83c","text":"{TEXT} 🎉"}}"#),
+        format!(r#"{{"id":"NUL","text":"{}"}}"#, TEXT.replace(' ', r"\u0000")),
+    ];
+    let input = folder.file("in.jsonl", lines.join("\n"))?;
+    let bytes = |half: &[u8]| [TEXT.as_bytes(), half, b"\n"].concat();
+    let first = folder.file("first.txt", bytes(b"\xed\xa0\xbc"))?;
+    let second = folder.file("second.html", bytes(b"\xed\xbe\x89"))?;
+    let ran = run!("ingest", folder.path("d.simdb"), &input, &first, &second, "--json").expect(0);
+    let half = "not a JSON record: an escape is half of a surrogate pair, which is no character";
+    let not_utf8 = format!("the record is not UTF-8 (byte {})", TEXT.len() + 1);
+    for (place, reason) in [
+        ("line 2: ", half),
+        ("line 3: ", half),
+        ("line 4: ", half),
+        ("line 5: ", half),
+        ("line 6: ", "not a JSON record: invalid escape"),
+        ("first.txt: ", &*not_utf8),
+        ("second.html: ", &*not_utf8),
+    ] {
+        let said = ran.err.lines().any(|said| said.contains(&format!("{place}{reason}")));
+        assert!(said, "{place}{reason} is not in:\n{}", ran.err);
+    }
+    // An emoji is no word, and a NUL parts words as a space does: all of these are one text.
+    let totals = ran.last()?;
+    assert_eq!(
+        (&totals["inserted"], &totals["rejected"], &totals["duplicates"]),
+        (&3.into(), &7.into(), &2.into())
+    );
+    for near in ran.json()?.iter().take(2) {
+        assert_eq!(
+            (&near["matches"][0]["distance"], &near["matches"][0]["similarity"]),
+            (&0.into(), &1.0.into())
+        );
+    }
+    Ok(())
+}
+
 #[test]
 fn strict_makes_the_first_bad_record_fatal_and_keeps_the_records_before_it() -> TestResult {
     let folder = Folder::new()?;
@@ -117,7 +165,7 @@ fn formats_are_told_by_name_and_content_and_gzip_by_content() -> TestResult {
     command.arg("ingest").arg(folder.path("d.simdb")).args(&inputs).arg("-").arg("--json");
     let ran = run_with_input(&mut command, format!("stdin\t{TEXT}\n").as_bytes())?.expect(0);
     // The same text in every form has one fingerprint.
-    let totals = ran.json()?.pop().unwrap_or_default();
+    let totals = ran.last()?;
     assert_eq!((&totals["documents"], &totals["duplicates"]), (&7.into(), &6.into()), "{}", ran.err);
     for key in ["json", "json in gzip", "tsv\ttab", "stdin"] {
         run!("get", folder.path("d.simdb"), key).expect(0);

@@ -1,14 +1,29 @@
 //! A process that is killed in the middle of an ingestion leaves exactly the documents it had committed.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use simdb::{Database, OpenOptions};
+use simdb::{Database, Document, OpenOptions};
 
 use crate::support::{Folder, TestResult, assert_sound, run, simdb};
 
 const BATCH: usize = 50;
+
+/// Runs a command and kills it after some lines of its output, and a pause. So the kill comes at no particular
+/// moment. Returns the lines.
+fn kill_after(command: &mut Command, lines: usize, pause_ms: u64) -> std::io::Result<Vec<String>> {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let out = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
+    let mut out = out.lines();
+    let told = out.by_ref().take(lines).collect();
+    std::thread::sleep(Duration::from_millis(pause_ms));
+    child.kill()?;
+    child.wait()?;
+    told
+}
 
 #[test]
 fn a_killed_ingestion_leaves_whole_batches_and_goes_on_when_repeated() -> TestResult {
@@ -23,31 +38,15 @@ fn a_killed_ingestion_leaves_whole_batches_and_goes_on_when_repeated() -> TestRe
     let path = folder.path("d.simdb");
     let mut held = 0;
     for (round, pause_ms) in [0, 3, 17, 40, 90].into_iter().enumerate() {
-        let mut child = simdb()
-            .arg("ingest")
-            .args([&path, &input])
-            .args(["--input-format", "fingerprints", "--max-distance", "0", "--json", "--limit", "1"])
-            .args(["--batch", &BATCH.to_string()])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let mut out = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
-        // Every document that was printed is durable. The kill comes after some of them, at no particular
-        // moment.
+        let mut command = simdb();
+        command.arg("ingest").args([&path, &input]).args(["--batch", &BATCH.to_string()]);
+        command.args(["--input-format", "fingerprints", "--max-distance", "0", "--json", "--limit", "1"]);
+        // Every document that was printed is durable.
         let mut told = None;
-        let mut line = String::new();
-        for _ in 0..=round * 100 {
-            line.clear();
-            if out.read_line(&mut line)? == 0 {
-                break;
-            }
+        for line in kill_after(&mut command, round * 100 + 1, pause_ms)? {
             let event: serde_json::Value = serde_json::from_str(&line)?;
             told = event["key"].as_str().and_then(|key| key.parse::<usize>().ok()).or(told);
         }
-        std::thread::sleep(Duration::from_millis(pause_ms));
-        child.kill()?;
-        child.wait()?;
-        drop(out);
 
         // A command that only reads opens the file that a killed writer left.
         run!("stats", &path).expect(0);
@@ -80,9 +79,91 @@ fn a_killed_ingestion_leaves_whole_batches_and_goes_on_when_repeated() -> TestRe
     let ran =
         run!("ingest", &path, &input, "--input-format", "fingerprints", "--json", "--max-distance", "0")
             .expect(0);
-    let totals = ran.json()?.pop().unwrap_or_default();
+    let totals = ran.last()?;
     assert_eq!((&totals["documents"], &totals["replaced"]), (&documents.into(), &held.into()));
     run!("check", &path).expect(0);
+    Ok(())
+}
+
+/// The items of the news that is told below, and what stands in each version of one.
+const ITEMS: usize = 2_000;
+
+/// A line of JSON Lines for each item. All sentences of a version are others, apart from one that all items have. The
+/// numbers of sentences differ too, and some sentences are too short to judge.
+fn news(version: u64) -> String {
+    let item = |i: usize| {
+        let count = if version == 1 { 3 + i % 5 } else { 9 - i % 4 };
+        let sentence = |j: usize| match (i + j) % 6 {
+            0 => "No.".to_owned(),
+            1 => "All rights are reserved by the town and its press.".to_owned(),
+            _ => format!("In issue{version} the item{i} tells part{j} of what word{} did.", i * 31 + j * 7),
+        };
+        let text = (0..count).map(sentence).collect::<Vec<_>>().join(" ");
+        let record = serde_json::json!({
+            "url": format!("item {i:04}"), "text": text, "seen": version, "payload": format!("version {version}")
+        });
+        format!("{record}\n")
+    };
+    (0..ITEMS).map(item).collect()
+}
+
+/// What is stored of each item: by the key of the item, its head and its sentences in the order of their keys.
+type Items = BTreeMap<String, Vec<Document>>;
+
+fn items(path: &Path) -> Result<Items, Box<dyn std::error::Error>> {
+    let database = Database::open(path, &OpenOptions::new())?;
+    assert_sound(&database)?;
+    let mut items = Items::new();
+    for document in database.snapshot()?.documents() {
+        let document = document?;
+        let key = String::from_utf8_lossy(document.key()).into_owned();
+        let (item, _) = key.split_once('#').ok_or("a unit has a number")?;
+        items.entry(item.to_owned()).or_default().push(document);
+    }
+    items.values_mut().for_each(|units| units.sort_by(|a, b| a.key().cmp(b.key())));
+    Ok(items)
+}
+
+/// Each item is wholly of one version, with its head, or absent. A batch once ended between the head of an item and
+/// its sentences, or among these. After a kill there, the old sentences were gone and the new ones not there.
+#[test]
+fn a_killed_ingestion_of_sentences_leaves_whole_documents_of_one_version() -> TestResult {
+    let folder = Folder::new()?;
+    let inputs = [folder.file("1.jsonl", news(1))?, folder.file("2.jsonl", news(2))?];
+    let ingest = |path: &Path, version: usize| {
+        let mut command = simdb();
+        command.arg("ingest").arg(path).arg(&inputs[version - 1]);
+        command.args(["--unit", "sentence", "--batch", &BATCH.to_string(), "--limit", "1"]);
+        command
+    };
+    let (whole, path) = (folder.path("whole.simdb"), folder.path("killed.simdb"));
+    let mut uninterrupted = [Items::new(), Items::new(), Items::new()];
+    for (version, stored) in uninterrupted.iter_mut().enumerate().skip(1) {
+        assert!(ingest(&whole, version).output()?.status.success());
+        *stored = items(&whole)?;
+        assert_eq!(stored.len(), ITEMS);
+    }
+    for version in 1..=2 {
+        let [old, new] = [&uninterrupted[version - 1], &uninterrupted[version]];
+        let mut held = 0;
+        for (round, pause_ms) in [1, 9, 30].into_iter().enumerate() {
+            kill_after(&mut ingest(&path, version), 1 + round * 150, pause_ms)?;
+            let found = items(&path)?;
+            // Each round goes through the items from the first. So the new ones are the longest prefix that any
+            // round reached.
+            let reached = new.iter().take_while(|(key, units)| found.get(*key) == Some(units)).count();
+            let rest = old.iter().skip(reached);
+            let expected: Items =
+                new.iter().take(reached).chain(rest).map(|(k, v)| (k.clone(), v.clone())).collect();
+            let wrong = found.iter().find(|(key, units)| expected.get(*key) != Some(units));
+            assert!(wrong.is_none(), "version {version}, round {round}: not of one version: {wrong:?}");
+            assert_eq!(found.len(), expected.len(), "version {version}, round {round}: an item is missing");
+            assert!(reached >= held.max(1) && reached < ITEMS, "version {version}, round {round}: {reached}");
+            held = reached;
+        }
+        assert!(ingest(&path, version).output()?.status.success());
+        assert!(items(&path)? == *new, "version {version}: not what an uninterrupted run stores");
+    }
     Ok(())
 }
 
@@ -99,7 +180,7 @@ fn a_full_disk_is_named_and_nothing_acknowledged_is_lost() -> TestResult {
     // signal of the system.
     let script = "ulimit -f 20000; exec \"$0\" ingest \"$1\" \"$2\" --input-format fingerprints \
                   --max-distance 0 --batch 1000";
-    let output = std::process::Command::new("sh")
+    let output = Command::new("sh")
         .args(["-c", script, env!("CARGO_BIN_EXE_simdb")])
         .args([&path, &input])
         .output()?;

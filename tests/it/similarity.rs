@@ -252,9 +252,12 @@ fn ready_sketches_are_ingested_and_wrong_ones_rejected() -> TestResult {
         "{}",
         ran.out
     );
-    for problem in
-        ["line 3: a similarity is asked for", "line 4: sketches of 16", "line 5: 1 bytes", "line 6: field"]
-    {
+    for problem in [
+        "line 3: a similarity is asked for",
+        "line 4: sketches of 16",
+        "line 5: \"0f\" is not a sketch",
+        "line 6: field",
+    ] {
         assert!(ran.err.contains(problem), "{problem}: {}", ran.err);
     }
     let plain = folder.path("plain.simdb");

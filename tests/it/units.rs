@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use serde_json::Value;
-
 use crate::support::{Folder, Ran, TestResult, run, run_with_input, simdb};
 
 const FIRST: &str = "The river rose above its banks on Sunday. Nobody was hurt. Dr. Lee thanked the helpers of the \
@@ -29,10 +27,6 @@ fn keys(database: &Path) -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let mut keys: Vec<String> = judged.filter_map(|it| Some(it["key"].as_str()?.to_owned())).collect();
     keys.sort_unstable();
     Ok(keys)
-}
-
-fn totals(ran: &Ran) -> Result<Value, serde_json::Error> {
-    Ok(ran.json()?.pop().unwrap_or_default())
 }
 
 #[test]
@@ -64,7 +58,7 @@ fn a_repeated_sentence_is_found_with_its_place() -> TestResult {
     let near = ran.json()?.swap_remove(0);
     assert_eq!(near["key"], format!("{}#2", page.display()));
     assert_eq!(near["matches"][0]["key"], format!("{}#2", text.display()));
-    let totals = totals(&ran)?;
+    let totals = ran.last()?;
     assert_eq!(
         (&totals["units"], &totals["too_short"], &totals["inserted"]),
         (&4.into(), &2.into(), &2.into())
@@ -132,7 +126,7 @@ fn a_document_that_comes_again_has_only_its_new_units() -> TestResult {
 
     // The second sentence moves up, and would be a near-duplicate of itself.
     let ran = ingest(&two, &["--on-duplicate", "skip"])?;
-    let counts = totals(&ran)?;
+    let counts = ran.last()?;
     assert_eq!(
         (&counts["duplicates"], &counts["inserted"], &counts["deleted"]),
         (&0.into(), &1.into(), &3.into())
@@ -146,7 +140,7 @@ fn a_document_that_comes_again_has_only_its_new_units() -> TestResult {
         let input = folder.file("again.jsonl", input.join("\n"))?;
         let ran =
             run!("ingest", &database, &input, "--unit", "sentence", "--batch", batch, "--json").expect(0);
-        assert_eq!(totals(&ran)?["documents"], 3);
+        assert_eq!(ran.last()?["documents"], 3);
         assert_eq!(keys(&database)?, ["a#1", "a#2"], "batch {batch}");
         run!("check", &database).expect(0);
     }
@@ -173,7 +167,7 @@ fn what_cannot_be_cut_is_rejected() -> TestResult {
     let ran = run!("ingest", folder.path("d.simdb"), &input, "--unit", "sentence", "--json").expect(0);
     let ran = ran.says("in.jsonl, line 2: the record brings no text, so it cannot be cut");
     let ran = ran.says("in.jsonl, line 3: the key has 4097 bytes; at most 4096 are allowed");
-    let counts = totals(&ran)?;
+    let counts = ran.last()?;
     assert_eq!(
         (&counts["documents"], &counts["rejected"], &counts["units"]),
         (&2.into(), &2.into(), &13.into())

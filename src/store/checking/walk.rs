@@ -156,13 +156,21 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
         }
         for stored in block.iter() {
             let number = DocumentNumber(stored.number);
-            let document = stored.to_document().map_err(|problem| damaged_document(number, problem));
+            let document = stored.to_document().and_then(|it| self.of_the_right_size(it));
+            let document = document.map_err(|problem| damaged_document(number, problem));
             if let Err(error) = document.and_then(|document| self.document(number, &document)) {
                 self.found.findings.add_error(part, "documents", error)?;
                 hidden.add(number.0, number.0);
             }
         }
         Ok(())
+    }
+
+    /// Refuses a sketch that could not be compared with any other of the file.
+    fn of_the_right_size(&self, document: Document) -> Result<Document, &'static str> {
+        let size = self.walk.view.settings().sketch_size;
+        let is_right = document.sketch().is_none_or(|sketch| sketch.size() == size);
+        if is_right { Ok(document) } else { Err("its sketch does not have the size of those of the file") }
     }
 
     /// Expects the rows of a document.

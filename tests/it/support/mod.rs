@@ -9,7 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use simdb::{CreateOptions, Database, Document, Fingerprint, Matches, OpenOptions, Scheme, SketchSize};
+use simdb::{
+    CreateOptions, Database, Document, Fingerprint, Matches, OpenOptions, Scheme, Sketch, SketchSize,
+};
 use tempfile::TempDir;
 
 pub(crate) type TestResult = Result<(), Box<dyn Error>>;
@@ -53,6 +55,15 @@ pub(crate) fn tiny() -> OpenOptions {
 /// A document seen at time 0.
 pub(crate) fn document(key: impl Into<Vec<u8>>, bits: u64) -> Document {
     Document::new(key, Fingerprint::from_bits(bits)).with_seen(0)
+}
+
+/// The estimated similarity of two sketches of one size, plainly.
+pub(crate) fn jaccard(a: &Sketch, b: &Sketch) -> f64 {
+    let pairs = a.as_bytes().iter().zip(b.as_bytes());
+    let differing: u32 = pairs.map(|(a, b)| (a ^ b).count_ones()).sum();
+    let samples = 8.0 * a.as_bytes().len() as f64;
+    let (a, b) = (f64::from(a.shingles()), f64::from(b.shingles()));
+    (1.0 - 2.0 * f64::from(differing) / samples).max(0.0).min(a.min(b) / a.max(b))
 }
 
 /// Inserts all documents in one transaction.
@@ -149,6 +160,11 @@ impl Ran {
             (Some(object), true) => Ok(object),
             _ => Err(format!("not one object: {}", self.out).into()),
         }
+    }
+
+    /// The last object on standard output. For an ingestion these are the totals.
+    pub(crate) fn last(&self) -> Result<Value, Box<dyn Error>> {
+        self.json()?.pop().ok_or_else(|| "nothing on standard output".into())
     }
 
     /// Checks the exit code, and shows the output if it is another.

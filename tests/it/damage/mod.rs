@@ -1,0 +1,5 @@
+//! Damaged files give an error or the right answer, never a wrong answer, and no panic.
+
+mod file;
+mod pages;
+mod rows;
