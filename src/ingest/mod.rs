@@ -54,4 +54,4 @@ pub use rejected::{Reason, Rejected};
 pub use units::Units;
 
 #[cfg(feature = "eval")]
-pub(crate) use opening::lines_of;
+pub(crate) use {opening::lines_of, record::Page};
