@@ -119,6 +119,23 @@ fn all_methods_run_and_are_drawn() -> TestResult {
     Ok(())
 }
 
+/// Spreadsheets write a byte order mark. It made a pair of the header, whose label nobody knew.
+#[test]
+fn labels_may_begin_with_a_byte_order_mark() -> TestResult {
+    let folder = Folder::new()?;
+    let labels = folder.file("labels.tsv", "\u{feff}id_a\tid_b\tlabel\na\tb\tsame\nd\te\tdifferent\n")?;
+    let ran =
+        run!("eval", documents(&folder)?, "--pairs", labels, "--method", "exact,exact", "--json").expect(0);
+    let lines = ran.json()?;
+    assert_eq!(lines[1]["precision"], 1.0);
+    assert_eq!(
+        lines.iter().filter(|it| it["threshold"] == 1.0).count(),
+        1,
+        "a method named twice counts once"
+    );
+    Ok(())
+}
+
 #[test]
 fn what_cannot_be_measured_is_refused() -> TestResult {
     let folder = Folder::new()?;
