@@ -21,8 +21,8 @@ pub(super) struct Arguments {
     #[command(flatten)]
     reading: Reading,
 
-    /// Labelled pairs, tab-separated: `id_a`, `id_b`, `label` and `j4` by a header, or two keys and a label.
-    /// Without them, all pairs count by their exact Jaccard similarity
+    /// Labelled pairs, tab-separated (`-` is standard input): `id_a`, `id_b`, `label` and `j4` by a header, or
+    /// two keys and a label. Without them, all pairs count by their exact Jaccard similarity
     #[arg(long, value_name = "FILE")]
     pairs: Option<PathBuf>,
 

@@ -73,7 +73,9 @@ pub(super) fn open(
 /// The lines of a text that is no input of records, such as a list of labels. Opened like an input.
 #[cfg(feature = "eval")]
 pub(crate) fn lines_of(path: &Path) -> Result<impl Iterator<Item = io::Result<String>> + use<>> {
-    readable_bytes(path)?;
+    if !is_stdin(path) {
+        readable_bytes(path)?;
+    }
     let options = ReadOptions::new().format(InputFormat::Tsv);
     let (reader, _) = open(path, &options, &Progress::new(None))?;
     Ok(io::BufRead::lines(BufReader::new(reader)))
