@@ -1,6 +1,6 @@
 //! `simdb eval`: measures methods on labelled documents.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use simdb::eval::{Corpus, Judgements, Labels, MethodName, Settings, Yardstick, plot};
 use simdb::ingest::Records;
@@ -21,8 +21,8 @@ pub(super) struct Arguments {
     #[command(flatten)]
     reading: Reading,
 
-    /// Labelled pairs, tab-separated: `id_a`, `id_b`, `label` and `j4` by a header, or two keys and a label.
-    /// Without them, all pairs count by their exact Jaccard similarity
+    /// Labelled pairs, tab-separated (`-` is standard input): `id_a`, `id_b`, `label` and `j4` by a header, or
+    /// two keys and a label. Without them, all pairs count by their exact Jaccard similarity
     #[arg(long, value_name = "FILE")]
     pairs: Option<PathBuf>,
 
@@ -44,7 +44,7 @@ pub(super) struct Arguments {
           value_parser = clap::value_parser!(u32).range(0..=64))]
     max_distance: u32,
 
-    /// The largest distance of candidates whose sketches are compared [default: 8 for minwise, 10 for simhash]
+    /// The largest distance of candidates whose sketches are compared [default: 10 for simhash, 8 for others]
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(0..=64))]
     candidate_distance: Option<u32>,
 
@@ -74,12 +74,14 @@ struct Methods(Vec<MethodName>);
 
 fn parse_methods(name: &str) -> Result<Methods, String> {
     match name {
-        "all" => Ok(Methods(MethodName::ALL.to_vec())),
+        "all" => Ok(Methods(MethodName::all().collect())),
         name => name.parse().map(|method| Methods(vec![method])),
     }
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
+    // Before the work, which can take minutes.
+    arguments.plot.as_deref().map_or(Ok(()), check_folder)?;
     let mut rejected = 0u64;
     let records = Records::open(&arguments.documents, arguments.reading.options())?;
     let corpus = Corpus::read(records, |record| {
@@ -107,7 +109,13 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
         lexica: arguments.lexica,
     };
     let mut curves = Vec::new();
+    let mut names: Vec<MethodName> = Vec::new();
     for name in arguments.method.iter().flat_map(|it| it.0.iter().copied()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    for name in names {
         let curve = yardstick.measure(name, &settings);
         print_curve(output, &curve);
         output.flush()?;
@@ -119,6 +127,15 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
         std::fs::write(path, picture).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(if rejected > 0 { Answer::CouldNotTell } else { Answer::Yes })
+}
+
+/// Whether a file can be put there, as far as that can be told without doing it.
+fn check_folder(file: &Path) -> Result<(), String> {
+    let folder = file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match folder.is_dir() {
+        true => Ok(()),
+        false => Err(format!("{}: there is no folder {}", file.display(), folder.display())),
+    }
 }
 
 impl Arguments {

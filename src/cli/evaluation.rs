@@ -1,7 +1,7 @@
 //! What `simdb eval` prints: the yardstick, a table for each method, the best of each.
 
 use serde_json::{Value, json};
-use simdb::eval::{Band, Corpus, Curve, Point, Yardstick};
+use simdb::eval::{Band, Corpus, Curve, EstimateError, Point, Yardstick};
 
 use super::output::Output;
 
@@ -41,6 +41,9 @@ pub(super) fn print_curve(output: &mut Output, curve: &Curve) {
     line(format!(
         "{method}: {bytes:.0} bytes a document, {describe_us:.0} us to describe one, {pair_ns:.1} ns a pair"
     ));
+    if let Some(EstimateError { pairs, rmse }) = curve.estimate_error {
+        line(format!("{:>10} {rmse:.3} is the RMSE of the estimated similarity over {pairs} pairs", ""));
+    }
     let mut header = format!("{:>10}", curve.threshold_name());
     BANDS.iter().for_each(|band| header.push_str(&format!("{band:>9}")));
     header.push_str(&format!("{:>10}", "F"));
@@ -78,6 +81,10 @@ fn point_object(curve: &Curve, point: &Point) -> Value {
         "false_matches": point.unrelated.found,
         "false_per_million": point.false_per_million(),
     });
+    if let Some(EstimateError { pairs, rmse }) = curve.estimate_error {
+        object["rmse"] = rmse.into();
+        object["rmse_pairs"] = pairs.into();
+    }
     if let Some(verdicts) = point.verdicts {
         object["precision"] = verdicts.precision().into();
         object["recall"] = verdicts.same.recall().into();
@@ -95,13 +102,13 @@ pub(super) fn print_bests(output: &mut Output, curves: &[Curve]) {
     let mut line = |text: String| output.print(|| Value::Null, || text);
     line(String::new());
     line(format!(
-        "{:<22}{:>8}{:>9}{:>9}   at F <= 1:{:>10}{:>9}{:>9}{:>9}",
+        "{:<25}{:>8}{:>9}{:>9}   at F <= 1:{:>10}{:>9}{:>9}{:>9}",
         "method", "bytes", "best F1", "at", "at", BANDS[0], BANDS[1], "F"
     ));
     for curve in curves {
         let best = curve.best_f1();
         let (f1, at) = (f1_text(best.map(|it| it.1)), best.map_or("-".to_owned(), |it| threshold(it.0)));
-        let mut text = format!("{:<22}{:>8.0}{f1:>9}{at:>9}", curve.method, curve.bytes);
+        let mut text = format!("{:<25}{:>8.0}{f1:>9}{at:>9}", curve.method, curve.bytes);
         text.push_str(&match curve.at_one_false() {
             Some(point) => format!(
                 "{:>24}{:>9}{:>9}{:>9}",

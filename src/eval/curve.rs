@@ -70,6 +70,27 @@ impl Point {
     }
 }
 
+/// How far estimates of the Jaccard similarity of 4-token shingles are off: over the pairs of the bands whose
+/// similarity, computed from the texts, is 0.5 or more. Whether a pair is a candidate does not matter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EstimateError {
+    /// The pairs. A pair with a text that is too short for an estimate is not among them.
+    pub pairs: u64,
+    /// The root of the mean of the squared differences between estimate and similarity.
+    pub rmse: f64,
+}
+
+impl EstimateError {
+    /// The error of estimates, given with the similarities. `None` if there are none.
+    pub(super) fn of(pairs: impl Iterator<Item = (f64, f64)>) -> Option<Self> {
+        let add = |(count, sum), (estimate, similarity): (f64, f64)| {
+            (count + 1, sum + (estimate - similarity).powi(2))
+        };
+        let (pairs, squares) = pairs.fold((0, 0.0), add);
+        (pairs > 0).then(|| Self { pairs, rmse: (squares / pairs as f64).sqrt() })
+    }
+}
+
 /// A method, measured.
 #[derive(Clone, Debug)]
 pub struct Curve {
@@ -77,13 +98,14 @@ pub struct Curve {
     pub method: String,
     /// Bytes that describe a document, in the mean.
     pub bytes: f64,
-    /// Time to describe a document on one core, from its text or, if that is visible text, without the
-    /// markup (microseconds, mean).
+    /// Time to describe a document on one core, from its text or its HTML (microseconds, mean).
     pub describe_us: f64,
     /// Time of one core for each pair of documents (nanoseconds, mean). An index looks at few of the pairs.
     pub pair_ns: f64,
     /// One point for each threshold, the strictest first.
     pub points: Vec<Point>,
+    /// How far the method's estimates of the Jaccard similarity are off, if it makes such estimates.
+    pub estimate_error: Option<EstimateError>,
     pub(super) scale: Scale,
 }
 
@@ -112,6 +134,14 @@ impl Curve {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// By hand: the differences are 0.3 and 0.1, and the mean of their squares is 0.05.
+    #[test]
+    fn the_error_is_the_root_of_the_mean_square() {
+        let error = EstimateError::of([(0.9, 0.6), (0.5, 0.6)].into_iter());
+        assert!(error.is_some_and(|it| it.pairs == 2 && (it.rmse - 0.05f64.sqrt()).abs() < 1e-12));
+        assert_eq!(EstimateError::of(std::iter::empty()), None);
+    }
 
     /// By hand: of 10 pairs that are the same, 6 matched, and 2 others beside them.
     #[test]

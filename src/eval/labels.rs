@@ -1,14 +1,11 @@
 //! Labelled pairs, from a tab-separated file.
 
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-
-use flate2::read::MultiGzDecoder;
 
 use super::corpus::Corpus;
 use crate::error::{Error, Result};
+use crate::ingest::lines_of;
 
 /// Which labels mean that two documents are the same, and which that they are different. Other labels judge
 /// nothing.
@@ -70,13 +67,11 @@ impl Labels {
     /// [`Error::Input`], with the line, if the file cannot be read, has no pairs, lacks a column, has a bad
     /// similarity or, without a header, an unknown label; or if no pair is of two documents of the corpus.
     pub fn read(path: &Path, corpus: &Corpus, judgements: &Judgements) -> Result<Self> {
-        let wrong = |line: Option<u64>, reason: String| Error::Input {
+        Self::from_lines(lines_of(path)?, corpus, judgements).map_err(|(line, reason)| Error::Input {
             source_name: path.display().to_string(),
             line,
             reason,
-        };
-        let lines = open(path).map_err(|error| wrong(None, format!("it cannot be read: {error}")))?.lines();
-        Self::from_lines(lines, corpus, judgements).map_err(|(line, reason)| wrong(line, reason))
+        })
     }
 
     fn from_lines(
@@ -147,6 +142,13 @@ impl Labels {
         self.unjudged
     }
 
+    /// Labels of these pairs with their similarities.
+    #[cfg(test)]
+    pub(super) fn with_j4(pairs: impl Iterator<Item = (usize, usize, f64)>) -> Self {
+        let pairs = pairs.map(|(a, b, j4)| Labelled { a, b, same: None, j4: Some(j4) }).collect();
+        Self { pairs, has_j4: true, ..Self::default() }
+    }
+
     /// Whether the file gives the Jaccard similarity of the pairs.
     pub(super) fn has_j4(&self) -> bool {
         self.has_j4
@@ -174,7 +176,10 @@ impl Columns {
         match first.len() {
             2 => Ok(Self { has_header: false, keys: [0, 1], label: None, j4: None }),
             3 => Ok(Self { has_header: false, keys: [0, 1], label: Some(2), j4: None }),
-            _ => Err("a header with id_a, id_b and label, or two keys and a label, is wanted".to_owned()),
+            _ => Err(
+                "a header with id_a, id_b and label, or two keys and a label, is wanted, separated by tabs"
+                    .to_owned(),
+            ),
         }
     }
 
@@ -194,15 +199,6 @@ impl Columns {
         let j4 = self.j4.map(|index| field(index).and_then(similarity)).transpose()?;
         Ok(([field(self.keys[0])?, field(self.keys[1])?], label, j4))
     }
-}
-
-/// Opens a file, which may be compressed.
-fn open(path: &Path) -> std::io::Result<Box<dyn BufRead>> {
-    let mut file = BufReader::new(File::open(path)?);
-    let is_compressed = file.fill_buf()?.starts_with(&[0x1f, 0x8b]);
-    let reader: Box<dyn Read> =
-        if is_compressed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
-    Ok(Box::new(BufReader::new(reader)))
 }
 
 #[cfg(test)]

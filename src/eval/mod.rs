@@ -13,7 +13,8 @@
 //!
 //! let corpus = Corpus::read(Records::open([&path], ReadOptions::new())?, |rejected| println!("{rejected}"))?;
 //! let yardstick = Yardstick::new(&corpus, &Labels::default());
-//! let curve = yardstick.measure(MethodName::Minwise1, &Settings::default());
+//! let method: MethodName = "minwise-1".parse()?;
+//! let curve = yardstick.measure(method, &Settings::default());
 //! assert_eq!(curve.points[0].threshold, 0.0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -26,10 +27,12 @@ mod methods;
 mod names;
 mod overlap;
 mod plot;
+#[cfg(test)]
+mod twins;
 mod yardstick;
 
 pub use corpus::Corpus;
-pub use curve::{Band, Curve, Point, Verdicts};
+pub use curve::{Band, Curve, EstimateError, Point, Verdicts};
 pub use labels::{Judgements, Labels};
 pub use names::{MethodName, Settings};
 pub use plot::plot;

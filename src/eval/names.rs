@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use super::method::Method;
 use super::methods::{
-    BottomK, Exact, Fingerprints, Henzinger, IMatch, MinwiseHash, RandomProjection, Sketches, SpotSigs,
-    Supershingles,
+    BottomK, Exact, Fingerprints, Henzinger, IMatch, MinwiseHash, RandomProjection, SpotSigs, Supershingles,
 };
+use crate::sketch::SketchSize;
 use crate::text::{Fingerprinter, Scheme};
 
 /// What can be set of the methods.
@@ -15,8 +15,8 @@ use crate::text::{Fingerprinter, Scheme};
 pub struct Settings {
     /// The largest distance of fingerprints. 16 by default.
     pub max_distance: u32,
-    /// The largest distance of the candidates whose sketches are compared. By default 8 for minwise
-    /// fingerprints, 10 for simhash.
+    /// The largest distance of the candidates whose sketches are compared. By default 10 for simhash, 8 for
+    /// the other schemes.
     pub candidate_distance: Option<u32>,
     /// The hash functions of minwise hashing, and the hashes that bottom-k keeps. 128 by default.
     pub functions: u32,
@@ -32,104 +32,96 @@ impl Default for Settings {
     }
 }
 
-/// A method.
+/// A method, by its name. Made with [`all`](Self::all) or from a string.
+///
+/// Each text scheme is a method under its own name, such as `minwise-1`, and two more with sketches of 16 and 32
+/// bytes, `minwise-1+sketch` and `minwise-1+sketch32`. Others are `exact`, `minwise-hash`, `bottom-k`,
+/// `supershingles`, `i-match`, `i-match-k`, `random-projection`, `spotsigs` and `henzinger`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum MethodName {
-    /// The exact Jaccard similarity of 4-token shingles.
+pub struct MethodName(Kind);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
     Exact,
-    /// The distance of fingerprints of [`Scheme::Simhash1`].
-    Simhash1,
-    /// The distance of fingerprints of [`Scheme::Minwise1`].
-    Minwise1,
-    /// The estimate of sketches, for candidates near by [`Scheme::Simhash1`].
-    Simhash1Sketch,
-    /// The estimate of sketches, for candidates near by [`Scheme::Minwise1`].
-    Minwise1Sketch,
-    /// Minwise hashing with many functions.
+    /// The fingerprints of a text scheme, with sketches unless these have no size.
+    Scheme(Scheme, SketchSize),
     MinwiseHash,
-    /// The least hashes of a document.
     BottomK,
-    /// Six supershingles of 14 minwise values each.
     Supershingles,
-    /// One signature of the words that are neither frequent nor rare.
     IMatch,
-    /// I-Match with random lexica.
     IMatchK,
-    /// The signs of random projections of the vector of words.
     RandomProjection,
-    /// Spots after stop words.
     SpotSigs,
-    /// Supershingles filtered by random projection.
     Henzinger,
 }
 
 impl MethodName {
     /// All methods.
-    pub const ALL: &'static [Self] = &[
-        Self::Exact,
-        Self::Simhash1,
-        Self::Minwise1,
-        Self::Simhash1Sketch,
-        Self::Minwise1Sketch,
-        Self::MinwiseHash,
-        Self::BottomK,
-        Self::Supershingles,
-        Self::IMatch,
-        Self::IMatchK,
-        Self::RandomProjection,
-        Self::SpotSigs,
-        Self::Henzinger,
-    ];
-
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::Simhash1 => "simhash-1",
-            Self::Minwise1 => "minwise-1",
-            Self::Simhash1Sketch => "simhash-1+sketch",
-            Self::Minwise1Sketch => "minwise-1+sketch",
-            Self::MinwiseHash => "minwise-hash",
-            Self::BottomK => "bottom-k",
-            Self::Supershingles => "supershingles",
-            Self::IMatch => "i-match",
-            Self::IMatchK => "i-match-k",
-            Self::RandomProjection => "random-projection",
-            Self::SpotSigs => "spotsigs",
-            Self::Henzinger => "henzinger",
-        }
+    pub fn all() -> impl Iterator<Item = Self> {
+        let text_schemes = || Scheme::ALL.iter().filter(|scheme| Fingerprinter::new(**scheme).is_ok());
+        let of_schemes = SketchSize::ALL
+            .iter()
+            .flat_map(move |&size| text_schemes().map(move |&scheme| Kind::Scheme(scheme, size)));
+        let others = [
+            Kind::MinwiseHash,
+            Kind::BottomK,
+            Kind::Supershingles,
+            Kind::IMatch,
+            Kind::IMatchK,
+            Kind::RandomProjection,
+            Kind::SpotSigs,
+            Kind::Henzinger,
+        ];
+        [Kind::Exact].into_iter().chain(of_schemes).chain(others).map(Self)
     }
 
     pub(super) fn method(self, settings: &Settings) -> Box<dyn Method> {
-        let Settings { max_distance, candidate_distance, functions, bits, lexica } = *settings;
-        let of = |scheme| Fingerprinter::new(scheme).expect("a text scheme makes fingerprints");
-        let fingerprints = |scheme| Fingerprints { fingerprinter: of(scheme), max_distance };
-        let sketches = |scheme, distance| Sketches {
-            fingerprinter: of(scheme),
-            candidate_distance: candidate_distance.unwrap_or(distance),
-        };
-        match self {
-            Self::Exact => Box::new(Exact),
-            Self::Simhash1 => Box::new(fingerprints(Scheme::Simhash1)),
-            Self::Minwise1 => Box::new(fingerprints(Scheme::Minwise1)),
-            Self::Simhash1Sketch => Box::new(sketches(Scheme::Simhash1, 10)),
-            Self::Minwise1Sketch => Box::new(sketches(Scheme::Minwise1, 8)),
-            Self::MinwiseHash => Box::new(MinwiseHash { functions }),
-            Self::BottomK => Box::new(BottomK { kept: functions }),
-            Self::Supershingles => Box::new(Supershingles),
-            Self::IMatch => Box::new(IMatch { lexica: 0 }),
-            Self::IMatchK => Box::new(IMatch { lexica }),
-            Self::RandomProjection => Box::new(RandomProjection { bits }),
-            Self::SpotSigs => Box::new(SpotSigs),
-            Self::Henzinger => Box::new(Henzinger),
+        let Settings { functions, bits, lexica, .. } = *settings;
+        match self.0 {
+            Kind::Exact => Box::new(Exact),
+            Kind::Scheme(scheme, size) => Box::new(fingerprints(scheme, size, settings)),
+            Kind::MinwiseHash => Box::new(MinwiseHash { functions }),
+            Kind::BottomK => Box::new(BottomK { kept: functions }),
+            Kind::Supershingles => Box::new(Supershingles),
+            Kind::IMatch => Box::new(IMatch { lexica: 0 }),
+            Kind::IMatchK => Box::new(IMatch { lexica }),
+            Kind::RandomProjection => Box::new(RandomProjection { bits }),
+            Kind::SpotSigs => Box::new(SpotSigs),
+            Kind::Henzinger => Box::new(Henzinger),
         }
     }
 }
 
+fn fingerprints(scheme: Scheme, size: SketchSize, settings: &Settings) -> Fingerprints {
+    let fingerprinter = Fingerprinter::new(scheme).expect("only text schemes are methods");
+    let max_distance = match size {
+        SketchSize::None => settings.max_distance,
+        SketchSize::Bytes16 | SketchSize::Bytes32 => {
+            // The distance at which docs/benchmarks.md finds nearly all pairs of 0.8 and above.
+            let of_scheme = if scheme.method() == "simhash" { 10 } else { 8 };
+            settings.candidate_distance.unwrap_or(of_scheme)
+        }
+    };
+    Fingerprints { fingerprinter: fingerprinter.with_sketch_size(size), max_distance }
+}
+
+/// The name on the command line.
 impl fmt::Display for MethodName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(match self.0 {
+            Kind::Exact => "exact",
+            Kind::Scheme(scheme, SketchSize::None) => scheme.name(),
+            Kind::Scheme(scheme, SketchSize::Bytes16) => return write!(f, "{scheme}+sketch"),
+            Kind::Scheme(scheme, SketchSize::Bytes32) => return write!(f, "{scheme}+sketch32"),
+            Kind::MinwiseHash => "minwise-hash",
+            Kind::BottomK => "bottom-k",
+            Kind::Supershingles => "supershingles",
+            Kind::IMatch => "i-match",
+            Kind::IMatchK => "i-match-k",
+            Kind::RandomProjection => "random-projection",
+            Kind::SpotSigs => "spotsigs",
+            Kind::Henzinger => "henzinger",
+        })
     }
 }
 
@@ -137,9 +129,25 @@ impl FromStr for MethodName {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL.iter().copied().find(|method| method.name() == name).ok_or_else(|| {
-            let known: Vec<&str> = Self::ALL.iter().map(|method| method.name()).collect();
+        Self::all().find(|method| method.to_string() == name).ok_or_else(|| {
+            let known: Vec<String> = Self::all().map(|method| method.to_string()).collect();
             format!("there is no method {name:?}; there are {}", known.join(", "))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_text_scheme_is_a_method_alone_and_with_sketches_of_each_size() -> Result<(), String> {
+        for scheme in Scheme::ALL.iter().filter(|scheme| **scheme != Scheme::External) {
+            for name in [scheme.to_string(), format!("{scheme}+sketch"), format!("{scheme}+sketch32")] {
+                assert_eq!(name.parse::<MethodName>()?.to_string(), name);
+            }
+        }
+        assert!("external".parse::<MethodName>().is_err());
+        Ok(())
     }
 }

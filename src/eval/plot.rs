@@ -3,11 +3,50 @@
 use std::error::Error;
 
 use plotters::coord::Shift;
+use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 
 use super::curve::{Curve, Point};
 
-const SIZE: (u32, u32) = (1000, 640);
+const SIZE: (u32, u32) = (1120, 640);
+
+/// The fonts of the numbers at the axes, and of what the axes are.
+const LABELS: (&str, u32) = ("sans-serif", 14);
+const AXES: (&str, u32) = ("sans-serif", 16);
+
+/// The width of the legend, which stands to the right of the chart.
+const LEGEND: u32 = 240;
+
+/// Eight colours that people with colour blindness can tell apart: Okabe, Ito: Color Universal Design, 2008, with a
+/// darker yellow.
+const COLORS: [RGBColor; 8] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(0, 0, 0),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(230, 159, 0),
+    RGBColor(160, 140, 0),
+];
+
+/// The shapes of points, by the vectors from the middle to their corners (pixels), and whether they are filled.
+const SHAPES: [(&[(i32, i32)], bool); 7] = [
+    (&[(-3, -3), (3, -3), (3, 3), (-3, 3)], true),
+    (&[(0, -5), (5, 4), (-5, 4)], false),
+    (&[(0, -5), (5, 0), (0, 5), (-5, 0)], true),
+    (&[(-4, -4), (4, -4), (4, 4), (-4, 4)], false),
+    (&[(0, 5), (5, -4), (-5, -4)], true),
+    (&[(0, -6), (6, 0), (0, 6), (-6, 0)], false),
+    (&[(0, -5), (5, 4), (-5, 4)], true),
+];
+
+/// The lengths of dashes and of the gaps between them (pixels). One kind of line has none.
+const DASHES: [Option<(u32, u32)>; 4] = [None, Some((10, 4)), Some((3, 3)), Some((18, 8))];
+
+type Pixel = (i32, i32);
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Draws the curves and returns the text of an SVG file. With verdicts of people, it is precision over recall;
 /// otherwise the recall of pairs with a Jaccard similarity of 0.8 or more over false matches, on a scale of
@@ -16,83 +55,117 @@ const SIZE: (u32, u32) = (1000, 640);
 /// # Errors
 ///
 /// If there is no point to draw.
-pub fn plot(curves: &[Curve], title: &str) -> Result<String, Box<dyn Error + Send + Sync>> {
+pub fn plot(curves: &[Curve], title: &str) -> std::result::Result<String, Box<dyn Error + Send + Sync>> {
     let mut text = String::new();
-    {
-        let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-        area.fill(&WHITE).map_err(|error| error.to_string())?;
-        let has_verdicts = curves.iter().flat_map(|it| &it.points).any(|it| it.verdicts.is_some());
-        let drawn =
-            if has_verdicts { by_people(&area, curves, title) } else { by_bands(&area, curves, title) };
-        drawn.map_err(|error| error.to_string())?;
-        area.present().map_err(|error| error.to_string())?;
-    }
+    drawn(&mut text, curves, title).map_err(|error| error.to_string())?;
     Ok(text)
 }
 
-/// Draws a line with its points and its entry in the legend for each curve. The types of the two charts differ.
-macro_rules! draw_lines {
-    ($chart:ident, $curves:ident, $at:ident) => {
-        for (index, curve) in $curves.iter().enumerate() {
-            let color = Palette99::pick(index).to_rgba();
-            let line: Vec<(f64, f64)> = curve.points.iter().filter_map($at).collect();
-            let series = LineSeries::new(line.iter().copied(), color.stroke_width(2));
-            let entry = $chart.draw_series(series)?.label(curve.method.as_str());
-            entry.legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], color.stroke_width(3)));
-            $chart.draw_series(line.iter().map(|&at| Circle::new(at, 3, color.filled())))?;
-        }
-        $chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::LowerRight)
-            .background_style(WHITE.mix(0.85))
-            .border_style(BLACK)
-            .label_font(("sans-serif", 14))
-            .draw()?;
-    };
-}
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), Box<dyn Error>>;
-
-fn by_people(area: &Area<'_>, curves: &[Curve], title: &str) -> Drawn {
-    let mut chart = ChartBuilder::on(area)
-        .caption(title, ("sans-serif", 20))
-        .margin(16)
-        .x_label_area_size(48)
-        .y_label_area_size(60)
-        .build_cartesian_2d(0.0..1.0, 0.0..1.0)?;
-    chart.configure_mesh().x_desc("recall").y_desc("precision").light_line_style(WHITE).draw()?;
-    let at = |point: &Point| {
-        let verdicts = point.verdicts?;
-        Some((verdicts.same.recall()?, verdicts.precision()?))
-    };
-    draw_lines!(chart, curves, at);
+fn drawn(text: &mut String, curves: &[Curve], title: &str) -> Result<()> {
+    let area = SVGBackend::with_string(text, SIZE).into_drawing_area();
+    area.fill(&WHITE)?;
+    let (chart, _) = area.split_horizontally(SIZE.0 - LEGEND);
+    let has_verdicts = curves.iter().flat_map(|it| &it.points).any(|it| it.verdicts.is_some());
+    let lines =
+        if has_verdicts { by_people(&chart, curves, title)? } else { by_bands(&chart, curves, title)? };
+    for (index, (curve, line)) in curves.iter().zip(lines).enumerate() {
+        let look = Look::of(index);
+        look.draw(&area, line)?;
+        let (x, y) = ((SIZE.0 - LEGEND) as i32, 56 + 22 * index as i32);
+        look.draw(&area, vec![(x, y), (x + 24, y), (x + 48, y)])?;
+        area.draw(&Text::new(curve.method.clone(), (x + 58, y - 7), ("sans-serif", 14)))?;
+    }
+    area.present()?;
     Ok(())
 }
 
-fn by_bands(area: &Area<'_>, curves: &[Curve], title: &str) -> Drawn {
+/// How the line of a method looks. The lines of 28 methods can be told apart without their colours, since the
+/// numbers of shapes and of dashes have no common divisor.
+#[derive(Clone, Copy)]
+struct Look {
+    color: RGBColor,
+    shape: (&'static [(i32, i32)], bool),
+    dashes: Option<(u32, u32)>,
+}
+
+impl Look {
+    fn of(index: usize) -> Self {
+        Self {
+            color: COLORS[index % COLORS.len()],
+            shape: SHAPES[index % SHAPES.len()],
+            dashes: DASHES[index % DASHES.len()],
+        }
+    }
+
+    /// Draws a line with its points.
+    fn draw(self, area: &Area<'_>, mut line: Vec<Pixel>) -> Result<()> {
+        line.dedup();
+        let style = self.color.stroke_width(2);
+        match self.dashes {
+            None => area.draw(&PathElement::new(line.clone(), style))?,
+            Some((dash, gap)) => area.draw(&DashedPathElement::new(line.clone(), dash, gap, style))?,
+        }
+        for (x, y) in line {
+            let (corners, is_filled) = self.shape;
+            let mut corners: Vec<Pixel> = corners.iter().map(|(dx, dy)| (x + dx, y + dy)).collect();
+            let inside = if is_filled { self.color } else { WHITE };
+            area.draw(&Polygon::new(corners.clone(), inside))?;
+            corners.extend(corners.first().copied());
+            area.draw(&PathElement::new(corners, self.color))?;
+        }
+        Ok(())
+    }
+}
+
+/// Draws the axes, and returns the places of the points of each curve.
+fn by_people(area: &Area<'_>, curves: &[Curve], title: &str) -> Result<Vec<Vec<Pixel>>> {
+    let mut chart = builder(area, title).build_cartesian_2d(0.0..1.0, 0.0..1.0)?;
+    chart
+        .configure_mesh()
+        .x_desc("recall")
+        .y_desc("precision")
+        .light_line_style(WHITE)
+        .label_style(LABELS)
+        .axis_desc_style(AXES)
+        .draw()?;
+    let at = |point: &Point| {
+        let verdicts = point.verdicts?;
+        Some(chart.backend_coord(&(verdicts.same.recall()?, verdicts.precision()?)))
+    };
+    Ok(curves.iter().map(|curve| curve.points.iter().filter_map(at).collect()).collect())
+}
+
+/// The same.
+fn by_bands(area: &Area<'_>, curves: &[Curve], title: &str) -> Result<Vec<Vec<Pixel>>> {
     let points = || curves.iter().flat_map(|it| &it.points);
     if points().all(|it| it.recall_from_80().is_none()) {
         return Err("no pair has a Jaccard similarity of 0.8 or more, so there is nothing to plot".into());
+    }
+    if points().all(|it| it.unrelated.pairs == 0) {
+        return Err("no two documents are unrelated, so there is nothing to plot".into());
     }
     // One false match is the least that can be seen. What has none stands left of that.
     let unrelated = points().map(|it| it.unrelated.pairs).max().unwrap_or(0).max(1);
     let least = (0.5e6 / unrelated as f64).min(0.5);
     let most = points().filter_map(Point::false_per_million).fold(10.0, f64::max);
-    let mut chart = ChartBuilder::on(area)
-        .caption(title, ("sans-serif", 20))
-        .margin(16)
-        .x_label_area_size(48)
-        .y_label_area_size(60)
-        .build_cartesian_2d((least..most * 1.1).log_scale(), 0.0..1.0)?;
+    let mut chart = builder(area, title).build_cartesian_2d((least..most * 1.1).log_scale(), 0.0..1.0)?;
     chart
         .configure_mesh()
         .x_desc("false matches in a million unrelated pairs (left edge: none)")
         .y_desc("recall of pairs with a Jaccard similarity of 0.8 or more")
         .x_label_formatter(&|it: &f64| format!("{it}"))
         .light_line_style(WHITE)
+        .label_style(LABELS)
+        .axis_desc_style(AXES)
         .draw()?;
-    let at = |point: &Point| Some((point.false_per_million()?.max(least), point.recall_from_80()?));
-    draw_lines!(chart, curves, at);
-    Ok(())
+    let at = |point: &Point| {
+        Some(chart.backend_coord(&(point.false_per_million()?.max(least), point.recall_from_80()?)))
+    };
+    Ok(curves.iter().map(|curve| curve.points.iter().filter_map(at).collect()).collect())
+}
+
+fn builder<'a, 'b>(area: &'a Area<'b>, title: &str) -> ChartBuilder<'a, 'b, SVGBackend<'b>> {
+    let mut builder = ChartBuilder::on(area);
+    builder.caption(title, ("sans-serif", 20)).margin(16).x_label_area_size(48).y_label_area_size(60);
+    builder
 }

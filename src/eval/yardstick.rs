@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::corpus::Corpus;
-use super::curve::{Band, Curve, Point, Verdicts};
+use super::curve::{Band, Curve, EstimateError, Point, Verdicts};
 use super::labels::{Labelled, Labels};
 use super::method::{Described, Method, Scale};
 use super::names::{MethodName, Settings};
@@ -24,6 +24,8 @@ pub struct Yardstick<'c> {
     groups: Vec<u32>,
     /// The pairs in the bands, with the index of the band.
     banded: Vec<(usize, usize, usize)>,
+    /// The pairs of the bands whose computed similarity is 0.5 or more, with this similarity.
+    computed: Vec<(usize, usize, f64)>,
     /// The pairs that people have judged, if they call some the same and others different.
     judged: Vec<(usize, usize, bool)>,
     /// The pairs of different groups that are related all the same.
@@ -40,20 +42,26 @@ impl<'c> Yardstick<'c> {
     pub fn new(corpus: &'c Corpus, labels: &Labels) -> Self {
         let groups = corpus.groups();
         let near = jaccard_pairs(&corpus.shingles(4), RELATED);
-        let near = near.iter().map(|&(a, b, similarity)| (a as usize, b as usize, similarity));
+        let near: Vec<(usize, usize, f64)> =
+            near.into_iter().map(|(a, b, similarity)| (a as usize, b as usize, similarity)).collect();
         let band = |(a, b, similarity): (usize, usize, f64)| {
             let band = Band::LEAST.iter().position(|least| similarity >= *least)?;
             Some((a, b, band))
         };
-        let banded = if labels.has_j4() {
+        let banded: Vec<(usize, usize, usize)> = if labels.has_j4() {
             labels.pairs.iter().filter_map(|pair| band((pair.a, pair.b, pair.j4?))).collect()
         } else {
-            near.clone().filter_map(band).collect()
+            near.iter().copied().filter_map(band).collect()
         };
+        let similarity = |&(a, b, _): &(usize, usize, usize)| {
+            let index = near.binary_search_by_key(&(a, b), |&(a, b, _)| (a, b)).ok()?;
+            Some(near[index])
+        };
+        let computed = banded.iter().filter_map(similarity).collect();
         let related: Vec<(usize, usize)> =
-            near.map(|(a, b, _)| (a, b)).filter(|&(a, b)| groups[a] != groups[b]).collect();
+            near.iter().map(|&(a, b, _)| (a, b)).filter(|&(a, b)| groups[a] != groups[b]).collect();
         let unrelated = pairs_of_different_groups(&groups) - related.len() as u64;
-        Self { corpus, banded, judged: judged(&labels.pairs), related, unrelated, groups }
+        Self { corpus, banded, computed, judged: judged(&labels.pairs), related, unrelated, groups }
     }
 
     /// Whether people have judged pairs: some the same, some different.
@@ -80,10 +88,10 @@ impl<'c> Yardstick<'c> {
     /// A method without an index of its own compares all pairs, on all cores.
     pub fn measure(&self, name: MethodName, settings: &Settings) -> Curve {
         let method = name.method(settings);
-        self.measured(name.name(), method.as_ref())
+        self.measured(name.to_string(), method.as_ref())
     }
 
-    fn measured(&self, name: &str, method: &dyn Method) -> Curve {
+    fn measured(&self, name: String, method: &dyn Method) -> Curve {
         let begin = Instant::now();
         let described = method.describe(self.corpus);
         let tokens = if method.takes_tokens() { self.corpus.tokens_seconds } else { 0.0 };
@@ -94,13 +102,16 @@ impl<'c> Yardstick<'c> {
         let (matched, cores) = self.matched(described.as_ref(), &scores);
         let comparing = begin.elapsed().as_secs_f64() * cores as f64;
         let points = self.points(described.as_ref(), &scale, &matched);
+        let estimate =
+            |&(a, b, similarity): &(usize, usize, f64)| Some((described.estimate(a, b)?, similarity));
         let documents = self.corpus.len() as f64;
         Curve {
-            method: name.to_owned(),
+            method: name,
             bytes: described.bytes() as f64 / documents,
             describe_us: 1e6 * describing / documents,
             pair_ns: 1e9 * comparing / self.corpus.pairs() as f64,
             points,
+            estimate_error: EstimateError::of(self.computed.iter().filter_map(estimate)),
             scale,
         }
     }
@@ -201,27 +212,44 @@ fn count(counts: &mut [u64], scores: &[f64], score: f64) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::overlap::jaccard;
+    use super::super::twins::{Words, resemblance};
     use super::*;
+    use crate::sketch::SketchSize;
+    use crate::text::{Fingerprinter, Scheme};
 
-    /// The definition, pair by pair. Texts share words of a small vocabulary, and most share no shingles.
-    #[test]
-    fn points_are_those_of_counting_every_pair() {
+    /// Forty texts of a small vocabulary. Four each have much in common, and most share no shingles.
+    fn texts() -> Vec<Words> {
         let text = |seed: usize| {
             (0..30).map(move |it| format!("w{}", (seed / 4 * it * it + it + seed % 4 * (it / 28)) % 13))
         };
-        let texts: Vec<String> = (0..40).map(|seed| text(seed).collect::<Vec<_>>().join(" ")).collect();
-        let corpus = Corpus::of(&texts.iter().map(String::as_str).collect::<Vec<_>>());
+        (0..40).map(|seed| text(seed).collect()).collect()
+    }
+
+    fn pairs() -> impl Iterator<Item = (usize, usize)> {
+        (0..40).flat_map(|a| (0..a).map(move |b| (b, a)))
+    }
+
+    fn corpus(texts: &[Words]) -> Corpus {
+        let texts: Vec<String> = texts.iter().map(|it| it.join(" ")).collect();
+        Corpus::of(&texts.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// The definition, pair by pair.
+    #[test]
+    fn points_are_those_of_counting_every_pair() -> Result<(), Box<dyn std::error::Error>> {
+        let texts = texts();
+        let corpus = corpus(&texts);
         let yardstick = Yardstick::new(&corpus, &Labels::default());
         let settings = Settings { max_distance: 24, ..Settings::default() };
-        let shingles = corpus.shingles(4);
-        let described = MethodName::Simhash1.method(&settings).describe(&corpus);
+        let fingerprinter = Fingerprinter::new(Scheme::Simhash1)?;
+        let fingerprints: Vec<_> = texts.iter().map(|it| fingerprinter.fingerprint(&it.join(" "))).collect();
         let mut falsely = 0;
-        for point in yardstick.measure(MethodName::Simhash1, &settings).points {
+        for point in yardstick.measure("simhash-1".parse()?, &settings).points {
             let (mut unrelated, mut first) = (Band::default(), Band::default());
-            for (a, b) in (0..40).flat_map(|a| (0..a).map(move |b| (a, b))) {
-                let similarity = jaccard(&shingles[a], &shingles[b]);
-                let found = u64::from(described.score(a, b).is_some_and(|it| it >= -point.threshold));
+            for (a, b) in pairs() {
+                let similarity = resemblance(&texts[a], &texts[b], 4);
+                let distance = fingerprints[a].zip(fingerprints[b]).map(|(a, b)| a.distance(b));
+                let found = u64::from(distance.is_some_and(|it| f64::from(it) <= point.threshold));
                 for (band, holds) in [(&mut unrelated, similarity < 0.5), (&mut first, similarity >= 0.9)] {
                     band.pairs += u64::from(holds);
                     band.found += u64::from(holds) * found;
@@ -231,5 +259,37 @@ mod tests {
             falsely += unrelated.found;
         }
         assert!(falsely > 0, "nothing matched falsely, so nothing was tested");
+        Ok(())
+    }
+
+    /// The definition, pair by pair, for sketches of both sizes. Labels choose the pairs.
+    #[test]
+    fn the_error_of_the_estimate_is_that_of_every_pair() -> Result<(), Box<dyn std::error::Error>> {
+        let texts = texts();
+        let corpus = corpus(&texts);
+        let some = Labels::with_j4(pairs().filter(|it| it.0 % 4 == 0).map(|(a, b)| (a, b, 0.6)));
+        for (labels, step) in [(Labels::default(), 1), (some, 4)] {
+            let yardstick = Yardstick::new(&corpus, &labels);
+            for (name, size) in [("+sketch", SketchSize::Bytes16), ("+sketch32", SketchSize::Bytes32)] {
+                let fingerprinter = Fingerprinter::new(Scheme::Minwise1)?.with_sketch_size(size);
+                let sketches: Vec<_> = texts.iter().map(|it| fingerprinter.sketch(&it.join(" "))).collect();
+                let (mut squares, mut count) = (0.0, 0);
+                for (a, b) in pairs().filter(|it| it.0 % step == 0) {
+                    let similarity = resemblance(&texts[a], &texts[b], 4);
+                    if let (true, Some(x), Some(y)) = (similarity >= 0.5, sketches[a], sketches[b]) {
+                        squares += (x.similarity(&y)?.jaccard() - similarity).powi(2);
+                        count += 1;
+                    }
+                }
+                let curve = yardstick.measure(format!("minwise-1{name}").parse()?, &Settings::default());
+                let error = curve.estimate_error.ok_or("no estimates")?;
+                assert!(count > 3 && error.pairs == count, "{} of {count} pairs", error.pairs);
+                assert!((error.rmse - (squares / count as f64).sqrt()).abs() < 1e-12, "{}", error.rmse);
+            }
+        }
+        let plain =
+            Yardstick::new(&corpus, &Labels::default()).measure("minwise-1".parse()?, &Settings::default());
+        assert_eq!(plain.estimate_error, None, "fingerprints estimate another similarity");
+        Ok(())
     }
 }

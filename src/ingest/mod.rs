@@ -52,3 +52,6 @@ pub use record::Record;
 pub use records::Records;
 pub use rejected::{Reason, Rejected};
 pub use units::Units;
+
+#[cfg(feature = "eval")]
+pub(crate) use {opening::lines_of, record::Page};

@@ -70,6 +70,17 @@ pub(super) fn open(
     Ok((reader, format))
 }
 
+/// The lines of a text that is no input of records, such as a list of labels. Opened like an input.
+#[cfg(feature = "eval")]
+pub(crate) fn lines_of(path: &Path) -> Result<impl Iterator<Item = io::Result<String>> + use<>> {
+    if !is_stdin(path) {
+        readable_bytes(path)?;
+    }
+    let options = ReadOptions::new().format(InputFormat::Tsv);
+    let (reader, _) = open(path, &options, &Progress::new(None))?;
+    Ok(io::BufRead::lines(BufReader::new(reader)))
+}
+
 /// The bytes of the input, unpacked if they begin as gzip does.
 fn decompressed(mut reader: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
     let beginning = read_beginning(&mut reader, |bytes| bytes.len() >= 2)?;

@@ -16,8 +16,6 @@ use crate::document::Document;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
 use crate::text::Unit;
-#[cfg(feature = "eval")]
-use crate::text::visible_text;
 
 /// One record of an input, from which a document is made.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +27,14 @@ pub struct Record {
     pub(super) parts: Parts,
     /// What of it gets a fingerprint of its own.
     pub(super) unit: Unit,
+}
+
+/// What a record brings to read, as it came.
+#[cfg(feature = "eval")]
+#[derive(Debug)]
+pub(crate) enum Page {
+    Text(String),
+    Html(String),
 }
 
 impl Record {
@@ -93,17 +99,17 @@ impl Record {
         made.map_err(|reason| self.rejected(reason))
     }
 
-    /// The key, the group and the text of the record: of HTML, the visible text.
+    /// The key, the group and the page of the record.
     ///
     /// # Errors
     ///
     /// [`Reason::NoKey`]; [`Reason::NoContent`] if the record has a fingerprint in place of a text.
     #[cfg(feature = "eval")]
-    pub(crate) fn into_text(self) -> Result<(Vec<u8>, Option<String>, String), Rejected> {
+    pub(crate) fn into_page(self) -> Result<(Vec<u8>, Option<String>, Page), Rejected> {
         let Some(key) = self.key.clone() else { return Err(self.rejected(Reason::NoKey)) };
         match self.content {
-            Content::Text(text) => Ok((key, self.parts.group, text)),
-            Content::Html(html) => Ok((key, self.parts.group, visible_text(&html))),
+            Content::Text(text) => Ok((key, self.parts.group, Page::Text(text))),
+            Content::Html(html) => Ok((key, self.parts.group, Page::Html(html))),
             Content::Fingerprint(..) | Content::Features(_) | Content::TooShort => {
                 Err(self.rejected(Reason::NoContent))
             }

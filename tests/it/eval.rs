@@ -2,6 +2,8 @@
 
 use std::io::Write as _;
 
+use simdb::Scheme;
+
 use crate::support::{Folder, TestResult, bundled, run};
 
 /// Five documents in three groups. `a` and `b` have the same text, `c` is the same without the last of its 25
@@ -41,6 +43,33 @@ fn bands_and_unrelated_pairs_are_those_worked_out_by_hand() -> TestResult {
     Ok(())
 }
 
+/// By hand: of the pairs of the bands, a-b has the same text, so its estimate is exact. The two others have the same
+/// estimate, whose error e gives the root of 2 e^2 / 3.
+#[test]
+fn methods_with_sketches_tell_the_error_of_their_estimates() -> TestResult {
+    let folder = Folder::new()?;
+    let documents = documents(&folder)?;
+    let lines =
+        run!("eval", &documents, "--method", "minwise-1+sketch32,minwise-1", "--json").expect(0).json()?;
+    let (with, without): (Vec<_>, Vec<_>) =
+        lines[1..].iter().partition(|it| it["method"] == "minwise-1+sketch32");
+    assert!(with.iter().all(|it| it["rmse_pairs"] == 3));
+    assert!(without.iter().all(|it| it.get("rmse").is_none()));
+    // The estimate is the least threshold at which the pairs match, to the next one.
+    let least =
+        with.iter().rev().find(|it| it["band_recall"][0] == 1.0).and_then(|it| it["threshold"].as_f64());
+    let most = least.map(|it| it + 0.025);
+    let error = |estimate: Option<f64>| estimate.map(|it| (2.0 / 3.0f64).sqrt() * (it - 21.0 / 22.0).abs());
+    let rmse = with[0]["rmse"].as_f64();
+    assert!(
+        rmse.zip(error(least)).zip(error(most)).is_some_and(|((it, x), y)| it <= x.max(y) + 1e-9),
+        "{rmse:?}"
+    );
+    let text = run!("eval", &documents, "--method", "minwise-1+sketch32").expect(0);
+    assert!(text.out.contains("is the RMSE of the estimated similarity over 3 pairs"), "{}", text.out);
+    Ok(())
+}
+
 /// By hand, at 0.95: a-b and a-c match, and people call a-b and d-e the same: precision 1/2, recall 1/2.
 #[test]
 fn verdicts_of_people_give_precision_and_recall() -> TestResult {
@@ -77,25 +106,33 @@ fn all_methods_run_and_are_drawn() -> TestResult {
     let ran = run!("eval", pages, "--method", "all", "--plot", &plot).expect(0);
     let picture = std::fs::read_to_string(plot)?;
     assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
-    for name in [
-        "exact",
-        "simhash-1",
-        "minwise-1",
-        "simhash-1+sketch",
-        "minwise-1+sketch",
-        "minwise-hash",
-        "bottom-k",
-        "supershingles",
-        "i-match",
-        "i-match-k",
-        "random-projection",
-        "spotsigs",
-        "henzinger",
-    ] {
+    let schemes = Scheme::ALL.iter().filter(|scheme| **scheme != Scheme::External);
+    let of_schemes =
+        schemes.flat_map(|it| ["", "+sketch", "+sketch32"].map(|sketch| format!("{it}{sketch}")));
+    let others =
+        "exact minwise-hash bottom-k supershingles i-match i-match-k random-projection spotsigs henzinger";
+    for name in of_schemes.chain(others.split(' ').map(str::to_owned)) {
         assert!(ran.out.contains(&format!("\n{name}: ")), "{name} is not in the text");
-        assert!(picture.contains(name), "{name} is not in the legend");
+        assert!(picture.contains(&format!("\n{name}\n")), "{name} is not in the legend");
     }
     assert!(picture.contains("false matches in a million"));
+    Ok(())
+}
+
+/// Spreadsheets write a byte order mark. It made a pair of the header, whose label nobody knew.
+#[test]
+fn labels_may_begin_with_a_byte_order_mark() -> TestResult {
+    let folder = Folder::new()?;
+    let labels = folder.file("labels.tsv", "\u{feff}id_a\tid_b\tlabel\na\tb\tsame\nd\te\tdifferent\n")?;
+    let ran =
+        run!("eval", documents(&folder)?, "--pairs", labels, "--method", "exact,exact", "--json").expect(0);
+    let lines = ran.json()?;
+    assert_eq!(lines[1]["precision"], 1.0);
+    assert_eq!(
+        lines.iter().filter(|it| it["threshold"] == 1.0).count(),
+        1,
+        "a method named twice counts once"
+    );
     Ok(())
 }
 
@@ -115,6 +152,10 @@ fn what_cannot_be_measured_is_refused() -> TestResult {
     refused("x\ty\n", "the first unknown key is \"x\"")?;
     let ran = run!("eval", &documents, "--method", "guess").expect(2);
     assert!(ran.err.contains("there is no method"), "{}", ran.err);
+    let ran = run!("eval", &documents, "--pairs", folder.path("missing.tsv")).expect(2);
+    assert!(ran.err.contains("missing.tsv: no such file"), "{}", ran.err);
+    let ran = run!("eval", &documents, "--plot", folder.path("missing/plot.svg")).expect(2);
+    assert!(ran.err.contains("plot.svg") && ran.out.is_empty(), "told before measuring: {}", ran.err);
     let one = folder.file("one.tsv", "a\tone document alone\n")?;
     assert!(run!("eval", &one).expect(2).err.contains("two documents or more"));
     Ok(())

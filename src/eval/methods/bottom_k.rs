@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use super::hash_lists::HashLists;
 use crate::eval::corpus::Corpus;
 use crate::eval::method::{Described, Method, Scale};
 
@@ -10,8 +11,8 @@ use crate::eval::method::{Described, Method, Scale};
 ///
 /// # References
 ///
-/// Broder: On the Resemblance and Containment of Documents, SEQUENCES 1997, the sketch MIN_s. Cohen, Kaplan:
-/// Summarizing Data Using Bottom-k Sketches, PODC 2007.
+/// Broder: On the Resemblance and Containment of Documents, SEQUENCES 1997, the sketch MIN_s and its first
+/// theorem, which is this estimate. Cohen, Kaplan: Summarizing Data Using Bottom-k Sketches, PODC 2007.
 #[derive(Debug)]
 pub(in crate::eval) struct BottomK {
     pub(in crate::eval) kept: u32,
@@ -25,27 +26,12 @@ impl Method for BottomK {
     fn describe(&self, corpus: &Corpus) -> Box<dyn Described> {
         let kept = self.kept as usize;
         // Shingles are hashes already, and in order.
-        let mut least = corpus.shingles(4);
-        least.iter_mut().for_each(|set| {
+        let mut lists = corpus.shingles(4);
+        lists.iter_mut().for_each(|set| {
             set.truncate(kept);
             set.shrink_to_fit();
         });
-        Box::new(Least { least, kept })
-    }
-}
-
-struct Least {
-    least: Vec<Vec<u64>>,
-    kept: usize,
-}
-
-impl Described for Least {
-    fn bytes(&self) -> usize {
-        self.least.iter().map(|it| size_of::<u64>() * it.len()).sum()
-    }
-
-    fn score(&self, a: usize, b: usize) -> Option<f64> {
-        Some(estimate(&self.least[a], &self.least[b], self.kept))
+        Box::new(HashLists { lists, score: Box::new(move |a, b| estimate(a, b, kept)), estimates: true })
     }
 }
 

@@ -1,11 +1,21 @@
-//! `simhash-1` and `minwise-1`: the fingerprints of this library.
+//! `minwise-1` and the other schemes of this library: near fingerprints, alone or told apart by sketches.
 
 use crate::eval::corpus::Corpus;
 use crate::eval::method::{Described, Method, Scale};
 use crate::fingerprint::Fingerprint;
+use crate::ingest::Page;
+use crate::sketch::{Sketch, SketchSize};
 use crate::text::Fingerprinter;
 
-/// The distance of the fingerprints of a scheme, whose recipe and sources [`Fingerprinter`] gives.
+/// The fingerprints of a scheme, whose recipe and sources [`Fingerprinter`] gives.
+///
+/// If its sketches have no size, the score is the distance of fingerprints, below zero. Otherwise pairs within
+/// the largest distance are candidates. Their score is the Jaccard similarity of 4-token shingles that their
+/// sketches estimate, as a query with a least similarity does it.
+///
+/// # References
+///
+/// Those of [`Fingerprinter`]; Li, König: b-Bit Minwise Hashing, WWW 2010, for the estimate.
 #[derive(Debug)]
 pub(in crate::eval) struct Fingerprints {
     pub(in crate::eval) fingerprinter: Fingerprinter,
@@ -14,12 +24,24 @@ pub(in crate::eval) struct Fingerprints {
 
 impl Method for Fingerprints {
     fn scale(&self) -> Scale {
-        Scale::Distance(self.max_distance)
+        match self.fingerprinter.sketch_size() {
+            SketchSize::None => Scale::Distance(self.max_distance),
+            SketchSize::Bytes16 | SketchSize::Bytes32 => {
+                Scale::Similarity((12..=40).rev().map(|it| f64::from(it) / 40.0).collect())
+            }
+        }
     }
 
     fn describe(&self, corpus: &Corpus) -> Box<dyn Described> {
-        let of = |text: &String| self.fingerprinter.fingerprint(text);
-        Box::new(Distances(corpus.documents.iter().map(|document| of(&document.text)).collect()))
+        let of = |page: &Page| match page {
+            Page::Text(text) => self.fingerprinter.fingerprint_and_sketch(text),
+            Page::Html(html) => self.fingerprinter.fingerprint_and_sketch_html(html),
+        };
+        Box::new(Made {
+            documents: corpus.documents.iter().map(|document| of(&document.page)).collect(),
+            sketch_size: self.fingerprinter.sketch_size(),
+            max_distance: self.max_distance,
+        })
     }
 
     fn takes_tokens(&self) -> bool {
@@ -27,16 +49,35 @@ impl Method for Fingerprints {
     }
 }
 
-/// Texts that are too short have no fingerprint and match nothing.
-struct Distances(Vec<Option<Fingerprint>>);
+/// Texts that are too short have neither fingerprint nor sketch, and match nothing.
+struct Made {
+    documents: Vec<Option<(Fingerprint, Option<Sketch>)>>,
+    sketch_size: SketchSize,
+    max_distance: u32,
+}
 
-impl Described for Distances {
+impl Described for Made {
+    /// A fingerprint; with a sketch, that and the number of its shingles too.
     fn bytes(&self) -> usize {
-        size_of::<u64>() * self.0.len()
+        let sketch = match self.sketch_size {
+            SketchSize::None => 0,
+            size @ (SketchSize::Bytes16 | SketchSize::Bytes32) => size.bytes() + size_of::<u32>(),
+        };
+        (size_of::<Fingerprint>() + sketch) * self.documents.len()
     }
 
     fn score(&self, a: usize, b: usize) -> Option<f64> {
-        Some(-f64::from(self.0[a]?.distance(self.0[b]?)))
+        let distance = self.documents[a]?.0.distance(self.documents[b]?.0);
+        match self.sketch_size {
+            _ if distance > self.max_distance => None,
+            SketchSize::None => Some(-f64::from(distance)),
+            SketchSize::Bytes16 | SketchSize::Bytes32 => self.estimate(a, b),
+        }
+    }
+
+    fn estimate(&self, a: usize, b: usize) -> Option<f64> {
+        let (a, b) = (self.documents[a]?.1?, self.documents[b]?.1?);
+        a.similarity(&b).ok().map(|it| it.jaccard())
     }
 }
 
@@ -50,13 +91,61 @@ mod tests {
         let texts =
             ["one two three four five six seven eight", "one two three four five six seven nine", "short"];
         for scheme in [Scheme::Simhash1, Scheme::Minwise1] {
-            let fingerprinter = Fingerprinter::new(scheme)?;
+            let fingerprinter = Fingerprinter::new(scheme)?.with_sketch_size(SketchSize::None);
             let described = Fingerprints { fingerprinter, max_distance: 64 }.describe(&Corpus::of(&texts));
             let [a, b, c] = texts.map(|text| fingerprinter.fingerprint(text));
             let distance = a.zip(b).map(|(a, b)| a.distance(b));
             assert_eq!(described.score(0, 1), distance.map(|it| -f64::from(it)));
             assert_eq!((c, described.score(0, 2)), (None, None));
+            assert_eq!((described.bytes(), described.estimate(0, 1)), (24, None));
         }
+        Ok(())
+    }
+
+    /// The definition, from the public interface: the distance first, then the estimate.
+    #[test]
+    fn candidates_have_the_estimate_and_others_nothing() -> crate::Result<()> {
+        let words: Vec<String> = (0..60).map(|it| format!("w{it}")).collect();
+        let texts = [words.join(" "), words[1..].join(" "), words[30..].join(" ")];
+        let corpus = Corpus::of(&texts.each_ref().map(String::as_str));
+        for size in [SketchSize::Bytes16, SketchSize::Bytes32] {
+            let fingerprinter = Fingerprinter::new(Scheme::Minwise1)?.with_sketch_size(size);
+            let described = Fingerprints { fingerprinter, max_distance: 8 }.describe(&corpus);
+            assert_eq!(described.bytes(), 3 * (8 + size.bytes() + 4));
+            let made =
+                texts.each_ref().map(|it| fingerprinter.fingerprint_and_sketch(it).expect("long enough"));
+            for (a, b, is_candidate) in [(0, 1, true), (0, 2, false), (1, 2, false)] {
+                assert_eq!(made[a].0.distance(made[b].0) <= 8, is_candidate);
+                let sketches = made[a].1.zip(made[b].1);
+                let expected = sketches.and_then(|(x, y)| x.similarity(&y).ok()).map(|it| it.jaccard());
+                assert!(expected.is_some());
+                assert_eq!(described.estimate(a, b), expected);
+                assert_eq!(described.score(a, b), expected.filter(|_| is_candidate));
+            }
+        }
+        Ok(())
+    }
+
+    /// By hand: the two pages have one story, and menus that share nothing. Only `content-1` reads the story
+    /// alone, and only if it is given the page.
+    #[test]
+    fn schemes_read_html_in_their_own_way() -> crate::Result<()> {
+        let words = |prefix: &str, count: u32| -> Vec<String> {
+            (0..count).map(|it| format!("{prefix}{it}")).collect()
+        };
+        let page = |site: &str| {
+            let links: String =
+                words(site, 60).iter().map(|it| format!("<li><a href='/{it}'>{it}</a></li>")).collect();
+            let story = words("story", 200).join(" ");
+            format!("<body><ul>{links}</ul><p>{story}</p><p>{story} again</p></body>")
+        };
+        let corpus = Corpus::of_html(&[page("a"), page("b")]);
+        let score = |scheme| -> crate::Result<_> {
+            let fingerprinter = Fingerprinter::new(scheme)?.with_sketch_size(SketchSize::None);
+            Ok(Fingerprints { fingerprinter, max_distance: 64 }.describe(&corpus).score(0, 1))
+        };
+        assert_eq!(score(Scheme::Content1)?, Some(0.0));
+        assert!(score(Scheme::Minwise1)?.is_some_and(|it| it < 0.0));
         Ok(())
     }
 }

@@ -8,10 +8,13 @@ use crate::eval::method::{Described, Method, Scale};
 
 /// The lexicon has the words whose idf, log(documents / documents with the word), lies in a window: between a
 /// fifth and four fifths of the largest possible, log(documents). The signature of a document is the SHA-1 of
-/// its distinct words of the lexicon, in order. A document without such words has none.
+/// its distinct words of the lexicon, in the order of Unicode. A document without such words has none.
 ///
 /// Each of the K further lexica leaves out a third of the words of the first, at random. The score is the
-/// number of equal signatures.
+/// number of equal signatures; the paper asks for one.
+///
+/// The papers try several windows. This one is the default of the program that the authors of SpotSigs published,
+/// which has an I-Match too. That program also asks for four words of the lexicon, which is not done here.
 ///
 /// # References
 ///
@@ -112,25 +115,5 @@ mod tests {
         assert_eq!(digest[..4], [0xa9, 0x99, 0x3e, 0x36]);
         let words = [("abc", 1), ("b", 2)];
         assert_eq!(signature(&words, 0), Some(Sha1::digest(b"abc\nb\n").into()));
-    }
-
-    /// The definition: two documents have an equal signature if they have the same words of that lexicon.
-    #[test]
-    fn signatures_agree_where_the_words_of_a_lexicon_do() {
-        let words: Vec<String> = (0..12).map(|it| format!("w{it}")).collect();
-        let hashed: Vec<(&str, u64)> = words.iter().map(String::as_str).zip(0..).collect();
-        let in_lexicon = |number: u32, words: &[(&str, u64)]| -> Vec<u64> {
-            let is_in =
-                |hash: &u64| !xxh3_64_with_seed(&hash.to_le_bytes(), u64::from(number)).is_multiple_of(3);
-            words.iter().map(|it| it.1).filter(|hash| number == 0 || is_in(hash)).collect()
-        };
-        let mut equal = 0;
-        for number in 0..40 {
-            let (a, b) = (&hashed[..11], &hashed[1..11]);
-            let same = in_lexicon(number, a) == in_lexicon(number, b);
-            assert_eq!(signature(a, number) == signature(b, number), same, "lexicon {number}");
-            equal += usize::from(same);
-        }
-        assert!((4..30).contains(&equal), "a third of the lexica leave a word out, not {equal} of 40");
     }
 }

@@ -2,6 +2,7 @@
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::hash_lists::{HashLists, equal};
 use crate::eval::corpus::Corpus;
 use crate::eval::method::{Described, Method, Scale};
 
@@ -24,8 +25,9 @@ impl Method for MinwiseHash {
 
     fn describe(&self, corpus: &Corpus) -> Box<dyn Described> {
         let functions = self.functions as usize;
-        let minima = corpus.shingles(4).iter().map(|set| minima(set, functions)).collect();
-        Box::new(Minima { minima, functions })
+        let lists = corpus.shingles(4).iter().map(|set| minima(set, functions)).collect();
+        let score = move |a: &[u64], b: &[u64]| equal(a, b) as f64 / functions as f64;
+        Box::new(HashLists { lists, score: Box::new(score), estimates: true })
     }
 }
 
@@ -37,42 +39,9 @@ pub(super) fn minima(elements: &[u64], functions: usize) -> Vec<u64> {
     (0..functions).map_while(least).collect()
 }
 
-struct Minima {
-    minima: Vec<Vec<u64>>,
-    functions: usize,
-}
-
-impl Described for Minima {
-    fn bytes(&self) -> usize {
-        self.minima.iter().map(|it| size_of::<u64>() * it.len()).sum()
-    }
-
-    fn score(&self, a: usize, b: usize) -> Option<f64> {
-        Some(equal(&self.minima[a], &self.minima[b]) as f64 / self.functions as f64)
-    }
-}
-
-/// The number of positions at which two lists are equal.
-pub(super) fn equal(a: &[u64], b: &[u64]) -> usize {
-    a.iter().zip(b).filter(|(x, y)| x == y).count()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn minima_are_those_of_the_definition() {
-        let elements: Vec<u64> = (0..50).collect();
-        let minima = minima(&elements, 16);
-        for (function, least) in minima.iter().enumerate() {
-            let mut values: Vec<u64> =
-                elements.iter().map(|it| xxh3_64_with_seed(&it.to_le_bytes(), function as u64)).collect();
-            values.sort_unstable();
-            assert_eq!(*least, values[0]);
-        }
-        assert!(super::minima(&[], 16).is_empty());
-    }
 
     /// By hand: 3 of 4 positions are equal. The sets {0..90} and {10..100} have 80 of 100 in common, and with
     /// 4,096 functions the standard error is 0.006.
@@ -82,5 +51,6 @@ mod tests {
         let set = |range: std::ops::Range<u64>| minima(&range.collect::<Vec<_>>(), 4096);
         let estimate = equal(&set(0..90), &set(10..100)) as f64 / 4096.0;
         assert!((estimate - 0.8).abs() < 0.025, "{estimate}");
+        assert!(minima(&[], 16).is_empty());
     }
 }

@@ -3,11 +3,11 @@
 mod bottom_k;
 mod exact;
 mod fingerprints;
+mod hash_lists;
 mod henzinger;
 mod i_match;
 mod minwise_hash;
 mod random_projection;
-mod sketches;
 mod spotsigs;
 mod supershingles;
 
@@ -18,6 +18,5 @@ pub(super) use henzinger::Henzinger;
 pub(super) use i_match::IMatch;
 pub(super) use minwise_hash::MinwiseHash;
 pub(super) use random_projection::RandomProjection;
-pub(super) use sketches::Sketches;
 pub(super) use spotsigs::SpotSigs;
 pub(super) use supershingles::Supershingles;
