@@ -6,9 +6,9 @@ use std::str::FromStr;
 use super::method::Method;
 use super::methods::{
     BottomK, Exact, Fingerprints, Henzinger, IMatch, MinwiseHash, RandomProjection, Sketches, SpotSigs,
-    Supershingles,
+    Supershingles, Texts,
 };
-use crate::text::{Fingerprinter, Scheme};
+use crate::text::{Fingerprinter, Scheme, TextMeasure};
 
 /// What can be set of the methods.
 #[derive(Clone, Debug)]
@@ -62,6 +62,10 @@ pub enum MethodName {
     SpotSigs,
     /// Supershingles filtered by random projection.
     Henzinger,
+    /// The share of common words: [`TextMeasure::Words`].
+    Words,
+    /// The cosine of word counts: [`TextMeasure::Cosine`].
+    Cosine,
 }
 
 impl MethodName {
@@ -80,6 +84,8 @@ impl MethodName {
         Self::RandomProjection,
         Self::SpotSigs,
         Self::Henzinger,
+        Self::Words,
+        Self::Cosine,
     ];
 
     /// The name on the command line.
@@ -98,6 +104,8 @@ impl MethodName {
             Self::RandomProjection => "random-projection",
             Self::SpotSigs => "spotsigs",
             Self::Henzinger => "henzinger",
+            Self::Words => TextMeasure::Words.name(),
+            Self::Cosine => TextMeasure::Cosine.name(),
         }
     }
 
@@ -123,6 +131,8 @@ impl MethodName {
             Self::RandomProjection => Box::new(RandomProjection { bits }),
             Self::SpotSigs => Box::new(SpotSigs),
             Self::Henzinger => Box::new(Henzinger),
+            Self::Words => Box::new(Texts(TextMeasure::Words)),
+            Self::Cosine => Box::new(Texts(TextMeasure::Cosine)),
         }
     }
 }

@@ -91,6 +91,8 @@ fn all_methods_run_and_are_drawn() -> TestResult {
         "random-projection",
         "spotsigs",
         "henzinger",
+        "words",
+        "cosine",
     ] {
         assert!(ran.out.contains(&format!("\n{name}: ")), "{name} is not in the text");
         assert!(picture.contains(name), "{name} is not in the legend");

@@ -10,6 +10,7 @@ mod random_projection;
 mod sketches;
 mod spotsigs;
 mod supershingles;
+mod texts;
 
 pub(super) use bottom_k::BottomK;
 pub(super) use exact::Exact;
@@ -21,3 +22,4 @@ pub(super) use random_projection::RandomProjection;
 pub(super) use sketches::Sketches;
 pub(super) use spotsigs::SpotSigs;
 pub(super) use supershingles::Supershingles;
+pub(super) use texts::Texts;
