@@ -7,8 +7,8 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 
 /// Texts by name. If a name comes again, the last text counts.
 ///
-/// The file is a row of entries: the place of the entry before with the same hash, the lengths of name and text (8 bytes
-/// each, least significant first), the name and the text. It has no name itself, so nothing is left of it.
+/// The file is a row of entries: the place of the entry before with the same hash, the lengths of name and text
+/// (8 bytes each, least significant first), the name and the text. It has no name itself, so nothing is left of it.
 pub(super) struct Texts {
     file: File,
     /// The end of the file, without what is waiting.

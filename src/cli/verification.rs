@@ -1,5 +1,6 @@
 //! The last look at matches: texts compared exactly.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -9,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::ValueEnum;
 use simdb::ingest::{Fingerprinting, Record, Records, Rejected};
-use simdb::{Database, Document, Match, Matches, TextMeasure, Unit};
+use simdb::{Database, Document, Fingerprint, Match, Matches, TextMeasure, Unit};
 
 use super::answer::Failure;
 use super::arguments::{Reading, similarity_parser};
@@ -23,7 +24,7 @@ pub(super) struct VerifyArguments {
     #[arg(long, value_name = "MEASURE", value_enum, requires = "texts")]
     verify: Option<Measure>,
 
-    /// The least value, 0 to 1, at which texts match [default: 0.7 for words, 0.9 for cosine]
+    /// The least value, 0 to 1, at which texts match [default: 0.8 for words, 0.95 for cosine]
     #[arg(long, value_name = "V", value_parser = similarity_parser, requires = "verify")]
     min_verified: Option<f64>,
 
@@ -81,8 +82,8 @@ impl VerifyArguments {
     ) -> Result<Option<Arc<Verification>>, Failure> {
         let Some((measure, texts)) = self.verify.zip(self.texts.as_deref()) else { return Ok(None) };
         let (measure, default) = match measure {
-            Measure::Words => (TextMeasure::Words, 0.7),
-            Measure::Cosine => (TextMeasure::Cosine, 0.9),
+            Measure::Words => (TextMeasure::Words, 0.8),
+            Measure::Cosine => (TextMeasure::Cosine, 0.95),
         };
         let source = if texts != Path::new("payload") {
             Source::File(texts.to_owned(), Mutex::new(Held::read(texts, reading, database)?))
@@ -135,7 +136,7 @@ impl Held {
 type Named = (Option<Vec<u8>>, Option<String>);
 
 fn texts_of(record: Record, rule: Fingerprinting) -> Result<Vec<Named>, Rejected> {
-    let named = |it: Record| (it.key().map(<[u8]>::to_vec), it.text(rule).map(|text| text.into_owned()));
+    let named = |it: Record| (it.key().map(<[u8]>::to_vec), it.text(rule).map(Cow::into_owned));
     Ok(record.into_units()?.map(named).collect())
 }
 
@@ -146,7 +147,7 @@ fn name_of_key(key: &[u8]) -> Vec<u8> {
 
 /// The name of a text that an input has. A key may come again with another text, and be compared in between.
 fn name_of_document(document: &Document) -> Vec<u8> {
-    let fingerprint = document.fingerprint().map_or(0, |it| it.bits()).to_le_bytes();
+    let fingerprint = document.fingerprint().map_or(0, Fingerprint::bits).to_le_bytes();
     [b"d", fingerprint.as_slice(), document.key()].concat()
 }
 

@@ -119,7 +119,8 @@ impl Policy {
     /// transaction has stored, and perhaps of some that it removes before the turn of the new one. It must not write to
     /// the database. If it fails, the new document gets the error and is not stored, and nothing is changed.
     /// [`insert_batch_if_new`](crate::WriteTxn::insert_batch_if_new) ends there. With
-    /// [`insert_each_if_new`](crate::WriteTxn::insert_each_if_new) and a [`Writer`](crate::Writer), other documents go on.
+    /// [`insert_each_if_new`](crate::WriteTxn::insert_each_if_new) and a [`Writer`](crate::Writer), other documents
+    /// go on.
     #[must_use]
     pub fn verify(
         mut self,

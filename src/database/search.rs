@@ -22,7 +22,8 @@ use crate::store::{DocumentNumber, Numbered, Posted, Read, ReadRecent, ScopeNumb
 /// fewer, the reads wait for memory just as long.
 const PROBES_TOGETHER: usize = 16;
 
-/// With a least similarity or a function that verifies, the number of matches that are counted, even if fewer are listed.
+/// With a least similarity or a function that verifies, the number of matches that are counted, even if fewer are
+/// listed.
 const MOST_COUNTED: usize = 128;
 
 /// The number of near fingerprints whose documents are looked up together.

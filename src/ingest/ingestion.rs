@@ -61,8 +61,8 @@ impl<'d> Ingest<'d> {
         self
     }
 
-    /// A function that sees each document with its text, before it is decided what becomes of the document. Of a page it
-    /// sees what the scheme reads, of units the text of each. Default: none.
+    /// A function that sees each document with its text, before it is decided what becomes of the document. Of a page
+    /// it sees what the scheme reads, of units the text of each. Default: none.
     ///
     /// So a program can keep the texts that [`Policy::verify`] compares. It is called by several threads at once, a
     /// few thousand records ahead. Records that bring no text are not shown.

@@ -148,7 +148,7 @@ fn a_document_that_cannot_be_verified_fails_alone() -> TestResult {
     drop(txn);
     let writer = database.writer(WriterOptions::new())?;
     let tickets = documents.map(|it| writer.submit(it, &policy));
-    let [skipped, failed, inserted] = tickets.map(|it| it.and_then(|it| it.wait()));
+    let [skipped, failed, inserted] = tickets.map(|it| it.and_then(simdb::Ticket::wait));
     assert_eq!(skipped?.change(), &Change::Skipped);
     assert!(matches!(failed, Err(Error::Verify(_))));
     assert_eq!(inserted?.change(), &Change::Inserted);
