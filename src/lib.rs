@@ -29,11 +29,11 @@ pub use holder::Holder;
 pub use memory::Cache;
 pub use plan::{PlanEstimate, Prefer};
 pub use sketch::{Similarity, Sketch, SketchSize};
-#[cfg(feature = "text")]
-pub use text::Fingerprinter;
 pub use text::Scheme;
 #[cfg(feature = "ingest")]
 pub use text::Unit;
+#[cfg(feature = "text")]
+pub use text::{Fingerprinter, TextMeasure};
 
 #[doc = include_str!("../docs/format.md")]
 pub mod format {}

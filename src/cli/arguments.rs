@@ -76,6 +76,11 @@ impl Reading {
         }
     }
 
+    /// How a file with texts is read: as the inputs, but its format is its own.
+    pub(super) fn options_of_texts(&self) -> ReadOptions {
+        self.options().format(InputFormat::Auto)
+    }
+
     pub(super) fn options(&self) -> ReadOptions {
         let format = match self.input_format {
             Format::Auto => InputFormat::Auto,

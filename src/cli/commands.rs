@@ -8,8 +8,8 @@ use simdb::Error;
 use super::answer::{CommandResult, Failure};
 use super::output::Output;
 use super::{
-    backup, bench, check, compact, create, delete, distance, dump, eval, expire, explain, fingerprint, get,
-    ingest, load, plan, query, stats,
+    asking, backup, bench, check, compact, create, delete, distance, dump, eval, expire, explain,
+    fingerprint, get, ingest, load, plan, query, stats,
 };
 
 /// An embedded index of near-duplicate documents.
@@ -32,9 +32,9 @@ enum Command {
     /// Read documents, store them, and print every near-duplicate
     Ingest(ingest::Arguments),
     /// Print the stored documents that are near a text, a fingerprint or another document
-    Query(query::Arguments),
+    Query(asking::Arguments),
     /// Tell how a query is answered: its probes, the candidates expected and met, the time
-    Explain(query::Arguments),
+    Explain(asking::Arguments),
     /// Print a stored document
     Get(get::Arguments),
     /// Delete documents by their keys, or all documents of a scope
@@ -99,8 +99,8 @@ impl Command {
         match self {
             Self::Create(create::Arguments { database, .. })
             | Self::Ingest(ingest::Arguments { database, .. })
-            | Self::Query(query::Arguments { database, .. })
-            | Self::Explain(query::Arguments { database, .. })
+            | Self::Query(asking::Arguments { database, .. })
+            | Self::Explain(asking::Arguments { database, .. })
             | Self::Get(get::Arguments { database, .. })
             | Self::Delete(delete::Arguments { database, .. })
             | Self::Expire(expire::Arguments { database, .. })

@@ -6,28 +6,26 @@ use serde_json::{Value, json};
 use simdb::Explanation;
 
 use super::answer::{Answer, CommandResult};
+use super::asking::{Arguments, Asking};
 use super::open::open_to_read;
 use super::output::{Output, complain};
-use super::query::Arguments;
-use super::question::Question;
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let database = open_to_read(&arguments.database.database)?;
     let snapshot = database.snapshot()?;
-    let Some(Question { judged, .. }) = arguments.question(&database, &snapshot)? else {
-        return Ok(Answer::No);
-    };
-    let Some(judged) = judged else {
+    let asking = Asking::new(arguments, &database, &snapshot)?;
+    let Some(question) = asking.question()? else { return Ok(Answer::No) };
+    let Some(query) = asking.query(&question) else {
         complain("the text is too short to judge, so nothing is read for it");
         return Ok(Answer::No);
     };
-    let (matches, explanation) = snapshot.explain(&arguments.query(judged))?;
+    let (matches, explanation) = snapshot.explain(&query)?;
     if output.is_json() {
         output.print(|| object(&explanation), String::new);
     } else {
         lines(&explanation).into_iter().for_each(|line| output.print(|| Value::Null, || line));
     }
-    Ok(Answer::yes_if(matches.total() > 0))
+    Ok(asking.answer(matches.total() > 0))
 }
 
 fn micros(time: Duration) -> f64 {

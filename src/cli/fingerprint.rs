@@ -9,7 +9,7 @@ use simdb::{Fingerprinter, Scheme};
 use super::answer::{Answer, CommandResult};
 use super::arguments::{Reading, SketchBytes, parse_scheme};
 use super::output::{Output, add_fingerprint, add_sketch, complain, key_fields, printable};
-use super::question::Question;
+use super::question::{Question, TextsAre};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -39,7 +39,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let mut rejected_any = false;
     while !output.is_closed() {
         let unit = arguments.reading.unit();
-        let chunk = records.next_chunk(|record| Question::of_record(record, rule, unit))?;
+        let chunk =
+            records.next_chunk(|record| Question::of_record(record, rule, unit, TextsAre::NotNeeded))?;
         if chunk.is_empty() {
             break;
         }

@@ -1,6 +1,7 @@
 //! `simdb ingest`: reads documents, stores them and prints their near-duplicates.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
@@ -9,12 +10,15 @@ use serde_json::{Value, json};
 use simdb::ingest::{Event, Ingest, Progress, Records, Totals};
 use simdb::{Change, CreateOptions, Database, Document, Error, OnMatch, Policy, Scheme, Unit, Verdict};
 
-use super::answer::{Answer, CommandResult};
+use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{
     DatabaseArgument, Reading, SketchBytes, max_distance_parser, parse_scheme, similarity_parser,
 };
 use super::open::open_to_write;
-use super::output::{Output, add_fingerprint, add_matches, complain, key_fields, matches_line, printable};
+use super::output::{
+    Output, Verified, add_fingerprint, add_matches, complain, key_fields, matches_line, printable,
+};
+use super::verification::{Verification, VerifyArguments};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -68,6 +72,9 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAME", value_parser = parse_scheme)]
     scheme: Option<Scheme>,
 
+    #[command(flatten)]
+    verify: VerifyArguments,
+
     /// Stop at the first bad record
     #[arg(long)]
     strict: bool,
@@ -87,13 +94,21 @@ enum OnDuplicate {
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let mut records = Records::open(&arguments.inputs, arguments.reading.options())?;
     let database = open_or_create(arguments, &mut records)?;
-    let ingest = arguments.ingest(&database);
+    let verification = arguments.verify.open(&arguments.reading, &database)?;
+    let ingest = arguments.ingest(&database, verification.as_ref());
     let bar = Bar::new(records.progress());
     let mut stored = None;
-    let mut failed = None;
+    let mut failed: Option<Failure> = None;
     let ingested = ingest.run(records, |event| {
         match event {
-            Event::Duplicate { document, verdict } => print_duplicate(output, document, verdict),
+            Event::Duplicate { document, verdict } => {
+                let verified =
+                    verification.as_ref().map(|it| it.values_of_document(document, verdict.matches()));
+                match verified.transpose() {
+                    Ok(verified) => print_duplicate(output, document, verdict, verified.as_ref()),
+                    Err(error) => failed = Some(error),
+                }
+            }
             Event::Rejected(rejected) => bar.above(|| complain(&format!("rejected: {rejected}"))),
             Event::Committed { totals } => {
                 bar.update(totals);
@@ -103,7 +118,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
         }
         // Flush after each commit: a reader sees a batch as soon as it is durable.
         if matches!(event, Event::Committed { .. }) || output.is_full() {
-            failed = bar.above(|| output.flush()).err().or(failed.take());
+            failed = bar.above(|| output.flush()).err().map(Failure::from).or(failed.take());
         }
     });
     bar.clear();
@@ -115,15 +130,16 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
         }
     })?;
     if let Some(error) = failed {
-        return Err(error.into());
+        return Err(error);
     }
     let unit = arguments.reading.unit();
-    output.print(|| totals_object(&totals, unit), || totals_line(&totals, unit));
+    let without_text = verification.map(|it| it.complain_of_missing());
+    output.print(|| totals_object(&totals, unit, without_text), || totals_line(&totals, unit, without_text));
     Ok(Answer::Yes)
 }
 
 impl Arguments {
-    fn ingest<'d>(&self, database: &'d Database) -> Ingest<'d> {
+    fn ingest<'d>(&self, database: &'d Database, verification: Option<&Arc<Verification>>) -> Ingest<'d> {
         let on_match = match self.on_duplicate {
             OnDuplicate::Link => OnMatch::Link,
             OnDuplicate::Skip => OnMatch::Skip,
@@ -136,7 +152,13 @@ impl Arguments {
         if let Some(min_similarity) = self.min_similarity {
             policy = policy.min_similarity(min_similarity);
         }
-        let ingest = Ingest::new(database).policy(policy).batch(self.batch).strict(self.strict);
+        if let Some(verification) = verification.cloned() {
+            policy = policy.verify(move |document, stored| verification.matches_document(document, stored));
+        }
+        let mut ingest = Ingest::new(database).policy(policy).batch(self.batch).strict(self.strict);
+        if let Some(verification) = verification.cloned() {
+            ingest = ingest.on_text(move |document, text| verification.keep(document, text));
+        }
         match self.scheme {
             Some(scheme) => ingest.scheme(scheme),
             None => ingest,
@@ -167,7 +189,7 @@ fn open_or_create(arguments: &Arguments, records: &mut Records) -> Result<Databa
     Database::create(path, &options)
 }
 
-fn print_duplicate(output: &mut Output, document: &Document, verdict: &Verdict) {
+fn print_duplicate(output: &mut Output, document: &Document, verdict: &Verdict, verified: Option<&Verified>) {
     output.print(
         || {
             let mut object = key_fields(Some(document.key()));
@@ -183,7 +205,7 @@ fn print_duplicate(output: &mut Output, document: &Document, verdict: &Verdict) 
                     verdict.deleted().iter().map(|deleted| Value::Object(key_fields(Some(deleted.key()))));
                 object.insert("deleted".to_owned(), keys.collect());
             }
-            add_matches(&mut object, verdict.matches());
+            add_matches(&mut object, verdict.matches(), verified);
             Value::Object(object)
         },
         || {
@@ -192,13 +214,13 @@ fn print_duplicate(output: &mut Output, document: &Document, verdict: &Verdict) 
                 _ if !verdict.deleted().is_empty() => format!(", deleted {}", verdict.deleted().len()),
                 _ => String::new(),
             };
-            let matches = matches_line(verdict.matches());
+            let matches = matches_line(verdict.matches(), verified);
             format!("{} is near {matches}{what_was_done}", printable(document.key()))
         },
     );
 }
 
-fn totals_object(totals: &Totals, unit: Unit) -> Value {
+fn totals_object(totals: &Totals, unit: Unit, without_text: Option<usize>) -> Value {
     let mut object = json!({
         "documents": totals.documents,
         "inserted": totals.inserted,
@@ -213,18 +235,23 @@ fn totals_object(totals: &Totals, unit: Unit) -> Value {
     if unit != Unit::Document {
         object["units"] = totals.units.into();
     }
+    if let Some(without_text) = without_text {
+        object["without_text"] = without_text.into();
+    }
     object
 }
 
-fn totals_line(totals: &Totals, unit: Unit) -> String {
+fn totals_line(totals: &Totals, unit: Unit, without_text: Option<usize>) -> String {
     let units = match unit {
         Unit::Document => String::new(),
         unit => format!(", {} units ({unit})", totals.units),
     };
     let deleted = if totals.deleted > 0 { format!(", {} deleted", totals.deleted) } else { String::new() };
+    let without_text = without_text.filter(|&it| it > 0).map(|it| format!(", {it} without text"));
+    let without_text = without_text.unwrap_or_default();
     format!(
         "{} documents{units}: {} near-duplicates, {} inserted, {} replaced, {} skipped{deleted}, {} too short, \
-         {} rejected, {:.2} s",
+         {} rejected{without_text}, {:.2} s",
         totals.documents,
         totals.duplicates,
         totals.inserted,

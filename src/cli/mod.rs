@@ -2,6 +2,7 @@
 
 mod answer;
 mod arguments;
+mod asking;
 mod backup;
 mod bench;
 mod check;
@@ -27,7 +28,9 @@ mod query;
 mod question;
 mod signals;
 mod stats;
+mod texts;
 mod uses;
+mod verification;
 
 pub(crate) use answer::{Answer, chain};
 pub(crate) use commands::{Cli, run};

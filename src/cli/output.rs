@@ -8,6 +8,19 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
 use simdb::{Document, Fingerprint, Matches, Sketch};
 
+/// The exact values of matches, in their order, and what they are called.
+pub(super) struct Verified {
+    pub(super) name: &'static str,
+    pub(super) values: Vec<f64>,
+}
+
+impl Verified {
+    /// The name and the value of the match of this index.
+    pub(super) fn of(&self, index: usize) -> Option<(&'static str, f64)> {
+        self.values.get(index).map(|&value| (self.name, value))
+    }
+}
+
 /// Standard output. When its reader has closed it, further output is dropped and the command goes on.
 pub(super) struct Output {
     out: StdoutLock<'static>,
@@ -149,15 +162,19 @@ pub(super) fn document_fields(document: &Document) -> Map<String, Value> {
 }
 
 /// Adds `matches`, nearest first, and `total`. Adds `total_is_exact` only if it is false.
-pub(super) fn add_matches(object: &mut Map<String, Value>, matches: &Matches) {
+pub(super) fn add_matches(object: &mut Map<String, Value>, matches: &Matches, verified: Option<&Verified>) {
     let list: Vec<Value> = matches
         .iter()
-        .map(|found| {
+        .enumerate()
+        .map(|(index, found)| {
             let mut fields = document_fields(&found.document);
             fields.insert("distance".to_owned(), found.distance.into());
             if let Some(similarity) = found.similarity {
                 fields.insert("similarity".to_owned(), rounded(similarity.jaccard()).into());
                 fields.insert("containment".to_owned(), rounded(similarity.containment()).into());
+            }
+            if let Some((name, value)) = verified.and_then(|it| it.of(index)) {
+                fields.insert(name.to_owned(), rounded(value).into());
             }
             // Payloads can be large, and a list of near-duplicates does not need them. Nor does it need the
             // sketches.
@@ -174,19 +191,26 @@ pub(super) fn add_matches(object: &mut Map<String, Value>, matches: &Matches) {
     }
 }
 
-/// A similarity to four decimals. An estimate is not known better.
+/// A similarity to four decimals. An estimate is not known better, and what is exact need not be.
 fn rounded(similarity: f64) -> f64 {
     (similarity * 1e4).round() / 1e4
 }
 
 /// The matches on one line, nearest first: `a (distance 1, similarity 0.97), b (distance 3) and 4 more`.
-pub(super) fn matches_line(matches: &Matches) -> String {
+pub(super) fn matches_line(matches: &Matches, verified: Option<&Verified>) -> String {
     let listed: Vec<String> = matches
         .iter()
-        .map(|found| {
+        .enumerate()
+        .map(|(index, found)| {
             let similarity = found.similarity.map(|it| format!(", similarity {:.2}", it.jaccard()));
             let (key, distance) = (printable(found.document.key()), found.distance);
-            format!("{key} (distance {distance}{})", similarity.unwrap_or_default())
+            let verified = verified.and_then(|it| it.of(index));
+            let verified = verified.map(|(name, value)| format!(", {name} {value:.2}"));
+            format!(
+                "{key} (distance {distance}{}{})",
+                similarity.unwrap_or_default(),
+                verified.unwrap_or_default()
+            )
         })
         .collect();
     let more = matches.total() - listed.len() as u64;

@@ -7,9 +7,10 @@
 use super::near::{NearQuery, NearSearch};
 use super::policy::Policy;
 use super::query::Matches;
-use super::search::{Search, Sought, add_all};
+use super::search::{Search, add_all};
+use super::sought::Sought;
 use crate::document::Document;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::plan::Near;
 use crate::store::{Numbered, Read};
 
@@ -18,19 +19,19 @@ pub(super) type Asked<'a> = (&'a Document, &'a Policy);
 
 /// What is committed and concerns one document that is about to be inserted.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct Known<'a> {
     /// The document of the same key.
     pub(super) own: Option<Numbered>,
     /// What is near. `None` if no fingerprint is.
-    pub(super) near: Option<Box<KnownNear>>,
+    pub(super) near: Option<Box<KnownNear<'a>>>,
 }
 
 /// What is committed near to a document.
-pub(super) struct KnownNear {
+pub(super) struct KnownNear<'a> {
     /// All near fingerprints, in order. `None` if they are too many to be kept.
     pub(super) fingerprints: Option<Vec<Near>>,
-    pub(super) search: Search,
-    /// The matches. `None` if they take much memory, and are to be read later.
+    pub(super) search: Search<'a>,
+    /// The matches. `None` if they are to be found later, because they take much memory or cannot be verified.
     pub(super) matches: Option<Matches>,
 }
 
@@ -40,9 +41,9 @@ const MOST_KEPT: usize = 4096;
 const MOST_BYTES: usize = 4 << 20;
 
 /// Finds what is committed for each document.
-pub(super) fn known(reader: &impl Read, asked: &[Asked<'_>]) -> Result<Vec<Known>> {
+pub(super) fn known<'a>(reader: &impl Read, asked: &[Asked<'a>]) -> Result<Vec<Known<'a>>> {
     let own = reader.find_each(asked.iter().map(|(document, _)| document.key()))?;
-    let mut all: Vec<Known> = own.into_iter().map(|own| Known { own, near: None }).collect();
+    let mut all: Vec<Known<'a>> = own.into_iter().map(|own| Known { own, near: None }).collect();
     let mut queries = Vec::with_capacity(asked.len());
     let mut asked_of = Vec::with_capacity(asked.len());
     for (index, (document, policy)) in asked.iter().enumerate() {
@@ -71,9 +72,15 @@ pub(super) fn known(reader: &impl Read, asked: &[Asked<'_>]) -> Result<Vec<Known
     {
         let mut matches = None;
         if bytes < MOST_BYTES {
-            let found = search.first_matches(reader, asked[of].1.filter.limit)?;
-            bytes += found.iter().map(|it| it.document.memory_bytes()).sum::<usize>();
-            matches = Some(found);
+            match search.first_matches(reader, asked[of].1.filter.limit) {
+                Ok(found) => {
+                    bytes += found.iter().map(|it| it.document.memory_bytes()).sum::<usize>();
+                    matches = Some(found);
+                }
+                // It is an error in the turn of its document.
+                Err(Error::Verify(_)) => {}
+                Err(error) => return Err(error),
+            }
         }
         all[of].near = Some(Box::new(KnownNear { fingerprints, search, matches }));
     }
@@ -82,22 +89,22 @@ pub(super) fn known(reader: &impl Read, asked: &[Asked<'_>]) -> Result<Vec<Known
 
 /// The searches of the documents that have a near fingerprint.
 #[derive(Default)]
-struct Searches {
-    searches: Vec<Search>,
+struct Searches<'a> {
+    searches: Vec<Search<'a>>,
     /// The near fingerprints of each search, while they are few.
     fingerprints: Vec<Option<Vec<Near>>>,
     /// The index of the document of each search.
     asked: Vec<usize>,
 }
 
-impl Searches {
+impl<'a> Searches<'a> {
     /// Notes a near fingerprint of a document, and returns the index of its search. The near fingerprints of
     /// a document come one after the other.
     fn add(
         &mut self,
         reader: &impl Read,
         of: usize,
-        (document, policy): Asked<'_>,
+        (document, policy): Asked<'a>,
         own: Option<&Numbered>,
         near: Near,
     ) -> Result<usize> {
@@ -106,7 +113,7 @@ impl Searches {
             Some(index) => index,
             None => {
                 let fingerprint = document.fingerprint().unwrap_or(near.fingerprint);
-                let sought = Sought { fingerprint, sketch: document.sketch(), filter: &policy.filter };
+                let sought = Sought::of_document(document, fingerprint, policy);
                 self.searches.push(Search::new(reader, sought, policy.most_listed(), own)?);
                 self.fingerprints.push(Some(Vec::new()));
                 self.asked.push(of);

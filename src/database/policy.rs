@@ -1,6 +1,10 @@
 //! Policy: which documents count as near-duplicates of a new one, and what happens then.
 
-use super::query::{Filter, Order};
+use std::sync::Arc;
+
+use super::filter::{Filter, Order};
+use super::verification::{Failure, Verify, VerifyPair};
+use crate::document::Document;
 use crate::store::ScopeNames;
 
 /// What [`WriteTxn::insert_if_new`](crate::WriteTxn::insert_if_new) does with a document that has near-duplicates.
@@ -36,6 +40,7 @@ pub struct Policy {
     pub(super) on_match: OnMatch,
     pub(super) touch: bool,
     pub(super) filter: Filter,
+    pub(super) verify: Option<Verify<VerifyPair>>,
 }
 
 impl Policy {
@@ -54,7 +59,7 @@ impl Policy {
 
     /// A policy that acts on matches as `on_match` says, with the defaults of the methods below.
     pub fn new(on_match: OnMatch) -> Self {
-        Self { on_match, touch: false, filter: Filter::default() }
+        Self { on_match, ..Self::default() }
     }
 
     /// Stores every document and reports its matches: [`OnMatch::Link`]. This is the default.
@@ -99,11 +104,29 @@ impl Policy {
 
     /// The most matches that the verdict lists, the nearest first. Default: 10.
     ///
-    /// Its total does not depend on it, except for a policy with a time or a least similarity
-    /// ([`Matches::total`](crate::Matches::total)).
+    /// Its total does not depend on it, except for a policy with a time, a least similarity or a function that
+    /// verifies ([`Matches::total`](crate::Matches::total)).
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.filter.limit = limit;
+        self
+    }
+
+    /// Only stored documents match of which this function says so. It is given the new document first, then the
+    /// stored one. Default: all.
+    ///
+    /// See [`Query::verify`](crate::Query::verify). It is asked before the commit, also of documents that the same
+    /// transaction has stored, and perhaps of some that it removes before the turn of the new one. It must not write to
+    /// the database. If it fails, the new document gets the error and is not stored, and nothing is changed.
+    /// [`insert_batch_if_new`](crate::WriteTxn::insert_batch_if_new) ends there. With
+    /// [`insert_each_if_new`](crate::WriteTxn::insert_each_if_new) and a [`Writer`](crate::Writer), other documents
+    /// go on.
+    #[must_use]
+    pub fn verify(
+        mut self,
+        verify: impl Fn(&Document, &Document) -> Result<bool, Failure> + Send + Sync + 'static,
+    ) -> Self {
+        self.verify = Some(Verify::new(Arc::new(verify)));
         self
     }
 

@@ -1,12 +1,14 @@
 //! Query: a question. Matches: its answer.
 
 use std::slice;
+use std::sync::Arc;
 
+use super::filter::{Filter, Order};
+use super::verification::{Failure, Verify, VerifyStored};
 use crate::document::Document;
-use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
-use crate::sketch::{Similarity, Sketch, SketchSize};
-use crate::store::{Read, ScopeNames};
+use crate::sketch::{Similarity, Sketch};
+use crate::store::ScopeNames;
 
 /// A question: which documents are near this fingerprint?
 ///
@@ -23,114 +25,13 @@ pub struct Query {
     pub(super) fingerprint: Fingerprint,
     pub(super) sketch: Option<Sketch>,
     pub(super) filter: Filter,
-}
-
-/// Which documents match, apart from the fingerprint, and the most that are listed. Queries and policies
-/// have one.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Filter {
-    pub(super) max_distance: Option<u32>,
-    pub(super) min_similarity: Option<f64>,
-    pub(super) order: Order,
-    pub(super) limit: usize,
-    pub(super) since: Option<i64>,
-    pub(super) scopes: Option<ScopeNames>,
-}
-
-impl Default for Filter {
-    fn default() -> Self {
-        Self {
-            max_distance: None,
-            min_similarity: None,
-            order: Order::Distance,
-            limit: 10,
-            since: None,
-            scopes: None,
-        }
-    }
-}
-
-impl Filter {
-    /// The largest distance that matches.
-    pub(super) fn distance(&self, reader: &impl Read) -> Result<u32> {
-        let max_distance = self.max_distance.unwrap_or(reader.settings().max_distance);
-        if max_distance > Fingerprint::BITS {
-            return Err(Error::MaxDistance { given: max_distance });
-        }
-        Ok(max_distance)
-    }
-
-    /// Whether a least similarity or an order by it is asked for, and not only that of the database.
-    pub(super) fn asks_for_similarity(&self) -> bool {
-        self.min_similarity.is_some_and(|least| least > 0.0) || self.order == Order::Similarity
-    }
-
-    /// What the sketch of a match has to be compared with. `None` if it does not matter.
-    ///
-    /// If nothing is said of similarity, that of the database holds for questions that have a sketch.
-    pub(super) fn likeness(&self, reader: &impl Read, sketch: Option<&Sketch>) -> Result<Option<Likeness>> {
-        let settings = reader.settings();
-        if let Some(given) = self.min_similarity
-            && !(0.0..=1.0).contains(&given)
-        {
-            return Err(Error::MinSimilarity { given });
-        }
-        let is_asked = self.asks_for_similarity();
-        let stored = settings.sketch_size;
-        match sketch {
-            None if is_asked && stored == SketchSize::None => Err(Error::SketchSizes { stored: 0, given: 0 }),
-            None if is_asked => Err(Error::NoSketch),
-            None => Ok(None),
-            Some(sketch) if sketch.size() == stored => {
-                let least = self.min_similarity.or(settings.min_similarity).unwrap_or(0.0);
-                Ok(Some(Likeness { sketch: *sketch, least, order: self.order }))
-            }
-            Some(_) if stored == SketchSize::None && !is_asked => Ok(None),
-            Some(sketch) => Err(Error::SketchSizes { stored: stored.bytes(), given: sketch.size().bytes() }),
-        }
-    }
-}
-
-/// The order in which matches are listed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
-    /// The nearest first: by distance, then by fingerprint, then the last written first.
-    #[default]
-    Distance,
-    /// The most similar first, and those without a sketch last. Equal ones are in the order of distance. The
-    /// sketches of all matches are read, however few are listed.
-    Similarity,
-}
-
-/// What a match is compared with beside its fingerprint.
-#[derive(Clone, Copy)]
-pub(super) struct Likeness {
-    sketch: Sketch,
-    least: f64,
-    pub(super) order: Order,
-}
-
-impl Likeness {
-    /// Whether it excludes any document.
-    pub(super) fn excludes(&self) -> bool {
-        self.least > 0.0
-    }
-
-    /// How similar a document is. `None` if that cannot be told.
-    pub(super) fn similarity(&self, sketch: Option<&Sketch>) -> Option<Similarity> {
-        self.sketch.similarity(sketch?).ok()
-    }
-
-    /// Whether a document is similar enough. One without a sketch is not, unless every document is.
-    pub(super) fn matches(&self, sketch: Option<&Sketch>) -> bool {
-        !self.excludes() || self.similarity(sketch).is_some_and(|it| it.jaccard() >= self.least)
-    }
+    pub(super) verify: Option<Verify<VerifyStored>>,
 }
 
 impl Query {
     /// A query for the documents near `fingerprint`, with the defaults of the methods below.
     pub fn new(fingerprint: Fingerprint) -> Self {
-        Self { fingerprint, sketch: None, filter: Filter::default() }
+        Self { fingerprint, sketch: None, filter: Filter::default(), verify: None }
     }
 
     /// A query for the documents like this one, by its fingerprint and its sketch, with the defaults of the
@@ -193,8 +94,8 @@ impl Query {
 
     /// The most matches that are listed, the nearest first. Default: 10.
     ///
-    /// The total does not depend on it, except for a query with a time or a least similarity
-    /// ([`Matches::total`]).
+    /// The total does not depend on it, except for a query with a time, a least similarity or a function that
+    /// verifies ([`Matches::total`]).
     /// `usize::MAX` lists all matches, and takes the memory for them.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
@@ -219,6 +120,40 @@ impl Query {
     #[must_use]
     pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.filter.scopes = Some(ScopeNames::new(scopes));
+        self
+    }
+
+    /// Only documents match of which this function says so. Default: all.
+    ///
+    /// It is asked last, of documents that match in everything else, and may compare what simdb does not keep, such
+    /// as texts ([`TextMeasure`](crate::TextMeasure)). It may be asked several times of a document, and by several
+    /// threads at once, and has to give the same answer each time. If it fails, so does the query, with
+    /// [`Error::Verify`](crate::Error::Verify).
+    ///
+    /// # Cost
+    ///
+    /// As for [`min_similarity`](Self::min_similarity), and a call for each document that is left. The calls end when
+    /// as many match as are counted ([`Matches::total`]).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::collections::HashMap;
+    /// use simdb::{Fingerprint, Query, TextMeasure};
+    ///
+    /// let texts = HashMap::from([(b"a".to_vec(), "the text of the stored document"), /* .. */]);
+    /// let text = "the text that is asked for";
+    /// let query = Query::new(Fingerprint::from_bits(42)).verify(move |stored| {
+    ///     let stored = texts.get(stored.key()).ok_or("a text is missing")?;
+    ///     Ok(TextMeasure::Words.of(text, stored) >= 0.8)
+    /// });
+    /// ```
+    #[must_use]
+    pub fn verify(
+        mut self,
+        verify: impl Fn(&Document) -> Result<bool, Failure> + Send + Sync + 'static,
+    ) -> Self {
+        self.verify = Some(Verify::new(Arc::new(verify)));
         self
     }
 
@@ -264,10 +199,10 @@ pub struct Matches {
 impl Matches {
     /// The number of documents that match, listed or not.
     ///
-    /// If the query has a time ([`Query::since`]) or a least similarity ([`Query::min_similarity`]), documents
-    /// are read to count them. Then the total is exact up to the limit, and with a least similarity up to 128 if
-    /// that is more. If more documents match, the total is one more than that, and
-    /// [`total_is_exact`](Self::total_is_exact) is false.
+    /// If the query has a time ([`Query::since`]), a least similarity ([`Query::min_similarity`]) or a function that
+    /// verifies ([`Query::verify`]), documents are read to count them. Then the total is exact up to the limit, and
+    /// with a least similarity or such a function up to 128 if that is more. If more documents match, the total is one
+    /// more than that, and [`total_is_exact`](Self::total_is_exact) is false.
     pub fn total(&self) -> u64 {
         self.total
     }

@@ -5,22 +5,25 @@ use std::ops::ControlFlow;
 use std::slice;
 use std::sync::Arc;
 
+use super::filter::{Likeness, Order};
 use super::listed::Listed;
 use super::near::{KnownProbeSet, MOST_NEAR, NearQuery, NearSearch, near_candidates};
 use super::newest::{Group, NewestFirst, NewestWanted};
-use super::query::{Filter, Likeness, Match, Matches, Order, Query};
+use super::query::{Match, Matches, Query};
+use super::sought::Sought;
+use super::verification::Verifier;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::plan::Near;
-use crate::sketch::Sketch;
 use crate::store::{DocumentNumber, Numbered, Posted, Read, ReadRecent, ScopeNumber};
 
 /// If one match is enough, the number of ranges that are read before the answer is looked at. With
 /// fewer, the reads wait for memory just as long.
 const PROBES_TOGETHER: usize = 16;
 
-/// With a least similarity, the number of matches that are counted, even if fewer are listed.
+/// With a least similarity or a function that verifies, the number of matches that are counted, even if fewer are
+/// listed.
 const MOST_COUNTED: usize = 128;
 
 /// The number of near fingerprints whose documents are looked up together.
@@ -62,7 +65,7 @@ pub(super) fn answer_any(reader: &impl Read, query: &Query) -> Result<bool> {
 
 /// Answers queries together.
 pub(super) fn answer_all(reader: &impl Read, queries: &[Query]) -> Result<Vec<Matches>> {
-    let new_search = |query: &Query| Search::of(reader, query);
+    let new_search = |query| Search::of(reader, query);
     let mut searches = queries.iter().map(new_search).collect::<Result<Vec<_>>>()?;
     let near_queries: Vec<NearQuery> = searches.iter().map(|search| search.near_query).collect();
     let mut parts = NearSearch::new(reader, &near_queries);
@@ -73,7 +76,7 @@ pub(super) fn answer_all(reader: &impl Read, queries: &[Query]) -> Result<Vec<Ma
 }
 
 /// Gives each near fingerprint to the search that it belongs to. `near` has the indexes of the searches.
-pub(super) fn add_all(reader: &impl Read, searches: &mut [Search], near: &[(usize, Near)]) -> Result<()> {
+pub(super) fn add_all(reader: &impl Read, searches: &mut [Search<'_>], near: &[(usize, Near)]) -> Result<()> {
     for near in near.chunks(NEAR_TOGETHER) {
         let (mut wanted, mut of) = (Vec::with_capacity(near.len()), Vec::new());
         let (mut recent, mut of_recent) = (Vec::new(), Vec::new());
@@ -100,25 +103,13 @@ pub(super) fn add_all(reader: &impl Read, searches: &mut [Search], near: &[(usiz
     Ok(())
 }
 
-/// What documents are compared with.
-#[derive(Clone, Copy)]
-pub(super) struct Sought<'a> {
-    pub(super) fingerprint: Fingerprint,
-    pub(super) sketch: Option<&'a Sketch>,
-    pub(super) filter: &'a Filter,
-}
-
-impl<'a> Sought<'a> {
-    fn of(query: &'a Query) -> Self {
-        Self { fingerprint: query.fingerprint, sketch: query.sketch(), filter: &query.filter }
-    }
-}
-
 /// One query on its way from fingerprints to documents.
-pub(super) struct Search {
+pub(super) struct Search<'a> {
     near_query: NearQuery,
     /// What the sketches of documents are compared with.
     likeness: Option<Likeness>,
+    /// What documents are verified against, after all else.
+    verifier: Option<Verifier<'a>>,
     /// The most documents that may be listed.
     limit: usize,
     since: Option<i64>,
@@ -134,22 +125,22 @@ pub(super) struct Search {
     near: BTreeMap<Near, Group>,
     /// The number of documents of `near`.
     kept: u64,
-    /// The number of documents that match, without regard to time and similarity.
+    /// The number of documents that match, without regard to time, similarity and verification.
     total: u64,
     /// The near fingerprints that a search that reads documents may keep before it reads them.
     most_unread: usize,
 }
 
-impl Search {
+impl<'a> Search<'a> {
     /// The search for the matches of a query. It has not begun.
-    fn of(reader: &impl Read, query: &Query) -> Result<Self> {
+    fn of(reader: &impl Read, query: &'a Query) -> Result<Self> {
         Self::new(reader, Sought::of(query), query.filter.limit, None)
     }
 
     /// The search for the documents that are sought, among all.
     pub(super) fn found(
         reader: &impl Read,
-        sought: Sought<'_>,
+        sought: Sought<'a>,
         limit: usize,
         ignored: Option<&Numbered>,
     ) -> Result<Self> {
@@ -169,7 +160,7 @@ impl Search {
     pub(super) fn among(
         reader: &impl Read,
         near: &[Near],
-        sought: Sought<'_>,
+        sought: Sought<'a>,
         limit: usize,
         ignored: Option<&Numbered>,
     ) -> Result<Self> {
@@ -186,7 +177,7 @@ impl Search {
     /// `ignored` does not count.
     pub(super) fn new(
         reader: &impl Read,
-        Sought { fingerprint, sketch, filter }: Sought<'_>,
+        Sought { fingerprint, sketch, filter, verifier }: Sought<'a>,
         limit: usize,
         ignored: Option<&Numbered>,
     ) -> Result<Self> {
@@ -210,6 +201,7 @@ impl Search {
         Ok(Self {
             near_query,
             likeness,
+            verifier,
             limit,
             since: filter.since,
             from: from.unwrap_or(DocumentNumber::MAX),
@@ -228,9 +220,9 @@ impl Search {
         self.since.is_some() || self.excludes() || self.orders_by_similarity()
     }
 
-    /// Whether only reading a document tells whether it is similar enough.
+    /// Whether only reading a document tells whether it is similar enough and can be verified.
     fn excludes(&self) -> bool {
-        self.likeness.is_some_and(|it| it.excludes())
+        self.verifier.is_some() || self.likeness.is_some_and(|it| it.excludes())
     }
 
     fn orders_by_similarity(&self) -> bool {
@@ -275,11 +267,17 @@ impl Search {
         }
         // One more than are counted tells that there are more.
         let (mut wanted, mut needed) = (self.most_counted(self.limit).saturating_add(1), BTreeSet::new());
-        self.walk(reader, |near, _, _| {
+        let walked = self.walk(reader, |near, _, _| {
             needed.insert(near);
             wanted -= 1;
             if wanted == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
+        });
+        if let Err(Error::Verify(_)) = walked {
+            // It is told when this search is answered. Others that are made together are not concerned.
+            self.most_unread = usize::MAX;
+            return Ok(());
+        }
+        walked?;
         self.near.retain(|near, _| needed.contains(near));
         self.kept = self.near.values().map(|group| group.documents).sum();
         self.most_unread = NEAR_TOGETHER.max(2 * self.near.len());
@@ -378,6 +376,11 @@ impl Search {
                 let is_wanted = |sketch: Option<&_>| self.likeness.is_none_or(|it| it.matches(sketch));
                 let since = self.since.unwrap_or(i64::MIN);
                 let Some(document) = reader.linked_if(number, since, is_wanted)? else { continue };
+                if let Some(verifier) = self.verifier
+                    && !verifier.matches(&document)?
+                {
+                    continue;
+                }
                 if each(*near, number, document).is_break() {
                     return Ok(());
                 }

@@ -56,6 +56,7 @@ impl Snapshot {
     /// # Errors
     ///
     /// * [`Error::MaxDistance`](crate::Error::MaxDistance) for a max distance above 64.
+    /// * [`Error::Verify`](crate::Error::Verify) if the function of [`Query::verify`] fails.
     /// * [`Error::Damaged`](crate::Error::Damaged) if a block that is read does not have its checksum,
     ///   or if there are fewer documents than are counted.
     /// * [`Error::Corrupted`](crate::Error::Corrupted) and [`Error::Storage`](crate::Error::Storage) if

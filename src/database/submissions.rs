@@ -12,13 +12,13 @@
 use std::collections::{HashMap, VecDeque};
 use std::mem;
 use std::sync::Arc;
-use std::task::Waker;
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
 use super::answer::{Mark, Promise, Stage};
+use super::place::Place;
 use super::policy::Policy;
 use super::verdict::Verdict;
 use super::writer_options::WriterOptions;
@@ -60,45 +60,6 @@ struct Submission {
     work: Work,
     bytes: usize,
     at: Instant,
-}
-
-/// A place in the line before a full queue.
-#[derive(Default)]
-pub(super) struct Place {
-    state: Mutex<PlaceState>,
-    let_in: Condvar,
-}
-
-#[derive(Default)]
-struct PlaceState {
-    is_let_in: bool,
-    waker: Option<Waker>,
-}
-
-impl Place {
-    fn let_in(&self) {
-        let mut state = self.state.lock();
-        state.is_let_in = true;
-        let waker = state.waker.take();
-        drop(state);
-        self.let_in.notify_one();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    fn wait(&self) {
-        self.let_in.wait_while(&mut self.state.lock(), |state| !state.is_let_in);
-    }
-
-    /// Whether its submission is in the queue. If not, the task is woken later.
-    pub(super) fn is_let_in_or_wakes(&self, waker: &Waker) -> bool {
-        let mut state = self.state.lock();
-        if !state.is_let_in {
-            state.waker = Some(waker.clone());
-        }
-        state.is_let_in
-    }
 }
 
 /// The queue of a writer.

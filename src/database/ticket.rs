@@ -8,7 +8,8 @@ use std::task::{Context, Poll};
 use std::thread::{self, ThreadId};
 
 use super::answer::{Answer, Promise};
-use super::submissions::{Place, Submissions, Work};
+use super::place::Place;
+use super::submissions::{Submissions, Work};
 use super::verdict::Verdict;
 use crate::error::{Error, Result};
 use crate::store::Store;

@@ -16,7 +16,7 @@ impl WriteTxn {
         &mut self,
         document: &Document,
         policy: &Policy,
-        search: &Search,
+        search: &Search<'_>,
         mut verdict: Verdict,
     ) -> Result<Verdict> {
         if policy.touch {

@@ -7,7 +7,8 @@ use super::batch::{self, Asked, Known, KnownNear};
 use super::near::{NearQuery, NearWritten};
 use super::policy::{OnMatch, Policy};
 use super::query::Matches;
-use super::search::{Search, Sought};
+use super::search::Search;
+use super::sought::Sought;
 use super::verdict::{Change, Verdict};
 use crate::document::{Document, validate_key};
 use crate::error::{Error, Result};
@@ -92,6 +93,7 @@ impl WriteTxn {
     ///   [`Error::MinSimilarity`](crate::Error::MinSimilarity) for a least similarity that is not 0 to 1, and
     ///   [`Error::NoSketch`](crate::Error::NoSketch) if the policy asks for a similarity and the document has a
     ///   fingerprint but no sketch. They change nothing.
+    /// * [`Error::Verify`](crate::Error::Verify) if the function of [`Policy::verify`] fails. It changes nothing.
     /// * The errors of [`insert`](Self::insert).
     ///
     /// # Cost
@@ -184,7 +186,7 @@ impl WriteTxn {
     fn decide_all(
         &mut self,
         asked: &[Asked<'_>],
-        known: Vec<Known>,
+        known: Vec<Known<'_>>,
         each: &mut impl FnMut(Result<Verdict>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
         for (&(document, policy), known) in asked.iter().zip(known) {
@@ -196,7 +198,11 @@ impl WriteTxn {
                 None => Ok(()),
             };
             let verdict = match valid.and(likeness).and(distance) {
-                Ok(max_distance) => Ok(self.decide(document, policy, max_distance, known)?),
+                Ok(max_distance) => match self.decide(document, policy, max_distance, known) {
+                    // Nothing was changed. So it fails alone.
+                    Err(error @ Error::Verify(_)) => Err(error),
+                    decided => Ok(decided?),
+                },
                 Err(error) => Err(error),
             };
             if each(verdict).is_break() {
@@ -212,7 +218,7 @@ impl WriteTxn {
         document: &Document,
         policy: &Policy,
         max_distance: u32,
-        known: Known,
+        known: Known<'_>,
     ) -> Result<Verdict> {
         // A document's own key is never a match. A document stored under it is what this one replaces.
         let own = match self.writer.may_have_changed(document.key()) {
@@ -311,19 +317,19 @@ impl WriteTxn {
     ///
     /// What is known of the last commit is the answer, unless this transaction has written something near, or
     /// removed a document of a near fingerprint.
-    fn search(
+    fn search<'a>(
         &mut self,
-        document: &Document,
-        policy: &Policy,
+        document: &'a Document,
+        policy: &'a Policy,
         max_distance: u32,
-        known: Option<Box<KnownNear>>,
+        known: Option<Box<KnownNear<'a>>>,
         own: Option<&Numbered>,
-    ) -> Result<Option<(Search, Matches)>> {
+    ) -> Result<Option<(Search<'a>, Matches)>> {
         let Some(fingerprint) = document.fingerprint() else { return Ok(None) };
         let written = self.near_written.find(&mut self.writer, NearQuery { fingerprint, max_distance })?;
         let writer = &self.writer;
         let (limit, most) = (policy.filter.limit, policy.most_listed());
-        let sought = Sought { fingerprint, sketch: document.sketch(), filter: &policy.filter };
+        let sought = Sought::of_document(document, fingerprint, policy);
         let search = match known {
             None if written.is_empty() => return Ok(None),
             None => Search::among(writer, written, sought, most, own)?,
@@ -351,7 +357,11 @@ impl WriteTxn {
 }
 
 /// All matches, if the document outranks every one of them.
-fn outranked(writer: &Transaction, document: &Document, search: &Search) -> Result<Option<Vec<Numbered>>> {
+fn outranked(
+    writer: &Transaction,
+    document: &Document,
+    search: &Search<'_>,
+) -> Result<Option<Vec<Numbered>>> {
     let mut outranked = Some(Vec::new());
     search.walk(writer, |_, number, found| match &mut outranked {
         Some(list) if document.outranks(&found) => {

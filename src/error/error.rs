@@ -251,6 +251,8 @@ pub enum Error {
         /// The reason why it could not be written.
         reason: String,
     },
+    /// A function of the caller that verifies matches failed.
+    Verify(Arc<dyn std::error::Error + Send + Sync>),
     /// The storage engine found its own pages damaged.
     Corrupted(Arc<dyn std::error::Error + Send + Sync>),
     /// The storage engine failed.
@@ -274,7 +276,7 @@ impl std::error::Error for Error {
         match self {
             Self::Io { source, .. } | Self::SpillFile { source, .. } => Some(source.as_ref()),
             Self::InBatch { source, .. } => Some(source.as_ref()),
-            Self::Corrupted(source) | Self::Storage(source) => Some(source.as_ref()),
+            Self::Verify(source) | Self::Corrupted(source) | Self::Storage(source) => Some(source.as_ref()),
             _ => None,
         }
     }

@@ -6,9 +6,10 @@ use std::str::FromStr;
 use super::method::Method;
 use super::methods::{
     BottomK, Exact, Fingerprints, Henzinger, IMatch, MinwiseHash, RandomProjection, SpotSigs, Supershingles,
+    Texts,
 };
 use crate::sketch::SketchSize;
-use crate::text::{Fingerprinter, Scheme};
+use crate::text::{Fingerprinter, Scheme, TextMeasure};
 
 /// What can be set of the methods.
 #[derive(Clone, Debug)]
@@ -36,7 +37,7 @@ impl Default for Settings {
 ///
 /// Each text scheme is a method under its own name, such as `minwise-1`, and two more with sketches of 16 and 32
 /// bytes, `minwise-1+sketch` and `minwise-1+sketch32`. Others are `exact`, `minwise-hash`, `bottom-k`,
-/// `supershingles`, `i-match`, `i-match-k`, `random-projection`, `spotsigs` and `henzinger`.
+/// `supershingles`, `i-match`, `i-match-k`, `random-projection`, `spotsigs`, `henzinger`, `words` and `cosine`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MethodName(Kind);
 
@@ -53,6 +54,8 @@ enum Kind {
     RandomProjection,
     SpotSigs,
     Henzinger,
+    /// Texts compared exactly.
+    Texts(TextMeasure),
 }
 
 impl MethodName {
@@ -71,6 +74,8 @@ impl MethodName {
             Kind::RandomProjection,
             Kind::SpotSigs,
             Kind::Henzinger,
+            Kind::Texts(TextMeasure::Words),
+            Kind::Texts(TextMeasure::Cosine),
         ];
         [Kind::Exact].into_iter().chain(of_schemes).chain(others).map(Self)
     }
@@ -88,6 +93,7 @@ impl MethodName {
             Kind::RandomProjection => Box::new(RandomProjection { bits }),
             Kind::SpotSigs => Box::new(SpotSigs),
             Kind::Henzinger => Box::new(Henzinger),
+            Kind::Texts(measure) => Box::new(Texts(measure)),
         }
     }
 }
@@ -121,6 +127,7 @@ impl fmt::Display for MethodName {
             Kind::RandomProjection => "random-projection",
             Kind::SpotSigs => "spotsigs",
             Kind::Henzinger => "henzinger",
+            Kind::Texts(measure) => measure.name(),
         })
     }
 }

@@ -123,6 +123,19 @@ fn spotsigs(a: &Words, b: &Words) -> Option<f64> {
     (least > 0).then(|| f64::from(least) / f64::from(most))
 }
 
+/// The common words among all words of two texts, and the cosine of their counts.
+fn words_and_cosine(a: &Words, b: &Words) -> [Option<f64>; 2] {
+    let all: BTreeSet<&String> = a.iter().chain(b).collect();
+    let count = |text: &Words, word: &String| text.iter().filter(|it| *it == word).count() as f64;
+    let both = all.iter().filter(|word| count(a, word) * count(b, word) > 0.0).count();
+    if both == 0 {
+        return [Some(0.0); 2];
+    }
+    let product = |x: &Words, y: &Words| all.iter().map(|word| count(x, word) * count(y, word)).sum::<f64>();
+    let cosine = product(a, b) / (product(a, a) * product(b, b)).sqrt();
+    [Some(both as f64 / all.len() as f64), Some(cosine.min(1.0))]
+}
+
 /// Forty texts: of each four, three are edited copies of the first. Some are short, and two are empty.
 fn texts() -> Vec<Words> {
     let mut state = 0u64;
@@ -205,6 +218,8 @@ fn methods_of_words_are_those_of_their_definitions() -> Result<(), String> {
     }
     assert_alike("random-projection", random_projection)?;
     assert_alike("spotsigs", spotsigs)?;
+    assert_alike("words", |a, b| words_and_cosine(a, b)[0])?;
+    assert_alike("cosine", |a, b| words_and_cosine(a, b)[1])?;
     assert_alike("henzinger", |a, b| random_projection(a, b).filter(|_| supershingles(a, b) >= 2))
 }
 

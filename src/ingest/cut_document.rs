@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::fingerprinting::Fingerprinting;
+use super::on_text::OnText;
 use super::record::Record;
 use super::rejected::Rejected;
 use super::units::{MOST_UNITS, unit_key};
@@ -30,17 +31,32 @@ pub(super) struct CutDocument {
 }
 
 impl Taken {
-    /// What a record gives. Makes its fingerprints.
-    pub(super) fn of(record: Record, rule: Fingerprinting) -> Result<Self, Rejected> {
+    /// What a record gives. Makes its fingerprints, and shows each text to `on_text`.
+    pub(super) fn of(
+        record: Record,
+        rule: Fingerprinting,
+        on_text: Option<&OnText>,
+    ) -> Result<Self, Rejected> {
         match record.unit {
-            Unit::Document => record.into_document(rule).map(Self::Document),
-            Unit::Paragraph | Unit::Sentence => CutDocument::of(record, rule).map(Self::Cut),
+            Unit::Document => document_of(record, rule, on_text).map(Self::Document),
+            Unit::Paragraph | Unit::Sentence => CutDocument::of(record, rule, on_text).map(Self::Cut),
         }
     }
 }
 
+fn document_of(record: Record, rule: Fingerprinting, on_text: Option<&OnText>) -> Result<Document, Rejected> {
+    let Some(on_text) = on_text else { return record.into_document(rule) };
+    // A page is read once, for its fingerprint and its text.
+    let record = record.into_plain(rule);
+    let document = record.document(rule)?;
+    if let Some(text) = record.text(rule) {
+        on_text.call(&document, &text);
+    }
+    Ok(document)
+}
+
 impl CutDocument {
-    fn of(mut record: Record, rule: Fingerprinting) -> Result<Self, Rejected> {
+    fn of(mut record: Record, rule: Fingerprinting, on_text: Option<&OnText>) -> Result<Self, Rejected> {
         // Checks the payload too, and finds the time that all units have.
         let whole = record.document_with(None).map_err(|reason| record.rejected(reason))?;
         record.parts.seen = Some(whole.seen());
@@ -49,7 +65,7 @@ impl CutDocument {
         let count = units.len();
         let mut judged = Vec::new();
         for unit in units {
-            let document = unit.into_document(rule)?;
+            let document = document_of(unit, rule, on_text)?;
             if document.fingerprint().is_some() {
                 judged.push(document);
             }

@@ -5,7 +5,7 @@ use super::rejected::Reason;
 use crate::error::Error;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::{Sketch, SketchSize};
-use crate::text::{Fingerprinter, Scheme};
+use crate::text::{Fingerprinter, Scheme, visible_text};
 
 /// What is made from a content, or ready in it.
 pub(super) type Judged = (Fingerprint, Option<Sketch>);
@@ -56,6 +56,14 @@ impl Fingerprinting {
     pub fn needs_sketches(mut self, needs_sketches: bool) -> Self {
         self.needs_sketches = needs_sketches;
         self
+    }
+
+    /// The text of a page, as the scheme reads it, and the visible text if fingerprints are made elsewhere.
+    pub(super) fn text_of_html(self, html: &str) -> String {
+        match self.fingerprinter {
+            Some(fingerprinter) => fingerprinter.text_of_html(html),
+            None => visible_text(html),
+        }
     }
 
     /// The fingerprint and the sketch of a content, or the reason why the database does not take the content.

@@ -3,8 +3,10 @@
 use super::batches::{Batches, Settings};
 use super::events::{Event, Totals};
 use super::fingerprinting::Fingerprinting;
+use super::on_text::OnText;
 use super::records::{Records, read_ahead};
 use crate::database::{Database, Policy};
+use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::sketch::SketchSize;
 use crate::text::Scheme;
@@ -15,13 +17,14 @@ pub struct Ingest<'d> {
     database: &'d Database,
     settings: Settings,
     scheme: Option<Scheme>,
+    on_text: Option<OnText>,
 }
 
 impl<'d> Ingest<'d> {
     /// Ingestion into `database`, with the defaults of the setters below.
     pub fn new(database: &'d Database) -> Self {
         let settings = Settings { policy: Policy::link(), batch: 10_000, strict: false };
-        Self { database, settings, scheme: None }
+        Self { database, settings, scheme: None, on_text: None }
     }
 
     /// What to do with near-duplicates. Default: [`Policy::link`].
@@ -58,6 +61,17 @@ impl<'d> Ingest<'d> {
         self
     }
 
+    /// A function that sees each document with its text, before it is decided what becomes of the document. Of a page
+    /// it sees what the scheme reads, of units the text of each. Default: none.
+    ///
+    /// So a program can keep the texts that [`Policy::verify`] compares. It is called by several threads at once, a
+    /// few thousand records ahead. Records that bring no text are not shown.
+    #[must_use]
+    pub fn on_text(mut self, see: impl Fn(&Document, &str) + Send + Sync + 'static) -> Self {
+        self.on_text = Some(OnText::new(see));
+        self
+    }
+
     /// Ingests all records. Reports each event to `observe` as soon as it is durable.
     ///
     /// # Errors
@@ -81,7 +95,7 @@ impl<'d> Ingest<'d> {
         let rule = Fingerprinting::new(self.database.scheme(), self.scheme)?;
         let rule = rule.sketch_size(sketch_size).needs_sketches(needs_sketches);
         let mut batches = Batches::new(self.database, &self.settings, records.unit(), observe);
-        let taken = batches.take_all(&read_ahead(records, rule));
+        let taken = batches.take_all(&read_ahead(records, rule, self.on_text.clone()));
         // If an input failed, the records read before are good and are committed. If the database failed,
         // nothing more is committed.
         if matches!(taken, Ok(()) | Err(Error::Input { .. })) {

@@ -30,6 +30,7 @@ mod ingestion;
 mod input;
 mod input_queue;
 mod json;
+mod on_text;
 mod opening;
 mod options;
 mod parsed;

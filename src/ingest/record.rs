@@ -1,5 +1,6 @@
 //! From raw records to records, and from records to documents.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -88,6 +89,24 @@ impl Record {
         rule.judge(&self.content).map_err(|reason| self.rejected(reason))
     }
 
+    /// The text of the record, from which `rule` makes its fingerprint: of HTML, what the scheme reads. `None` if the
+    /// record brings a fingerprint or features in place of a text.
+    pub fn text(&self, rule: Fingerprinting) -> Option<Cow<'_, str>> {
+        match &self.content {
+            Content::Text(text) => Some(Cow::Borrowed(text)),
+            Content::Html(html) => Some(Cow::Owned(rule.text_of_html(html))),
+            Content::Fingerprint(..) | Content::Features(_) | Content::TooShort => None,
+        }
+    }
+
+    /// The same record, with its text in place of HTML.
+    pub(super) fn into_plain(mut self, rule: Fingerprinting) -> Self {
+        if let Content::Html(html) = &self.content {
+            self.content = Content::Text(rule.text_of_html(html));
+        }
+        self
+    }
+
     /// The document of the record. Its fingerprint is ready or made from its text.
     ///
     /// # Errors
@@ -95,6 +114,10 @@ impl Record {
     /// Those of [`fingerprint_and_sketch`](Self::fingerprint_and_sketch); [`Reason::NoKey`];
     /// [`Reason::Document`] if a part of the document exceeds its limit.
     pub fn into_document(self, rule: Fingerprinting) -> Result<Document, Rejected> {
+        self.document(rule)
+    }
+
+    pub(super) fn document(&self, rule: Fingerprinting) -> Result<Document, Rejected> {
         let made = rule.judge(&self.content).and_then(|judged| self.document_with(judged));
         made.map_err(|reason| self.rejected(reason))
     }

@@ -9,6 +9,7 @@ use super::cut_document::Taken;
 use super::fingerprinting::Fingerprinting;
 use super::format::InputFormat;
 use super::input_queue::Inputs;
+use super::on_text::OnText;
 use super::options::ReadOptions;
 use super::progress::Progress;
 use super::raw::Raw;
@@ -110,12 +111,16 @@ pub(super) type Chunk = Vec<Result<Taken, Rejected>>;
 
 /// Reads, parses and fingerprints on another thread, a few chunks ahead. The last thing it sends is an empty
 /// chunk or an error.
-pub(super) fn read_ahead(mut records: Records, rule: Fingerprinting) -> mpsc::Receiver<Result<Chunk>> {
+pub(super) fn read_ahead(
+    mut records: Records,
+    rule: Fingerprinting,
+    on_text: Option<OnText>,
+) -> mpsc::Receiver<Result<Chunk>> {
     let (sender, receiver) = mpsc::sync_channel(2);
     // The thread is not joined. It may wait for standard input for ever after the receiver is dropped.
     thread::spawn(move || {
         loop {
-            let chunk = records.next_chunk(|record| Taken::of(record, rule));
+            let chunk = records.next_chunk(|record| Taken::of(record, rule, on_text.as_ref()));
             let ended = chunk.as_ref().map_or(true, Vec::is_empty);
             if sender.send(chunk).is_err() || ended {
                 break;

@@ -125,7 +125,7 @@ impl Fingerprinter {
     /// As [`document`](Self::document), of the visible text of an HTML page. Broken markup is read as browsers
     /// read it.
     pub fn document_html(&self, key: impl Into<Vec<u8>>, html: &str) -> Document {
-        self.document(key, &self.text_of(html))
+        self.document(key, &self.text_of_html(html))
     }
 
     /// The fingerprint of a text, or `None` if the text is too short to judge.
@@ -203,11 +203,12 @@ impl Fingerprinter {
     /// The fingerprint of the visible text of an HTML page, by [`Scheme::Content1`] of its main content, or `None`
     /// if that text is too short to judge. Broken markup is read as browsers read it.
     pub fn fingerprint_html(&self, html: &str) -> Option<Fingerprint> {
-        self.fingerprint(&self.text_of(html))
+        self.fingerprint(&self.text_of_html(html))
     }
 
-    /// What is read of an HTML page.
-    fn text_of(&self, html: &str) -> String {
+    /// The text of an HTML page from which its fingerprint is made: the visible text, by [`Scheme::Content1`] of the
+    /// main content. It is there for those who keep texts.
+    pub fn text_of_html(&self, html: &str) -> String {
         match self.scheme {
             Scheme::Content1 => main_content::main_content(html),
             Scheme::Simhash1 | Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::External => {
@@ -223,7 +224,7 @@ impl Fingerprinter {
 
     /// As [`fingerprint_and_sketch`](Self::fingerprint_and_sketch), of the visible text of an HTML page.
     pub fn fingerprint_and_sketch_html(&self, html: &str) -> Option<(Fingerprint, Option<Sketch>)> {
-        self.fingerprint_and_sketch(&self.text_of(html))
+        self.fingerprint_and_sketch(&self.text_of_html(html))
     }
 
     /// The fingerprint and the sketch of a text, or `None` if the text is too short to judge. There is no

@@ -15,6 +15,8 @@ mod html;
 #[cfg(feature = "text")]
 mod main_content;
 #[cfg(feature = "text")]
+mod measure;
+#[cfg(feature = "text")]
 mod minwise;
 #[cfg(feature = "text")]
 mod normalize;
@@ -37,10 +39,12 @@ mod weighted;
 #[cfg(feature = "text")]
 pub use fingerprinter::Fingerprinter;
 #[cfg(feature = "ingest")]
-pub(crate) use html::visible_paragraphs;
+pub(crate) use html::{visible_paragraphs, visible_text};
+#[cfg(feature = "text")]
+pub use measure::TextMeasure;
 pub use scheme::Scheme;
 #[cfg(feature = "ingest")]
 pub use unit::Unit;
 
 #[cfg(feature = "eval")]
-pub(crate) use {html::visible_text, normalize::normalize as normalized, tokens::tokens};
+pub(crate) use {normalize::normalize as normalized, tokens::tokens};

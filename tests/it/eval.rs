@@ -109,8 +109,8 @@ fn all_methods_run_and_are_drawn() -> TestResult {
     let schemes = Scheme::ALL.iter().filter(|scheme| **scheme != Scheme::External);
     let of_schemes =
         schemes.flat_map(|it| ["", "+sketch", "+sketch32"].map(|sketch| format!("{it}{sketch}")));
-    let others =
-        "exact minwise-hash bottom-k supershingles i-match i-match-k random-projection spotsigs henzinger";
+    let others = "exact minwise-hash bottom-k supershingles i-match i-match-k random-projection spotsigs henzinger \
+                  words cosine";
     for name in of_schemes.chain(others.split(' ').map(str::to_owned)) {
         assert!(ran.out.contains(&format!("\n{name}: ")), "{name} is not in the text");
         assert!(picture.contains(&format!("\n{name}\n")), "{name} is not in the legend");

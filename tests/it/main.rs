@@ -32,5 +32,6 @@ mod together;
 mod turns;
 mod units;
 mod verdicts;
+mod verification;
 mod window;
 mod writer;

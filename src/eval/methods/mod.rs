@@ -10,6 +10,7 @@ mod minwise_hash;
 mod random_projection;
 mod spotsigs;
 mod supershingles;
+mod texts;
 
 pub(super) use bottom_k::BottomK;
 pub(super) use exact::Exact;
@@ -20,3 +21,4 @@ pub(super) use minwise_hash::MinwiseHash;
 pub(super) use random_projection::RandomProjection;
 pub(super) use spotsigs::SpotSigs;
 pub(super) use supershingles::Supershingles;
+pub(super) use texts::Texts;

@@ -1,0 +1,77 @@
+//! `words` and `cosine`: texts compared exactly, by their words.
+
+use crate::eval::corpus::Corpus;
+use crate::eval::method::{Described, Method, Scale};
+use crate::text::TextMeasure;
+
+/// Keeps how often each word occurs.
+#[derive(Debug)]
+pub(in crate::eval) struct Texts(pub(in crate::eval) TextMeasure);
+
+/// The least value that is looked at. Texts of one language have many words in common.
+const LEAST_TWENTIETHS: u32 = 10;
+
+impl Method for Texts {
+    fn scale(&self) -> Scale {
+        Scale::twentieths(LEAST_TWENTIETHS)
+    }
+
+    fn describe(&self, corpus: &Corpus) -> Box<dyn Described> {
+        let counted = |tokens: &[u32]| {
+            let mut sorted = tokens.to_vec();
+            sorted.sort_unstable();
+            sorted.chunk_by(|a, b| a == b).map(|same| (same[0], same.len() as u32)).collect()
+        };
+        let counts = corpus.documents.iter().map(|it| counted(&it.tokens)).collect();
+        Box::new(Counts { measure: self.0, counts })
+    }
+}
+
+struct Counts {
+    measure: TextMeasure,
+    /// The words of each document, in order, with their counts.
+    counts: Vec<Vec<(u32, u32)>>,
+}
+
+impl Described for Counts {
+    fn bytes(&self) -> usize {
+        self.counts.iter().map(|it| it.len() * size_of::<(u32, u32)>()).sum()
+    }
+
+    fn score(&self, a: usize, b: usize) -> Option<f64> {
+        Some(self.measure.of_counts(merged(&self.counts[a], &self.counts[b])))
+    }
+}
+
+/// The counts of each word that is in one of two sorted lists or in both.
+fn merged(mut a: &[(u32, u32)], mut b: &[(u32, u32)]) -> impl Iterator<Item = [u64; 2]> {
+    std::iter::from_fn(move || {
+        let word = a.first().into_iter().chain(b.first()).map(|it| it.0).min()?;
+        let take = |list: &mut &[(u32, u32)]| match list.split_first() {
+            Some((first, rest)) if first.0 == word => {
+                *list = rest;
+                u64::from(first.1)
+            }
+            _ => 0,
+        };
+        Some([take(&mut a), take(&mut b)])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_are_those_of_the_texts() {
+        let texts = ["a b a", "b A, c b", "d", "...", "c c c d a"];
+        let corpus = Corpus::of(&texts);
+        for measure in [TextMeasure::Words, TextMeasure::Cosine] {
+            let described = Texts(measure).describe(&corpus);
+            for (a, b) in (0..texts.len()).flat_map(|a| (0..texts.len()).map(move |b| (a, b))) {
+                assert_eq!(described.score(a, b), Some(measure.of(texts[a], texts[b])), "{a} {b}");
+            }
+            assert_eq!(described.bytes(), 8 * (2 + 3 + 1 + 3));
+        }
+    }
+}
