@@ -14,8 +14,8 @@ use crate::Result;
 pub(crate) struct Document {
     pub(crate) key: String,
     pub(crate) group: Option<String>,
-    /// Of HTML, the visible text. White space counts nothing in HTML, so runs of it are one space there. For simdb
-    /// they are the same anyway, but not for peers that take characters.
+    /// Of HTML, the visible text. Runs of white space are one space: for simdb they are the same anyway, but not
+    /// for peers that take characters. Lines that are indented would look alike to them.
     pub(crate) text: String,
 }
 
@@ -49,14 +49,13 @@ fn document(fields: &Map<String, Value>, html_field: Option<&str>) -> Option<Doc
     let html_field = html_field.filter(|name| fields.contains_key(*name));
     let text = field("text").filter(|_| html_field != Some("text"));
     let text = match (text, field(html_field.unwrap_or("html"))) {
-        (Some(text), _) => text.to_owned(),
-        (None, Some(html)) => visible(html),
+        (Some(text), _) => one_line(text),
+        (None, Some(html)) => one_line(&Unit::Document.cut_html(html).concat()),
         (None, None) => fields.contains_key("text").then(String::new)?,
     };
     Some(Document { key, group, text })
 }
 
-fn visible(html: &str) -> String {
-    let text = Unit::Document.cut_html(html).concat();
+fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
