@@ -254,10 +254,8 @@ def table(columns, rows):
 
 def tables(reports):
     """The figures of each peer, and their ratios to those of simdb."""
-    columns = [
-        "peer", "inserts/s", "query k = 3, us", "query k = 7, us", "memory MB, steady, peak", "file MB, length, on disk",
-        "reopen s",
-    ]
+    columns = ["peer", "inserts/s", "query k = 3, us", "query k = 7, us", "memory MB, steady, peak"]
+    columns += ["file MB, length, on disk", "reopen s"]
     shown = [shown for report in reports for shown in states(report)]
     text = table(columns, [row(report) for report in shown])
     before = [report.get("settings", {}).get("process_bytes_before") for report in reports]

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use clap::Args;
 use serde_json::{Value, json};
-use simdb::{Cache, CreateOptions, Database, Document, Fingerprint, OpenOptions, Prefer, Query, Scheme, Snapshot};
+use simdb::{
+    Cache, CreateOptions, Database, Document, Fingerprint, OpenOptions, Prefer, Query, Scheme, Snapshot,
+};
 
 use crate::measure::{self, Inserted, Peer, Result, Task};
 
