@@ -40,10 +40,14 @@ pub enum MethodName {
     Exact,
     /// The distance of fingerprints of [`Scheme::Simhash1`].
     Simhash1,
+    /// The distance of fingerprints of [`Scheme::Simhash2`].
+    Simhash2,
     /// The distance of fingerprints of [`Scheme::Minwise1`].
     Minwise1,
     /// The estimate of sketches, for candidates near by [`Scheme::Simhash1`].
     Simhash1Sketch,
+    /// The estimate of sketches, for candidates near by [`Scheme::Simhash2`].
+    Simhash2Sketch,
     /// The estimate of sketches, for candidates near by [`Scheme::Minwise1`].
     Minwise1Sketch,
     /// Minwise hashing with many functions.
@@ -69,8 +73,10 @@ impl MethodName {
     pub const ALL: &'static [Self] = &[
         Self::Exact,
         Self::Simhash1,
+        Self::Simhash2,
         Self::Minwise1,
         Self::Simhash1Sketch,
+        Self::Simhash2Sketch,
         Self::Minwise1Sketch,
         Self::MinwiseHash,
         Self::BottomK,
@@ -87,8 +93,10 @@ impl MethodName {
         match self {
             Self::Exact => "exact",
             Self::Simhash1 => "simhash-1",
+            Self::Simhash2 => "simhash-2",
             Self::Minwise1 => "minwise-1",
             Self::Simhash1Sketch => "simhash-1+sketch",
+            Self::Simhash2Sketch => "simhash-2+sketch",
             Self::Minwise1Sketch => "minwise-1+sketch",
             Self::MinwiseHash => "minwise-hash",
             Self::BottomK => "bottom-k",
@@ -112,8 +120,10 @@ impl MethodName {
         match self {
             Self::Exact => Box::new(Exact),
             Self::Simhash1 => Box::new(fingerprints(Scheme::Simhash1)),
+            Self::Simhash2 => Box::new(fingerprints(Scheme::Simhash2)),
             Self::Minwise1 => Box::new(fingerprints(Scheme::Minwise1)),
             Self::Simhash1Sketch => Box::new(sketches(Scheme::Simhash1, 10)),
+            Self::Simhash2Sketch => Box::new(sketches(Scheme::Simhash2, 10)),
             Self::Minwise1Sketch => Box::new(sketches(Scheme::Minwise1, 8)),
             Self::MinwiseHash => Box::new(MinwiseHash { functions }),
             Self::BottomK => Box::new(BottomK { kept: functions }),

@@ -80,8 +80,10 @@ fn all_methods_run_and_are_drawn() -> TestResult {
     for name in [
         "exact",
         "simhash-1",
+        "simhash-2",
         "minwise-1",
         "simhash-1+sketch",
+        "simhash-2+sketch",
         "minwise-1+sketch",
         "minwise-hash",
         "bottom-k",
