@@ -202,7 +202,7 @@ impl Fingerprinter {
                 minwise::fingerprint(&features.units(seed), seed)
             }
             Scheme::Simhash1 | Scheme::External => simhash::fingerprint(features.iter(), Tie::Zero),
-            Scheme::Simhash2 => sparse_simhash::fingerprint(features.iter(), seed),
+            Scheme::Simhash2 => sparse_simhash::fingerprint(&features.iter(), seed),
         };
         let units = match self.sketch_size {
             SketchSize::None => Vec::new(),
@@ -263,7 +263,7 @@ impl Fingerprinter {
                 minwise::fingerprint(&features.hashes, seed)
             }
             Scheme::Simhash1 | Scheme::External => simhash::fingerprint(features.weighted(), Tie::Zero),
-            Scheme::Simhash2 => sparse_simhash::fingerprint(features.distinct(), seed),
+            Scheme::Simhash2 => sparse_simhash::fingerprint(&features.distinct(), seed),
         };
         Some((fingerprint, sketching::sketch(features.shingles, self.sketch_size)))
     }

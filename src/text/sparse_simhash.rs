@@ -25,7 +25,7 @@ const BITS: usize = 64;
 /// Li, Hastie, Church: Very Sparse Random Projections, KDD 2006, with one entry that is not zero for each feature, as
 /// in Charikar, Chen, Farach-Colton: Finding Frequent Items in Data Streams, ICALP 2002. The rounds are those of
 /// Dahlgaard, Knudsen, Thorup: Fast Similarity Sketching, FOCS 2017.
-pub(super) fn fingerprint(features: impl Iterator<Item = (u64, u32)> + Clone, seed: u64) -> Fingerprint {
+pub(super) fn fingerprint(features: &(impl Iterator<Item = (u64, u32)> + Clone), seed: u64) -> Fingerprint {
     let mut sums = [0i64; BITS];
     let mut voted = 0u64;
     for round in 0..2 * BITS {
@@ -56,7 +56,7 @@ mod tests {
     }
 
     fn of(features: &[(u64, u32)]) -> Fingerprint {
-        fingerprint(features.iter().copied(), 7)
+        fingerprint(&features.iter().copied(), 7)
     }
 
     /// The definition, bit by bit: the votes of the first round in which the bit has one.

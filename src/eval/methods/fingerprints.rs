@@ -1,4 +1,4 @@
-//! `simhash-1` and `minwise-1`: the fingerprints of this library.
+//! `simhash-1`, `simhash-2` and `minwise-1`: the fingerprints of this library.
 
 use crate::eval::corpus::Corpus;
 use crate::eval::method::{Described, Method, Scale};

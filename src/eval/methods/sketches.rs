@@ -1,4 +1,4 @@
-//! `simhash-1+sketch` and `minwise-1+sketch`: near fingerprints, told apart by a sketch of 16 bytes.
+//! The methods with `+sketch`: near fingerprints, told apart by a sketch of 16 bytes.
 
 use crate::eval::corpus::Corpus;
 use crate::eval::method::{Described, Method, Scale};
