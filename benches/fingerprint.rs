@@ -38,7 +38,7 @@ fn bench(criterion: &mut Criterion) {
     let texts = texts(&pages);
     let bytes = |texts: &[String]| Throughput::Bytes(texts.iter().map(|it| it.len() as u64).sum());
     let mut group = criterion.benchmark_group("fingerprint");
-    for scheme in [Scheme::Simhash1, Scheme::Minwise1, Scheme::Content1] {
+    for scheme in [Scheme::Simhash1, Scheme::Simhash2, Scheme::Minwise1, Scheme::Content1] {
         let fingerprinter = Fingerprinter::new(scheme).expect("text schemes make fingerprints");
         let first = fingerprinter.fingerprint_html(&pages[0]).expect("a page is long enough");
         let rewrapped = fingerprinter.fingerprint_html(&format!("<div>{}</div>", pages[0]));

@@ -41,8 +41,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAME", conflicts_with = "expect")]
     plan: Option<String>,
 
-    /// How fingerprints are made from texts: `simhash-1`, `minwise-1`, `minwise-short-1` for sentences,
-    /// `content-1` for the main content of HTML pages, or `external` if they are made elsewhere
+    /// How fingerprints are made from texts: `simhash-1`, `simhash-2`, `minwise-1`, `minwise-short-1` for
+    /// sentences, `content-1` for the main content of HTML pages, or `external` if they are made elsewhere
     #[arg(long, value_name = "NAME", default_value_t, value_parser = parse_scheme)]
     scheme: Scheme,
 }

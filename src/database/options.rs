@@ -64,8 +64,9 @@ impl CreateOptions {
 
     /// The max distance of queries that name none: inclusive, 0 to 64.
     ///
-    /// Default: 8 for texts with sketches, which tell candidates apart. Without sketches 5 for the minwise
-    /// schemes and [`Scheme::Content1`], and 3 for [`Scheme::Simhash1`] and for fingerprints made elsewhere.
+    /// Default: 8 for texts with sketches, which tell candidates apart, and 10 for [`Scheme::Simhash2`]. Without
+    /// sketches 5 for this one, the minwise schemes and [`Scheme::Content1`], and 3 for [`Scheme::Simhash1`] and
+    /// for fingerprints made elsewhere.
     ///
     /// Queries of any other distance are answered just as exactly. But the tables are chosen for this
     /// one.
@@ -155,9 +156,11 @@ impl CreateOptions {
     fn chosen_sketch_size(&self) -> SketchSize {
         let of_scheme = match self.scheme {
             Scheme::External => SketchSize::None,
-            Scheme::Simhash1 | Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 => {
-                SketchSize::default()
-            }
+            Scheme::Simhash1
+            | Scheme::Minwise1
+            | Scheme::MinwiseShort1
+            | Scheme::Content1
+            | Scheme::Simhash2 => SketchSize::default(),
         };
         self.sketch_size.unwrap_or(of_scheme)
     }
@@ -167,10 +170,16 @@ impl CreateOptions {
         self.scheme != Scheme::External && self.chosen_sketch_size() != SketchSize::None
     }
 
+    /// Whether sketches tell the candidates apart unless something else is asked for.
+    fn looks_twice(&self) -> bool {
+        self.compares_sketches() && self.min_similarity != Some(0.0)
+    }
+
     fn chosen_distance(&self) -> u32 {
         let of_scheme = match self.scheme {
-            _ if self.compares_sketches() && self.min_similarity != Some(0.0) => 8,
-            Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 => 5,
+            Scheme::Simhash2 if self.looks_twice() => 10,
+            _ if self.looks_twice() => 8,
+            Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 | Scheme::Simhash2 => 5,
             Scheme::Simhash1 | Scheme::External => 3,
         };
         self.max_distance.unwrap_or(of_scheme)

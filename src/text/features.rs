@@ -1,5 +1,7 @@
 //! The features of a text: words with their weights, or pairs of neighbouring words. And its shingles.
 
+use std::collections::HashSet;
+
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::tokens::{is_unspaced, tokens};
@@ -74,6 +76,19 @@ impl Features {
         self.hashes.sort_unstable();
         self.hashes.chunk_by(|a, b| a == b).map(|same| (same[0], same.len().ilog2() + 1))
     }
+
+    /// Each distinct feature, with a weight of 1.
+    pub(super) fn distinct(&mut self) -> impl Iterator<Item = (u64, u32)> + Clone {
+        keep_distinct(&mut self.hashes);
+        self.hashes.iter().map(|&hash| (hash, 1))
+    }
+}
+
+/// Keeps the first of equal hashes.
+pub(super) fn keep_distinct(hashes: &mut Vec<u64>) {
+    // Faster than to sort them. Its hash has a seed that nobody knows, since pages can be hostile.
+    let mut seen = HashSet::with_capacity_and_hasher(hashes.len(), foldhash::fast::RandomState::default());
+    hashes.retain(|&hash| seen.insert(hash));
 }
 
 /// The tokens that a feature may begin with.

@@ -5,7 +5,7 @@ use super::scheme::Scheme;
 use super::simhash::Tie;
 use super::sketching::{self, SHINGLE_SEED};
 use super::weighted::Weighted;
-use super::{html, main_content, minwise, normalize, simhash};
+use super::{html, main_content, minwise, normalize, simhash, sparse_simhash};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -14,8 +14,8 @@ use crate::sketch::{Sketch, SketchSize};
 /// Makes fingerprints from texts, by one scheme. It costs nothing to make. Its methods may be called from
 /// any number of threads.
 ///
-/// The steps of all text schemes, [`Scheme::Simhash1`], [`Scheme::Minwise1`], [`Scheme::MinwiseShort1`] and
-/// [`Scheme::Content1`]:
+/// The steps of all text schemes, [`Scheme::Simhash1`], [`Scheme::Simhash2`], [`Scheme::Minwise1`],
+/// [`Scheme::MinwiseShort1`] and [`Scheme::Content1`]:
 ///
 /// 1. Of HTML, the visible text: no markup, comments, scripts or styles, and nothing of the head. `content-1`
 ///    takes only the main content of it: the longest run of blocks with many words and few links, and the runs
@@ -32,10 +32,17 @@ use crate::sketch::{Sketch, SketchSize};
 ///    weight is one more than the binary logarithm, rounded down, of the number of times it occurs.
 /// 6. A bit is one if more weight is for it than against it.
 ///
-/// Or `minwise-1`, `minwise-short-1` and `content-1`:
+/// Or `simhash-2`:
 ///
 /// 4. Features: each token with the one that follows. Where the first is of a script without spaces, with the
 ///    two that follow. How often a feature occurs does not count.
+/// 5. Each distinct feature votes for or against one bit, which its hash chooses. The features vote again, with
+///    other hashes, on the bits that are still without a vote.
+/// 6. A bit is one if more votes are for it than against it.
+///
+/// Or `minwise-1`, `minwise-short-1` and `content-1`:
+///
+/// 4. Features: those of `simhash-2`.
 /// 5. There are 64 bins. The hash of a feature chooses one of them, and the least hash in a bin is its sample.
 ///    Features are thrown again, with other hashes, into the bins that are still empty.
 /// 6. Each bit is one bit of the sample of its bin. So texts whose features have the Jaccard similarity J
@@ -58,7 +65,8 @@ use crate::sketch::{Sketch, SketchSize};
 /// # References
 ///
 /// Charikar: Similarity Estimation Techniques from Rounding Algorithms, STOC 2002. Manku, Jain, Das Sarma:
-/// Detecting Near-Duplicates for Web Crawling, WWW 2007, section 2. Li, König: b-Bit Minwise Hashing, WWW 2010.
+/// Detecting Near-Duplicates for Web Crawling, WWW 2007, section 2. Li, Hastie, Church: Very Sparse Random
+/// Projections, KDD 2006. Li, König: b-Bit Minwise Hashing, WWW 2010.
 /// Dahlgaard, Knudsen, Thorup: Fast Similarity Sketching, FOCS 2017. Kohlschütter, Fankhauser, Nejdl: Boilerplate
 /// Detection using Shallow Text Features, WSDM 2010.
 #[derive(Clone, Copy, Debug)]
@@ -76,9 +84,11 @@ impl Fingerprinter {
     pub fn new(scheme: Scheme) -> Result<Self> {
         match scheme {
             Scheme::External => Err(Error::ExternalScheme),
-            Scheme::Simhash1 | Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 => {
-                Ok(Self { scheme, sketch_size: SketchSize::default() })
-            }
+            Scheme::Simhash1
+            | Scheme::Minwise1
+            | Scheme::MinwiseShort1
+            | Scheme::Content1
+            | Scheme::Simhash2 => Ok(Self { scheme, sketch_size: SketchSize::default() }),
         }
     }
 
@@ -92,7 +102,7 @@ impl Fingerprinter {
     pub fn min_tokens(&self) -> usize {
         match self.scheme {
             Scheme::MinwiseShort1 => 4,
-            Scheme::Simhash1 | Scheme::Minwise1 | Scheme::Content1 | Scheme::External => 8,
+            Scheme::Simhash1 | Scheme::Minwise1 | Scheme::Content1 | Scheme::Simhash2 | Scheme::External => 8,
         }
     }
 
@@ -139,8 +149,8 @@ impl Fingerprinter {
     /// fewer distinct ones than [`min_tokens`](Self::min_tokens).
     ///
     /// So the words of any tokenizer, without stop words, with weights for the kind of word or its rarity, make
-    /// fingerprints of either kind. In `simhash-1` a feature votes with its weight. In the minwise schemes, texts whose
-    /// features have the weighted Jaccard similarity J differ in about 32 (1 - J) bits. That is the sum of the
+    /// fingerprints of either kind. In the simhash schemes a feature votes with its weight. In the
+    /// minwise schemes, texts whose features have the weighted Jaccard similarity J differ in about 32 (1 - J) bits. That is the sum of the
     /// lesser weights, divided by the sum of the greater ones. Weights are rounded to sixteenths, at least
     /// one. Those of a feature that comes several times are added. The order of the features does not matter.
     ///
@@ -192,6 +202,7 @@ impl Fingerprinter {
                 minwise::fingerprint(&features.units(seed), seed)
             }
             Scheme::Simhash1 | Scheme::External => simhash::fingerprint(features.iter(), Tie::Zero),
+            Scheme::Simhash2 => sparse_simhash::fingerprint(&features.iter(), seed),
         };
         let units = match self.sketch_size {
             SketchSize::None => Vec::new(),
@@ -211,9 +222,11 @@ impl Fingerprinter {
     pub fn text_of_html(&self, html: &str) -> String {
         match self.scheme {
             Scheme::Content1 => main_content::main_content(html),
-            Scheme::Simhash1 | Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::External => {
-                html::visible_text(html)
-            }
+            Scheme::Simhash1
+            | Scheme::Minwise1
+            | Scheme::MinwiseShort1
+            | Scheme::Simhash2
+            | Scheme::External => html::visible_text(html),
         }
     }
 
@@ -236,7 +249,9 @@ impl Fingerprinter {
     pub fn fingerprint_and_sketch(&self, text: &str) -> Option<(Fingerprint, Option<Sketch>)> {
         let (text, seed) = (normalize::normalize(text), self.scheme.feature_seed());
         let kind = match self.scheme {
-            Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 => FeatureKind::Pairs,
+            Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 | Scheme::Simhash2 => {
+                FeatureKind::Pairs
+            }
             Scheme::Simhash1 | Scheme::External => FeatureKind::Words,
         };
         let shingle_seed = (self.sketch_size != SketchSize::None).then_some(SHINGLE_SEED);
@@ -249,6 +264,7 @@ impl Fingerprinter {
                 minwise::fingerprint(&features.hashes, seed)
             }
             Scheme::Simhash1 | Scheme::External => simhash::fingerprint(features.weighted(), Tie::Zero),
+            Scheme::Simhash2 => sparse_simhash::fingerprint(&features.distinct(), seed),
         };
         Some((fingerprint, sketching::sketch(features.shingles, self.sketch_size)))
     }

@@ -4,10 +4,11 @@ use super::{Fingerprinter, Scheme};
 use crate::error::{Error, Result};
 use crate::sketch::SketchSize;
 
-const SCHEMES: [Scheme; 4] = [Scheme::Simhash1, Scheme::Minwise1, Scheme::MinwiseShort1, Scheme::Content1];
+const SCHEMES: [Scheme; 5] =
+    [Scheme::Simhash1, Scheme::Minwise1, Scheme::MinwiseShort1, Scheme::Content1, Scheme::Simhash2];
 /// Where the value of each of them stands in a list of pinned values. Those of `minwise-1` are those of
 /// `minwise-short-1` too.
-const PINNED: [usize; 4] = [0, 1, 1, 2];
+const PINNED: [usize; 5] = [0, 1, 1, 2, 3];
 
 fn of(scheme: Scheme) -> Fingerprinter {
     Fingerprinter::new(scheme).expect("text schemes make fingerprints")
@@ -19,32 +20,35 @@ fn fingerprints_of_fixed_texts_never_change() {
     let pinned = [
         (
             "The quick brown fox jumps over the lazy dog near the river bank.",
-            ["53ba652888820c40", "665ccdef04893953", "cc4bf8bed7d6474c"],
+            ["53ba652888820c40", "665ccdef04893953", "cc4bf8bed7d6474c", "11c3c6b0ecca4ca1"],
         ),
         (
             "the QUICK brown fox jumps over the lazy dog near the river bank",
-            ["53ba652888820c40", "665ccdef04893953", "cc4bf8bed7d6474c"],
+            ["53ba652888820c40", "665ccdef04893953", "cc4bf8bed7d6474c", "11c3c6b0ecca4ca1"],
         ),
         (
             "Ｆull-width, ﬁgures and Ünïcode: Σίσυφος, ПРИВЕТ, 3.14 and naïve café words",
-            ["02a291c065e184a0", "bea252a803bd62fe", "7bbd91d8a19c2074"],
+            ["02a291c065e184a0", "bea252a803bd62fe", "7bbd91d8a19c2074", "2083ab707a13f067"],
         ),
         (
             "近似重复检测：两个网页的内容几乎相同。",
-            ["fd429018128097cc", "d3033070d85c5d1a", "1a4b91f63dcdcfb0"],
+            ["fd429018128097cc", "d3033070d85c5d1a", "1a4b91f63dcdcfb0", "bc1bffa4b6008237"],
         ),
         (
             "これは日本語の文章です。カタカナもあります。",
-            ["d9f2474d878ede10", "6ab3f433c0e56166", "e2951a0fad334b18"],
+            ["d9f2474d878ede10", "6ab3f433c0e56166", "e2951a0fad334b18", "9a428b4634b6c544"],
         ),
-        ("ภาษาไทยไม่มีช่องว่างระหว่างคำ", ["eba8e6eb8fb9ca5b", "9dac5cffccf35367", "5ea22919cabc51db"]),
+        (
+            "ภาษาไทยไม่มีช่องว่างระหว่างคำ",
+            ["eba8e6eb8fb9ca5b", "9dac5cffccf35367", "5ea22919cabc51db", "045820f576ee804d"],
+        ),
         (
             "한국어 문장은 띄어쓰기가 있어서 단어가 그대로 토큰이 된다 그렇지",
-            ["494aeebcb27f4ca6", "d7323f948ee76f12", "e5e76a838b0469cc"],
+            ["494aeebcb27f4ca6", "d7323f948ee76f12", "e5e76a838b0469cc", "16a638c6ca792ede"],
         ),
         (
             "again again again again again again again again",
-            ["805bc0ef11f089c2", "f55a83de3d2ff38c", "c370f5236b8cca33"],
+            ["805bc0ef11f089c2", "f55a83de3d2ff38c", "c370f5236b8cca33", "59fcb103a3ee2874"],
         ),
     ];
     let page = "<html><head><title>t</title></head><body><p>One two three <b>four</b> five</p>\
@@ -57,7 +61,10 @@ fn fingerprints_of_fixed_texts_never_change() {
         let made = of(scheme).fingerprint_html(page).map(|it| it.to_string());
         assert_eq!(
             made.as_deref(),
-            Some(["d8e3280443366fa5", "c130f98e7ae4c5df", "299dd63c1706bd83"][PINNED[index]]),
+            Some(
+                ["d8e3280443366fa5", "c130f98e7ae4c5df", "299dd63c1706bd83", "f315087170b6d7e9"]
+                    [PINNED[index]]
+            ),
             "{scheme}"
         );
     }
@@ -183,6 +190,21 @@ fn fingerprints_of_fixed_sentences_never_change() {
         let made = short.fingerprint(text).map(|it| it.to_string());
         assert_eq!(made.as_deref(), Some(fingerprint), "{text}");
         assert_eq!(of(Scheme::Minwise1).fingerprint(text), None);
+    }
+}
+
+/// The order of sentences leaves all pairs of words but a few. How often a sentence is said leaves them all.
+#[test]
+fn order_and_repetition_hardly_count() {
+    let sentence = |number: usize| (0..12).map(|it| format!("s{number}w{it} ")).collect::<String>();
+    let text = |numbers: &mut dyn Iterator<Item = usize>| numbers.map(sentence).collect::<String>();
+    let [forward, backward] = [text(&mut (0..40)), text(&mut (0..40).rev())];
+    for fingerprinter in SCHEMES.map(of) {
+        let made = |text: &str| fingerprinter.fingerprint(text).expect("long enough");
+        let distance = made(&forward).distance(made(&backward));
+        assert!(distance <= 8, "{}: {distance}", fingerprinter.scheme());
+        let twice = made(&forward).distance(made(&forward.repeat(2)));
+        assert!(twice <= 2, "{}: {twice}", fingerprinter.scheme());
     }
 }
 

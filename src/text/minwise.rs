@@ -57,7 +57,7 @@ pub(super) fn one_bits<const BINS: usize>(features: &[u64], seed: u64) -> [bool;
             }
         }
     }
-    samples.map(|sample| sample >> BINS.ilog2() & 1 == 1)
+    samples.map(is_for::<BINS>)
 }
 
 fn distinct(features: &[u64]) -> Vec<u64> {
@@ -70,13 +70,19 @@ fn distinct(features: &[u64]) -> Vec<u64> {
 /// The bin into which a round throws a feature, and the value that is compared there. The first bits of a hash
 /// are the bin, and come last in the value. The bit before them belongs to the sample.
 #[inline]
-fn thrown<const BINS: usize>(feature: u64, round: usize, seed: u64) -> (usize, u64) {
+pub(super) fn thrown<const BINS: usize>(feature: u64, round: usize, seed: u64) -> (usize, u64) {
     let hash = match round {
         0 => feature,
         _ => xxh3_64_with_seed(&feature.to_le_bytes(), seed.wrapping_add(round as u64)),
     };
     let value = hash.rotate_left(BINS.ilog2());
     (if round < BINS { value as usize % BINS } else { round - BINS }, value)
+}
+
+/// The bit of a sample, which is the next after those of the bin.
+#[inline]
+pub(super) fn is_for<const BINS: usize>(value: u64) -> bool {
+    value >> BINS.ilog2() & 1 == 1
 }
 
 #[cfg(test)]

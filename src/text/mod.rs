@@ -28,6 +28,8 @@ mod simhash;
 #[cfg(feature = "text")]
 mod sketching;
 #[cfg(feature = "text")]
+mod sparse_simhash;
+#[cfg(feature = "text")]
 mod tokens;
 #[cfg(feature = "text")]
 mod unicode;

@@ -14,8 +14,8 @@ use crate::error::{Error, Result};
 pub enum Scheme {
     /// Number 0: the caller brings fingerprints, and simdb makes none.
     External,
-    /// Number 1: simhash of words, for texts in any language and script.
-    /// [`Fingerprinter`](crate::Fingerprinter) gives the recipe.
+    /// Number 1: simhash of words, each with a vote for every bit. For texts in any language and script, as the
+    /// others. [`Fingerprinter`](crate::Fingerprinter) gives the recipes.
     Simhash1,
     /// Number 2, the default: one-bit minwise samples of pairs of words, for texts in any language and script.
     #[default]
@@ -26,12 +26,21 @@ pub enum Scheme {
     /// Number 4: the same as [`Minwise1`](Self::Minwise1), but texts of four to seven tokens are judged too. For
     /// sentences. A text that both judge has the same fingerprint in both.
     MinwiseShort1,
+    /// Number 5: simhash of pairs of words, each with a vote for a few bits. It finds more than
+    /// [`Simhash1`](Self::Simhash1), and less of what is not alike.
+    Simhash2,
 }
 
 impl Scheme {
     /// Every scheme there is, by number.
-    pub const ALL: &'static [Self] =
-        &[Self::External, Self::Simhash1, Self::Minwise1, Self::Content1, Self::MinwiseShort1];
+    pub const ALL: &'static [Self] = &[
+        Self::External,
+        Self::Simhash1,
+        Self::Minwise1,
+        Self::Content1,
+        Self::MinwiseShort1,
+        Self::Simhash2,
+    ];
 
     /// The number of the scheme in a file.
     pub const fn number(self) -> u32 {
@@ -41,6 +50,7 @@ impl Scheme {
             Self::Minwise1 => 2,
             Self::Content1 => 3,
             Self::MinwiseShort1 => 4,
+            Self::Simhash2 => 5,
         }
     }
 
@@ -50,7 +60,7 @@ impl Scheme {
     }
 
     /// The name in messages and on the command line: `external`, `simhash-1`, `minwise-1`,
-    /// `content-1` or `minwise-short-1`.
+    /// `content-1`, `minwise-short-1` or `simhash-2`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::External => "external",
@@ -58,6 +68,7 @@ impl Scheme {
             Self::Minwise1 => "minwise-1",
             Self::Content1 => "content-1",
             Self::MinwiseShort1 => "minwise-short-1",
+            Self::Simhash2 => "simhash-2",
         }
     }
 
@@ -76,6 +87,7 @@ impl Scheme {
             Self::Simhash1 => 0x7369_6d64_6200_0001,
             Self::Minwise1 | Self::MinwiseShort1 => 0x7369_6d64_6200_0002,
             Self::Content1 => 0x7369_6d64_6200_0003,
+            Self::Simhash2 => 0x7369_6d64_6200_0005,
         }
     }
 }
@@ -111,7 +123,7 @@ mod tests {
         }
         assert_eq!(Scheme::from_number(99), None);
         assert!("simhash-9".parse::<Scheme>().is_err());
-        assert_eq!("simhash".parse::<Scheme>()?, Scheme::Simhash1);
+        assert_eq!("simhash".parse::<Scheme>()?, Scheme::Simhash2);
         assert_eq!("minwise".parse::<Scheme>()?, Scheme::Minwise1);
         assert_eq!("minwise-short".parse::<Scheme>()?, Scheme::MinwiseShort1);
         Ok(())

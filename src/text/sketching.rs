@@ -1,9 +1,8 @@
 //! The sketch of a text, from its shingles.
 
-use std::collections::HashSet;
 use std::num::NonZeroU32;
 
-use super::minwise;
+use super::{features, minwise};
 use crate::sketch::{Sketch, SketchSize};
 
 /// The seed of the hash of shingles: "simdb", 0, "s" and 1, read as a big-endian number. It is the same beside
@@ -13,9 +12,7 @@ pub(super) const SHINGLE_SEED: u64 = 0x7369_6d64_6200_7301;
 /// The sketch of this size of a text with these shingles, hashed with [`SHINGLE_SEED`]. `None` for no size, and
 /// for a text without tokens.
 pub(super) fn sketch(mut shingles: Vec<u64>, size: SketchSize) -> Option<Sketch> {
-    // Faster than to sort them. Its hash has a seed that nobody knows, since pages can be hostile.
-    let mut seen = HashSet::with_capacity_and_hasher(shingles.len(), foldhash::fast::RandomState::default());
-    shingles.retain(|&shingle| seen.insert(shingle));
+    features::keep_distinct(&mut shingles);
     let count = NonZeroU32::new(u32::try_from(shingles.len()).unwrap_or(u32::MAX))?;
     match size {
         SketchSize::None => None,

@@ -47,7 +47,7 @@ impl Weighted {
     }
 
     /// Each feature with its weight in units.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, u32)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, u32)> + Clone {
         self.features.iter().copied()
     }
 

@@ -131,9 +131,11 @@ fn the_defaults_follow_the_scheme_and_the_sketches() -> TestResult {
     };
     assert_eq!(defaults(Scheme::default(), None)?, (8, 16, Some(0.7)));
     assert_eq!(defaults(Scheme::Simhash1, None)?, (8, 16, Some(0.7)));
+    assert_eq!(defaults(Scheme::Simhash2, None)?, (10, 16, Some(0.7)));
     assert_eq!(defaults(Scheme::Minwise1, Some(SketchSize::Bytes32))?, (8, 32, Some(0.7)));
     assert_eq!(defaults(Scheme::Minwise1, Some(SketchSize::None))?, (5, 0, None));
     assert_eq!(defaults(Scheme::Simhash1, Some(SketchSize::None))?, (3, 0, None));
+    assert_eq!(defaults(Scheme::Simhash2, Some(SketchSize::None))?, (5, 0, None));
     assert_eq!(defaults(Scheme::External, None)?, (3, 0, None));
     assert_eq!(defaults(Scheme::External, Some(SketchSize::Bytes16))?, (3, 16, None));
     Ok(())
