@@ -116,6 +116,8 @@ impl<'a> Asking<'a> {
                     .into(),
             );
         }
+        let inputs = arguments.asked.file.iter().chain(&arguments.asked.input);
+        arguments.verify.check(&arguments.reading, inputs)?;
         let verification = arguments.verify.open(&arguments.reading, database)?;
         Ok(Self { arguments, database, snapshot, verification })
     }

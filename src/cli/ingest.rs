@@ -93,6 +93,7 @@ enum OnDuplicate {
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let mut records = Records::open(&arguments.inputs, arguments.reading.options())?;
+    arguments.verify.check(&arguments.reading, arguments.inputs.iter())?;
     let database = open_or_create(arguments, &mut records)?;
     let verification = arguments.verify.open(&arguments.reading, &database)?;
     let ingest = arguments.ingest(&database, verification.as_ref());

@@ -74,6 +74,27 @@ impl VerifyArguments {
         self.verify.is_some()
     }
 
+    /// Whether there is a file with texts to read, beside the inputs. A command calls it before it creates anything.
+    pub(super) fn check<'p>(
+        &self,
+        reading: &Reading,
+        mut inputs: impl Iterator<Item = &'p PathBuf>,
+    ) -> Result<(), Failure> {
+        let standard_input = Path::new("-");
+        match self.texts.as_deref() {
+            Some(texts) if texts == standard_input => match inputs.any(|input| input == standard_input) {
+                true => {
+                    Err("standard input is read once: it holds the documents or the texts, not both".into())
+                }
+                false => Ok(()),
+            },
+            Some(texts) if texts != Path::new("payload") => {
+                Ok(Records::open([texts], reading.options_of_texts()).map(drop)?)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// What they ask for. Reads the file with the texts.
     pub(super) fn open(
         &self,

@@ -386,5 +386,13 @@ fn what_cannot_be_compared_is_refused() -> TestResult {
     run!("query", &path, "--text", "a", "--verify", "words", "--texts", folder.path("absent"))
         .expect(2)
         .says("no such file");
+    // Nothing is created before it is known that the texts are there.
+    let new = folder.path("new.simdb");
+    let pages = folder.file("pages.tsv", "a\ttext\n")?;
+    run!("ingest", &new, &pages, "--verify", "words", "--texts", folder.path("absent"))
+        .expect(2)
+        .says("no such file");
+    run!("ingest", &new, "-", "--verify", "words", "--texts", "-").expect(2).says("not both");
+    assert!(!std::fs::exists(&new)?);
     Ok(())
 }
