@@ -312,7 +312,7 @@ fn a_bad_dump_is_refused_with_its_line_and_leaves_nothing() -> TestResult {
         (format!("{header}\n{{\"seen\":0}}\n"), 2, "no key"),
         (format!("{header}\n{}\n", document.replace("01\"", "x\"")), 2, "16 hexadecimal digits"),
         (format!("{header}\n{}\n", document.replace("seen", "sewn")), 2, "unknown field"),
-        (format!("{header}\n{}\n", document.replace("seen", "sketch\":\"00\",\"seen")), 2, "are no sketch"),
+        (format!("{header}\n{}\n", document.replace("seen", "sketch\":\"00\",\"seen")), 2, "is not a sketch"),
         (format!("{header}\n{document}\n"), 3, "it ends after 1 documents, and its header says 2"),
         (format!("{header}\n{}\n", "x".repeat(2 << 20)), 2, "longer than any document"),
     ] {

@@ -16,7 +16,8 @@ pub(crate) struct Prefixes {
 }
 
 impl Prefixes {
-    /// An index of items with these prefixes, in order. If the prefixes are spread evenly over the numbers
+    /// An index of items with these prefixes, in order. In a damaged file they may be out of order; the index then
+    /// means nothing, until somebody looks at the order. If the prefixes are spread evenly over the numbers
     /// of their width, each value of the index has between `share` and twice `share` items.
     pub(crate) fn new(
         prefixes: impl ExactSizeIterator<Item = u64> + DoubleEndedIterator + Clone,
@@ -27,9 +28,11 @@ impl Prefixes {
         let width = u64::BITS - prefixes.clone().next_back().unwrap_or(0).leading_zeros();
         let shift = width.saturating_sub(bits);
         let mut starts = vec![0; (1 << bits) + 1].into_boxed_slice();
+        let last = starts.len() - 1;
         for (i, prefix) in prefixes.enumerate() {
-            // The last item of a value decides.
-            starts[prefix.checked_shr(shift).unwrap_or(0) as usize + 1] = i as u32 + 1;
+            // The last item of a value decides. A prefix above the last one, out of order, has the last value.
+            let value = prefix.checked_shr(shift).unwrap_or(0) as usize;
+            starts[value.saturating_add(1).min(last)] = i as u32 + 1;
         }
         for value in 1..starts.len() {
             starts[value] = starts[value].max(starts[value - 1]);
@@ -62,6 +65,17 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// A summary of a damaged file had chunks out of order. The index was built before anybody saw it.
+    #[test]
+    fn prefixes_out_of_order_are_no_panic() {
+        for items in [&[3u64, 9, 1][..], &[u64::MAX, 0], &[1 << 40, 5, 6, 7]] {
+            let index = Prefixes::new(items.iter().copied(), 1);
+            for wanted in [0, 5, u64::MAX] {
+                assert!(index.around(wanted).end <= items.len());
+            }
+        }
+    }
 
     proptest! {
         #[test]
