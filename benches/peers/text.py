@@ -30,6 +30,8 @@ import text_peers
 PEERS = {
     "simhash-1": ("simdb simhash-1", "8"),
     "simhash-1+sketch": ("simdb simhash-1, sketch", "28"),
+    "simhash-2": ("simdb simhash-2", "8"),
+    "simhash-2+sketch": ("simdb simhash-2, sketch", "28"),
     "minwise-1": ("simdb minwise-1", "8"),
     "minwise-1+sketch": ("simdb minwise-1, sketch", "28"),
     "gaoya-simhash-words": ("gaoya simhash, words", "8"),
@@ -41,7 +43,7 @@ PEERS = {
     "gaoya-python-simhash": ("gaoya in Python, simhash, words, into an index", "—"),
     "gaoya-python-minhash": ("gaoya in Python, minhash, words, into an index", "—"),
 }
-COMPARED = ("simhash-1", "minwise-1", "minwise-1+sketch")
+COMPARED = ("simhash-1", "simhash-2", "minwise-1", "minwise-1+sketch")
 
 
 def arguments():

@@ -18,6 +18,10 @@ pub(crate) enum Peer {
     Simhash1,
     #[value(name = "simhash-1+sketch")]
     Simhash1Sketch,
+    #[value(name = "simhash-2")]
+    Simhash2,
+    #[value(name = "simhash-2+sketch")]
+    Simhash2Sketch,
     #[value(name = "minwise-1")]
     Minwise1,
     #[value(name = "minwise-1+sketch")]
@@ -42,6 +46,8 @@ impl Peer {
         Ok(match self {
             Self::Simhash1 => simdb(Scheme::Simhash1, SketchSize::None)?,
             Self::Simhash1Sketch => simdb(Scheme::Simhash1, SketchSize::Bytes16)?,
+            Self::Simhash2 => simdb(Scheme::Simhash2, SketchSize::None)?,
+            Self::Simhash2Sketch => simdb(Scheme::Simhash2, SketchSize::Bytes16)?,
             Self::Minwise1 => simdb(Scheme::Minwise1, SketchSize::None)?,
             Self::Minwise1Sketch => simdb(Scheme::Minwise1, SketchSize::Bytes16)?,
             Self::GaoyaSimhashWords => Box::new(move |text| {
@@ -62,7 +68,12 @@ impl Peer {
     /// The version of the library.
     pub(crate) fn version(self) -> &'static str {
         let package = match self {
-            Self::Simhash1 | Self::Simhash1Sketch | Self::Minwise1 | Self::Minwise1Sketch => "simdb",
+            Self::Simhash1
+            | Self::Simhash1Sketch
+            | Self::Simhash2
+            | Self::Simhash2Sketch
+            | Self::Minwise1
+            | Self::Minwise1Sketch => "simdb",
             Self::GaoyaSimhashWords
             | Self::GaoyaSimhashCharacters
             | Self::GaoyaMinhashWords
