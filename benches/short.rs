@@ -257,7 +257,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let read = |name: &&str| read(Path::new(&folder), name, asked("aside"));
     let sets: Vec<Set> = SETS.iter().map(read).collect::<Result<_, _>>()?;
     for (length, (least, most)) in LENGTHS.iter().enumerate() {
-        for scheme in [Scheme::Simhash1, Scheme::MinwiseShort1] {
+        for scheme in [Scheme::Simhash1, Scheme::Simhash2, Scheme::MinwiseShort1] {
             let fingerprinter = Fingerprinter::new(scheme)?;
             if fingerprinter.min_tokens() > *least {
                 continue;
