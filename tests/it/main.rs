@@ -22,6 +22,7 @@ mod names;
 mod odd_fields;
 mod owners;
 mod panics;
+mod plan;
 mod second_reader;
 mod similarity;
 mod sketch_laws;
