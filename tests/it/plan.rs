@@ -1,48 +1,23 @@
 //! `simdb plan` and `simdb explain`: choices, and what they say of them.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{Folder, TestResult, run};
 
 #[test]
-fn plan_prints_the_choice_and_explain_what_is_read() -> TestResult {
-    let ran = run!("plan", "--max-distance", "3", "--sketch", "0", "--expect", "100000000").expect(0);
+fn plan_prints_the_choice_and_what_serves_which_use() -> TestResult {
+    // Who names a distance gets the plans alone.
+    const OF_THREE: [&str; 3] = ["--max-distance=3", "--sketch=0", "--expect=100000000"];
+    let ran = run!("plan", OF_THREE[0], OF_THREE[1], OF_THREE[2]).expect(0);
     assert!(ran.out.lines().any(|line| line.contains("6x21") && line.ends_with("taken")), "{}", ran.out);
-    let plans = run!(
-        "plan",
-        "--max-distance",
-        "3",
-        "--sketch",
-        "0",
-        "--expect",
-        "100000000",
-        "--prefer",
-        "space",
-        "--json"
-    )
-    .expect(0)
-    .json()?;
-    let taken: Vec<_> = plans.iter().filter(|it| it["taken"] == json!(true)).map(|it| &it["plan"]).collect();
+    let plans = |more: &str| -> Result<Vec<Value>, Box<dyn std::error::Error>> {
+        Ok(run!("plan", OF_THREE[0], OF_THREE[1], OF_THREE[2], more, "--json").expect(0).json()?)
+    };
+    let small = plans("--prefer=space")?;
+    let taken: Vec<_> = small.iter().filter(|it| it["taken"] == json!(true)).map(|it| &it["plan"]).collect();
     assert_eq!(taken, [&json!("2x32")]);
-    let plans = run!(
-        "plan",
-        "--max-distance",
-        "3",
-        "--sketch",
-        "0",
-        "--expect",
-        "100000000",
-        "--max-file",
-        "4e9",
-        "--json"
-    )
-    .expect(0)
-    .json()?;
-    assert!(
-        plans
-            .iter()
-            .all(|it| (it["file_bytes"].as_u64() <= Some(4_000_000_000)) || it["taken"] == json!(false))
-    );
+    let is_small = |it: &Value| it["file_bytes"].as_u64().is_some_and(|bytes| bytes <= 4_000_000_000);
+    assert!(plans("--max-file=4e9")?.iter().all(|it| is_small(it) || it["taken"] == json!(false)));
     run!("plan", "--max-memory", "1", "--max-distance", "3").expect(1);
     // As `create` takes them: distance 8 for texts.
     let of_eight = run!("plan", "--max-distance", "8", "--sketch", "16", "--expect", "200000000", "--json");
@@ -57,6 +32,11 @@ fn plan_prints_the_choice_and_explain_what_is_read() -> TestResult {
         it.and_then(|it| it["others"].as_f64())
     };
     assert_eq!((others("minwise-1", 8), others("minwise-1", 12)), (Some(0.0), Some(80.0)));
+    Ok(())
+}
+
+#[test]
+fn explain_prints_what_is_read() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     run!("create", &path, "--plan", "9x99").expect(2).says("no plan is called");
