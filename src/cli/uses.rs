@@ -136,7 +136,8 @@ impl Choice {
         let [first, second, third, fourth] = self.found.map(|share| format!("{share:.1}%"));
         let others = if others < 0.5 { "0".to_owned() } else { format!("{others:.0}") };
         format!(
-            "{:<9}  {:>6}  {:>8}  {similarity:>10}  {first:>6}  {second:>7}  {third:>7}  {fourth:>7}  {others:>6}  {query_us:>8.2}  {}",
+            "{:<9}  {:>6}  {:>8}  {similarity:>10}  {first:>6}  {second:>7}  {third:>7}  {fourth:>7}  {others:>6}  \
+             {query_us:>8.2}  {}",
             self.scheme, self.sketch_bytes, self.max_distance, self.purpose
         )
     }

@@ -301,7 +301,10 @@ fn compaction_never_replaces_another_file() -> TestResult {
 #[test]
 fn a_bad_dump_is_refused_with_its_line_and_leaves_nothing() -> TestResult {
     let folder = Folder::new()?;
-    let header = r#"{"simdb_dump":2,"scheme":"external","max_distance":3,"sketch_bytes":0,"min_similarity":0,"documents":2}"#;
+    let header = concat!(
+        r#"{"simdb_dump":2,"scheme":"external","max_distance":3,"#,
+        r#""sketch_bytes":0,"min_similarity":0,"documents":2}"#
+    );
     let document = r#"{"key":"a","fingerprint":"0000000000000001","seen":0}"#;
     for (input, line, reason) in [
         (String::new(), 1, "empty"),
