@@ -3,9 +3,9 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
+use crate::ingest::{InputFormat, ReadOptions};
+use crate::{Cache, Error, Prefer, Scheme, SketchSize, Unit};
 use clap::{Args, ValueEnum};
-use simdb::ingest::{InputFormat, ReadOptions};
-use simdb::{Cache, Error, Prefer, Scheme, SketchSize, Unit};
 
 /// The path of the database, the first argument of most commands.
 #[derive(Args)]

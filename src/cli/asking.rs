@@ -4,11 +4,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::ValueEnum;
-use simdb::ingest::{Fingerprinting, InputFormat, Records};
-use simdb::{
+use crate::ingest::{Fingerprinting, InputFormat, Records};
+use crate::{
     Database, Document, Error, Fingerprint, Matches, Order, Query, Scheme, SketchSize, Snapshot, Unit,
 };
+use clap::ValueEnum;
 
 use super::answer::{Answer, Failure};
 use super::arguments::{

@@ -1,7 +1,7 @@
 //! `simdb check`: checks every invariant of a database.
 
+use crate::{CheckReport, Database, Error, Problem};
 use serde_json::json;
-use simdb::{CheckReport, Database, Error, Problem};
 
 use super::answer::{Answer, CommandResult, chain};
 use super::arguments::DatabaseArgument;

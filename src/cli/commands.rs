@@ -1,12 +1,14 @@
 //! The commands: the name of each, and the function that runs it.
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
+use crate::Error;
 use clap::{Parser, Subcommand};
-use simdb::Error;
 
-use super::answer::{CommandResult, Failure};
-use super::output::Output;
+use super::answer::{Answer, CommandResult, Failure, chain};
+use super::output::{Output, complain};
+use super::signals::let_long_writes_fail;
 use super::{
     asking, backup, bench, check, compact, create, delete, distance, dump, eval, expire, explain,
     fingerprint, get, ingest, load, plan, query, stats,
@@ -65,7 +67,26 @@ enum Command {
     Bench(bench::Arguments),
 }
 
-pub(crate) fn run(cli: &Cli) -> CommandResult {
+/// Parses the arguments of the process, runs the command, prints an error once, and returns the exit code.
+pub fn main() -> ExitCode {
+    let_long_writes_fail();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are answers and go to standard output. Everything else means a wrong argument.
+            let answered = !error.use_stderr();
+            _ = error.print();
+            return if answered { Answer::Yes } else { Answer::CouldNotTell }.into();
+        }
+    };
+    let answer = run(&cli).unwrap_or_else(|error| {
+        complain(&chain(error.as_ref()));
+        Answer::CouldNotTell
+    });
+    answer.into()
+}
+
+fn run(cli: &Cli) -> CommandResult {
     let mut output = Output::new(cli.json);
     let answer = match &cli.command {
         Command::Create(arguments) => create::run(arguments, &mut output),

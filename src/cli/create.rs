@@ -1,6 +1,6 @@
 //! `simdb create`: creates a database.
 
-use simdb::{CreateOptions, Database, Scheme};
+use crate::{CreateOptions, Database, Scheme};
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::{

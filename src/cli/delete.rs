@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 
+use crate::Expiry;
 use serde_json::Value;
-use simdb::Expiry;
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::{DatabaseArgument, key_bytes};

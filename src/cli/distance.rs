@@ -1,7 +1,7 @@
 //! `simdb distance`: prints the distance of two fingerprints.
 
+use crate::Fingerprint;
 use serde_json::json;
-use simdb::Fingerprint;
 
 use super::answer::{Answer, CommandResult};
 use super::output::Output;

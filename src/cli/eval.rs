@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use simdb::eval::{Corpus, Judgements, Labels, MethodName, Settings, Yardstick, plot};
-use simdb::ingest::Records;
+use crate::eval::{Corpus, Judgements, Labels, MethodName, Settings, Yardstick, plot};
+use crate::ingest::Records;
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::Reading;

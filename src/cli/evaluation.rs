@@ -1,7 +1,7 @@
 //! What `simdb eval` prints: the yardstick, a table for each method, the best of each.
 
+use crate::eval::{Band, Corpus, Curve, EstimateError, Point, Yardstick};
 use serde_json::{Value, json};
-use simdb::eval::{Band, Corpus, Curve, EstimateError, Point, Yardstick};
 
 use super::output::Output;
 

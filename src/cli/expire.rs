@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
+use crate::{Database, Expiry};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
-use simdb::{Database, Expiry};
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::{DatabaseArgument, parse_time};

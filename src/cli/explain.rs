@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::Explanation;
 use serde_json::{Value, json};
-use simdb::Explanation;
 
 use super::answer::{Answer, CommandResult};
 use super::asking::{Arguments, Asking};

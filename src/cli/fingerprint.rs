@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use crate::ingest::{Fingerprinting, Records};
+use crate::{Fingerprinter, Scheme};
 use serde_json::Value;
-use simdb::ingest::{Fingerprinting, Records};
-use simdb::{Fingerprinter, Scheme};
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::{Reading, SketchBytes, parse_scheme};

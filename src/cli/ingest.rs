@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::ingest::{Event, Ingest, Progress, Records, Totals};
+use crate::{Change, CreateOptions, Database, Document, Error, OnMatch, Policy, Scheme, Unit, Verdict};
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use simdb::ingest::{Event, Ingest, Progress, Records, Totals};
-use simdb::{Change, CreateOptions, Database, Document, Error, OnMatch, Policy, Scheme, Unit, Verdict};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{
@@ -115,7 +115,6 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
                 bar.update(totals);
                 stored = Some(totals.inserted + totals.replaced);
             }
-            _ => {}
         }
         // Flush after each commit: a reader sees a batch as soon as it is durable.
         if matches!(event, Event::Committed { .. }) || output.is_full() {

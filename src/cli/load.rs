@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use crate::{CreateOptions, Database, Document, Error, Fingerprint, Scheme, Sketch, SketchSize};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use flate2::bufread::MultiGzDecoder;
 use serde::Deserialize;
-use simdb::{CreateOptions, Database, Document, Error, Fingerprint, Scheme, Sketch, SketchSize};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::DatabaseArgument;

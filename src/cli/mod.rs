@@ -1,4 +1,7 @@
-//! The command-line program, one file per command. It sees only the public interface of the library.
+//! The command-line program, one file per command.
+//!
+//! It is part of the library, because a database that is in use answers commands too. But it sees only what the
+//! library shows to everybody, so it tells whether that suffices.
 
 mod answer;
 mod arguments;
@@ -32,7 +35,31 @@ mod texts;
 mod uses;
 mod verification;
 
-pub(crate) use answer::{Answer, chain};
-pub(crate) use commands::{Cli, run};
-pub(crate) use output::complain;
-pub(crate) use signals::let_long_writes_fail;
+pub use commands::main;
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, io, path::Path};
+
+    fn ensure_public(folder: &Path) -> io::Result<()> {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                ensure_public(&path)?;
+                continue;
+            }
+            for used in fs::read_to_string(&path)?.split(concat!("use ", "crate::")).skip(1) {
+                let name = used.trim_start_matches('{').trim_start();
+                let name: String = name.chars().take_while(|c| c.is_alphanumeric()).collect();
+                let is_shown = name.starts_with(char::is_uppercase) || ["ingest", "eval"].contains(&&*name);
+                assert!(is_shown, "{} uses the module {name} of the library", path.display());
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn commands_see_only_what_the_library_shows_to_everybody() -> io::Result<()> {
+        ensure_public(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli"))
+    }
+}

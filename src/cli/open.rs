@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use simdb::{Database, Error, OpenOptions};
+use crate::{Database, Error, OpenOptions};
 
 /// Opens a database to read it. Several commands that read can run at once, and the permission to read is
 /// enough. If the engine has to recover the file first, the file is opened for writing.

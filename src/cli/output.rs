@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::io::{self, StdoutLock, Write};
 
+use crate::{Document, Fingerprint, Matches, Sketch};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
-use simdb::{Document, Fingerprint, Matches, Sketch};
 
 /// The exact values of matches, in their order, and what they are called.
 pub(super) struct Verified {

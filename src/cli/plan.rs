@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::{CreateOptions, Fingerprint, PlanEstimate, Scheme};
 use serde_json::{Value, json};
-use simdb::{CreateOptions, Fingerprint, PlanEstimate, Scheme};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{Preference, SketchBytes, max_distance_parser, parse_scheme};

@@ -1,8 +1,8 @@
 //! `simdb query`: prints the documents near a text, a fingerprint or a document.
 
+use crate::ingest::{InputFormat, Records, Rejected};
+use crate::{Matches, Query, Unit};
 use serde_json::{Value, json};
-use simdb::ingest::{InputFormat, Records, Rejected};
-use simdb::{Matches, Query, Unit};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::asking::{Arguments, Asked, Asking};

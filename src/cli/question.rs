@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use simdb::ingest::{Fingerprinting, Record, Rejected};
-use simdb::{Fingerprint, Sketch, Unit};
+use crate::ingest::{Fingerprinting, Record, Rejected};
+use crate::{Fingerprint, Sketch, Unit};
 
 /// A fingerprint, and a sketch unless only the fingerprint is known.
 pub(super) type Judged = (Fingerprint, Option<Sketch>);

@@ -1,7 +1,7 @@
 //! `simdb stats`: prints what a database holds.
 
+use crate::{Cache, Statistics};
 use serde_json::{Value, json};
-use simdb::{Cache, Statistics};
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::{DatabaseArgument, cache_parser};

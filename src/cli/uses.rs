@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::CreateOptions;
 use serde_json::{Value, json};
-use simdb::CreateOptions;
 
 use super::output::Output;
 

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::str;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::ingest::{Fingerprinting, Record, Records, Rejected};
+use crate::{Database, Document, Fingerprint, Match, Matches, TextMeasure, Unit};
 use clap::ValueEnum;
-use simdb::ingest::{Fingerprinting, Record, Records, Rejected};
-use simdb::{Database, Document, Fingerprint, Match, Matches, TextMeasure, Unit};
 
 use super::answer::Failure;
 use super::arguments::{Reading, similarity_parser};

@@ -3,8 +3,8 @@
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
+use crate::{Cache, CreateOptions, Scheme, SketchSize};
 use clap::{ValueEnum, value_parser};
-use simdb::{Cache, CreateOptions, Scheme, SketchSize};
 
 use super::collection::{Collection, Spread, mixed};
 use crate::cli::arguments::{SketchBytes, cache_parser, max_distance_parser, similarity_parser};

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use simdb::{Fingerprint, Matches, Query, Snapshot};
+use crate::{Fingerprint, Matches, Query, Snapshot};
 
 use super::row::Row;
 use super::state::{Bench, key};
@@ -42,7 +42,7 @@ impl Bench<'_> {
         distance: u32,
         threads: u64,
         row: &mut Row,
-        answer: impl Fn(&Snapshot, Query) -> simdb::Result<u64> + Sync,
+        answer: impl Fn(&Snapshot, Query) -> crate::Result<u64> + Sync,
     ) -> Result<(), Failure> {
         let snapshot = self.database()?.snapshot()?;
         let queries = self.asserted_queries(&snapshot, distance)?;
@@ -208,7 +208,7 @@ impl Bench<'_> {
 /// The time of each query, and the sum of the answers.
 fn timed(
     queries: &[Query],
-    answer: impl Fn(Query) -> simdb::Result<u64>,
+    answer: impl Fn(Query) -> crate::Result<u64>,
 ) -> Result<(Vec<Duration>, u64), Failure> {
     let mut times = Vec::with_capacity(queries.len());
     let mut answers = 0;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use simdb::{Database, Document, Policy};
+use crate::{Database, Document, Policy};
 
 use super::row::Row;
 use super::state::{Bench, DELETED, key};

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use simdb::{Fingerprint, Sketch, SketchSize};
+use crate::{Fingerprint, Sketch, SketchSize};
 
 /// How fingerprints are spread.
 #[derive(Clone, Copy)]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use simdb::{Database, Document, OpenOptions, Sketch};
+use crate::{Database, Document, OpenOptions, Sketch};
 
 use super::arguments::{Arguments, scope_name};
 use super::collection::Collection;

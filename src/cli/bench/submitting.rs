@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use simdb::{Policy, Ticket, Verdict, Writer, WriterOptions};
+use crate::{Policy, Ticket, Verdict, Writer, WriterOptions};
 
 use super::row::Row;
 use super::state::Bench;

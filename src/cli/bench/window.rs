@@ -4,7 +4,7 @@ use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use simdb::{Document, Expiry};
+use crate::{Document, Expiry};
 
 use super::row::Row;
 use super::state::{Bench, OF_A_SECOND, seen};
@@ -69,7 +69,7 @@ impl Bench<'_> {
         Ok((waits, commits))
     }
 
-    fn expire_before(&self, end: u64) -> simdb::Result<u64> {
+    fn expire_before(&self, end: u64) -> crate::Result<u64> {
         let Some(database) = &self.database else { return Ok(0) };
         database.expire(&Expiry::new().before(seen(end)), |_| ControlFlow::Continue(()))
     }
