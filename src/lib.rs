@@ -17,6 +17,7 @@ mod memory;
 mod parallel;
 mod plan;
 mod sketch;
+mod source;
 mod store;
 mod text;
 
@@ -32,6 +33,7 @@ pub use holder::Holder;
 pub use memory::Cache;
 pub use plan::{PlanEstimate, Prefer};
 pub use sketch::{Similarity, Sketch, SketchSize};
+pub use source::{Identity, Place, Sample, Source};
 pub use text::Scheme;
 #[cfg(feature = "ingest")]
 pub use text::Unit;

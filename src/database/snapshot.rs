@@ -10,6 +10,7 @@ use super::statistics::Statistics;
 use crate::document::{Document, validate_key};
 use crate::error::Result;
 use crate::parallel;
+use crate::source::Source;
 use crate::store::{DocumentNumber, Read, Reader, Store};
 
 /// A consistent view of a database, which later commits do not change.
@@ -165,6 +166,29 @@ impl Snapshot {
     /// Reads the whole snapshot, and writes and reads back its live documents and rows.
     pub fn backup(&self, path: impl AsRef<Path>, mut progress: impl FnMut(u64, u64)) -> Result<()> {
         self.reader.backup(path.as_ref(), self.store.sizes(), &mut progress)
+    }
+
+    /// How far a source has been read. `None` if it has not, or was forgotten.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`sources`](Self::sources).
+    ///
+    /// # Cost
+    ///
+    /// One look-up. The first one after opening reads the records of all sources.
+    pub fn source(&self, name: impl AsRef<[u8]>) -> Result<Option<Source>> {
+        self.reader.source(name.as_ref())
+    }
+
+    /// The sources that documents were read from, in the order of their names, and how far they have been read.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
+    /// [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
+    pub fn sources(&self) -> Result<Vec<Source>> {
+        self.reader.sources()
     }
 
     /// Goes through all documents in the order in which they were written.

@@ -14,6 +14,8 @@ use crate::document::{Document, validate_key};
 use crate::error::{Error, Result};
 use crate::parallel;
 use crate::plan::Near;
+#[cfg(feature = "ingest")]
+use crate::source::Source;
 use crate::store::{Numbered, Patience, Read, Store, Transaction};
 
 /// The most and the fewest documents that are searched for together, by one thread. Many together read
@@ -233,9 +235,9 @@ impl WriteTxn {
             if verdict.is_duplicate() {
                 match policy.on_match {
                     OnMatch::Link => {}
-                    OnMatch::Skip => return self.skip(document, policy, &search, verdict),
+                    OnMatch::Skip => return self.skip(document, policy, &search, own.as_ref(), verdict),
                     OnMatch::Replace => match outranked(&self.writer, document, &search)? {
-                        None => return self.skip(document, policy, &search, verdict),
+                        None => return self.skip(document, policy, &search, own.as_ref(), verdict),
                         Some(outranked) => {
                             outranked.iter().try_for_each(|it| self.writer.remove(it))?;
                             verdict.deleted = outranked.into_iter().map(|(_, document)| document).collect();
@@ -280,6 +282,39 @@ impl WriteTxn {
         let Some(found) = self.writer.find_to_change(key.as_ref())? else { return Ok(None) };
         self.writer.remove(&found)?;
         Ok(Some(found.1))
+    }
+
+    /// Notes how far a source was read. That becomes durable together with the documents of this transaction.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::SourceName`](crate::Error::SourceName) for a name of no bytes or too many. It changes nothing.
+    /// * [`Error::Aborted`](crate::Error::Aborted) if an earlier operation broke the transaction.
+    #[cfg(feature = "ingest")]
+    pub(crate) fn set_source(&mut self, source: &Source) -> Result<()> {
+        source.validate()?;
+        self.writer.put_source(&source.name, Some(source.record.clone()))
+    }
+
+    /// Forgets how far a source was read, so it counts as new. Its documents stay. False if it is not known.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
+    ///   [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
+    /// * [`Error::Aborted`](crate::Error::Aborted) if an earlier operation broke the transaction.
+    pub fn forget_source(&mut self, name: impl AsRef<[u8]>) -> Result<bool> {
+        let known = self.writer.source(name.as_ref())?.is_some();
+        if known {
+            self.writer.put_source(name.as_ref(), None)?;
+        }
+        Ok(known)
+    }
+
+    /// The number that the next document gets.
+    #[cfg(feature = "ingest")]
+    pub(crate) fn next_number(&self) -> u64 {
+        self.writer.next_number()
     }
 
     /// Makes all changes visible and durable.

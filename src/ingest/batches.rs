@@ -5,12 +5,13 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::cut_document::{CutDocument, Taken, keys_of};
-use super::events::{Event, Totals};
+use super::events::Event;
 use super::records::Chunk;
 use super::rejected::Rejected;
 use crate::database::{Database, Policy, Verdict, WriteTxn};
 use crate::document::Document;
 use crate::error::Result;
+use crate::source::Totals;
 use crate::text::Unit;
 
 /// The settings of an ingestion that concern its batches.

@@ -1,10 +1,9 @@
 //! What an ingestion reports: events while it runs, totals at its end.
 
-use std::time::Duration;
-
 use super::rejected::Rejected;
 use crate::database::{Change, Verdict};
 use crate::document::Document;
+use crate::source::Totals;
 
 /// What an ingestion reports while it runs. After each commit come the events of the records in the batch, in
 /// their order, and then the commit.
@@ -25,34 +24,6 @@ pub enum Event<'e> {
         /// The totals up to this commit.
         totals: &'e Totals,
     },
-}
-
-/// The numbers of records by what was done with them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Totals {
-    /// The number of records that were read, without the rejected ones.
-    pub documents: u64,
-    /// The number of paragraphs or sentences into which they were cut. 0 if they were not cut. If they were, the
-    /// numbers below are of these units.
-    pub units: u64,
-    /// The number of these that were stored under a new key.
-    pub inserted: u64,
-    /// The number of these that replaced a document of the same key.
-    pub replaced: u64,
-    /// The number of these that were not stored because they are near-duplicates.
-    pub skipped: u64,
-    /// The number of stored documents that were deleted, because a new one has a higher rank, or because they were
-    /// the units of a document that came again.
-    pub deleted: u64,
-    /// The number of records that have near-duplicates.
-    pub duplicates: u64,
-    /// The number of records that are too short to judge. Units that are too short are not stored.
-    pub too_short: u64,
-    /// The number of records that were rejected.
-    pub rejected: u64,
-    /// The time it took.
-    pub elapsed: Duration,
 }
 
 impl Totals {

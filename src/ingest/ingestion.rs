@@ -1,7 +1,7 @@
 //! Ingestion: its settings, and the run that stores all records.
 
 use super::batches::{Batches, Settings};
-use super::events::{Event, Totals};
+use super::events::Event;
 use super::fingerprinting::Fingerprinting;
 use super::on_text::OnText;
 use super::records::{Records, read_ahead};
@@ -9,6 +9,7 @@ use crate::database::{Database, Policy};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::sketch::SketchSize;
+use crate::source::Totals;
 use crate::text::Scheme;
 
 /// Ingests records into a database.

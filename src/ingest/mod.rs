@@ -43,7 +43,7 @@ mod text;
 mod tsv;
 mod units;
 
-pub use events::{Event, Totals};
+pub use events::Event;
 pub use fingerprinting::Fingerprinting;
 pub use format::InputFormat;
 pub use ingestion::Ingest;
@@ -53,6 +53,8 @@ pub use record::Record;
 pub use records::Records;
 pub use rejected::{Reason, Rejected};
 pub use units::Units;
+
+pub use crate::source::Totals;
 
 #[cfg(feature = "eval")]
 pub(crate) use {opening::lines_of, record::Page};

@@ -23,6 +23,7 @@ mod dense;
 mod engine;
 mod expiry;
 mod file;
+mod ignored;
 mod lookup;
 mod merging;
 mod numbers;
@@ -51,6 +52,7 @@ pub(crate) use expiry::Conditions;
 pub(crate) use file::{CacheLimit, FORMAT_VERSION, Patience, Settings};
 #[cfg(test)]
 pub(crate) use file::{DEAD, KEYS, POSTINGS, Set, SetRow, number_of, permuted};
+pub(crate) use ignored::leave_out;
 pub(crate) use numbers::{DocumentNumber, ScopeNumber};
 pub(crate) use postings::Posted;
 pub(crate) use read::Read;

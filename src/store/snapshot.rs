@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::read::Read;
 use crate::document::Document;
 use crate::error::Result;
+use crate::source::Source;
 use crate::store::checking::{self, CheckProgress, Checked};
 use crate::store::dense::{self, CopyProgress};
 use crate::store::file::{CountedSnapshot, Counters, State, View, Written, damaged_document};
@@ -47,6 +48,16 @@ impl Reader {
             Err(error) => vec![(last, Err(error))],
         };
         Ok(Some((documents, last.next())))
+    }
+
+    /// The source of this name. `None` if there is none.
+    pub(crate) fn source(&self, name: &[u8]) -> Result<Option<Source>> {
+        Ok(self.view.source(name)?.map(|record| Source { name: name.to_vec(), record }))
+    }
+
+    /// All sources, in the order of their names.
+    pub(crate) fn sources(&self) -> Result<Vec<Source>> {
+        self.view.sources()
     }
 
     /// Makes a dense copy at `path`, where nothing may be yet.

@@ -9,6 +9,7 @@ use super::log::encode_log;
 use super::meta::{self, encode_scopes};
 use super::operation::Operation;
 use super::overlays::Runs;
+use super::sources::SourceRows;
 use super::state::{LogSums, State};
 use crate::error::Result;
 use crate::store::blocks::{BlockId, Blocks, Entry, FileSeed, Hint, Packed, Row, share_of_sum};
@@ -84,6 +85,15 @@ impl Edit {
         let sum = share_of_sum(rows.iter().map(|(_, record)| record.as_slice()));
         self.state.scopes_sum = self.state.scopes_sum.wrapping_add(sum);
         self.changes.scopes.extend(rows);
+    }
+
+    /// Writes the rows of sources.
+    pub(crate) fn put_sources(&mut self, SourceRows { rows, sum_change }: SourceRows) {
+        if !rows.is_empty() {
+            self.state.sources_sum = self.state.sources_sum.wrapping_add(sum_change);
+            self.state.source_commits += 1;
+            self.changes.sources.extend(rows);
+        }
     }
 
     /// Makes the recent runs the frozen runs. There must be no frozen run. They are not merged here, since a

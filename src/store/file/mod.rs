@@ -14,6 +14,7 @@ mod progress;
 mod replay;
 mod schema;
 mod shared;
+mod sources;
 mod state;
 mod turn;
 mod turns;
@@ -41,6 +42,7 @@ pub(crate) use schema::{
     all_sets, by_row, fingerprint_of, key_row, number_of, permuted, posting_row, scope_of,
 };
 pub(crate) use shared::{CountedSnapshot, Shared};
+pub(crate) use sources::SourceRows;
 pub(crate) use state::{Sets, State};
 pub(crate) use turn::Turn;
 pub(crate) use turns::Patience;
