@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::format::InputFormat;
-use super::opening::{cannot_read, is_stdin, open};
+use super::opening::{StandardInput, cannot_read, is_stdin, open};
 use super::options::ReadOptions;
 use super::progress::Progress;
 use super::raw::{Raw, RawContent};
@@ -23,8 +23,13 @@ pub(super) struct Input {
 }
 
 impl Input {
-    pub(super) fn open(path: &Path, options: &ReadOptions, progress: &Progress) -> Result<Self> {
-        let (reader, format) = open(path, options, progress)?;
+    pub(super) fn open(
+        path: &Path,
+        stdin: impl FnOnce() -> StandardInput,
+        options: &ReadOptions,
+        progress: &Progress,
+    ) -> Result<Self> {
+        let (reader, format) = open(path, stdin, options, progress)?;
         Ok(Self {
             path: path.into(),
             reader: BufReader::with_capacity(256 << 10, reader),

@@ -1,10 +1,11 @@
 //! Reads the raw records of all inputs, one input after the other.
 
 use std::collections::VecDeque;
+use std::io;
 use std::path::PathBuf;
 
 use super::input::Input;
-use super::opening::{STDIN, is_stdin, readable_bytes};
+use super::opening::{STDIN, StandardInput, is_stdin, readable_bytes};
 use super::options::ReadOptions;
 use super::progress::Progress;
 use super::raw::Raw;
@@ -19,6 +20,16 @@ pub(super) struct Inputs {
     failed: Option<Error>,
     options: ReadOptions,
     progress: Progress,
+    stdin: Stdin,
+}
+
+/// What is read as standard input: that of the process, if nothing else is given.
+struct Stdin(Option<StandardInput>);
+
+impl std::fmt::Debug for Stdin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stdin").finish_non_exhaustive()
+    }
 }
 
 impl Inputs {
@@ -33,11 +44,17 @@ impl Inputs {
         }
         let mut total = Some(0);
         for path in &paths {
-            let bytes = if is_stdin(path) { None } else { readable_bytes(path)? };
+            let bytes = if is_stdin(path) { None } else { readable_bytes(path, &options)? };
             total = total.zip(bytes).map(|(total, bytes)| total + bytes);
         }
         let progress = Progress::new(total);
-        Ok(Self { waiting: paths.into(), current: None, failed: None, options, progress })
+        let stdin = Stdin(None);
+        Ok(Self { waiting: paths.into(), current: None, failed: None, options, progress, stdin })
+    }
+
+    /// Reads `-` from somewhere else.
+    pub(super) fn set_standard_input(&mut self, input: StandardInput) {
+        self.stdin.0 = Some(input);
     }
 
     pub(super) fn progress(&self) -> Progress {
@@ -82,7 +99,8 @@ impl Inputs {
                 self.current = None;
             }
             let Some(path) = self.waiting.pop_front() else { return Ok(None) };
-            self.current = Some(Input::open(&path, &self.options, &self.progress)?);
+            let stdin = || self.stdin.0.take().unwrap_or_else(|| Box::new(io::stdin()));
+            self.current = Some(Input::open(&path, stdin, &self.options, &self.progress)?);
         }
     }
 }

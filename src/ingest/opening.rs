@@ -12,6 +12,9 @@ use super::options::ReadOptions;
 use super::progress::Progress;
 use crate::error::{Error, Result};
 
+/// What the input `-` is read from.
+pub(super) type StandardInput = Box<dyn Read + Send>;
+
 /// The name of standard input.
 pub(super) const STDIN: &str = "-";
 
@@ -20,9 +23,10 @@ pub(super) fn is_stdin(path: &Path) -> bool {
 }
 
 /// The size of a regular file that can be opened. `None` for a pipe or a device.
-pub(super) fn readable_bytes(path: &Path) -> Result<Option<u64>> {
+pub(super) fn readable_bytes(path: &Path, options: &ReadOptions) -> Result<Option<u64>> {
     let failed = |source| cannot_read(path, None, &source);
-    let metadata = fs::metadata(path).map_err(failed)?;
+    let place = options.place_of(path);
+    let metadata = fs::metadata(&place).map_err(failed)?;
     if metadata.is_dir() {
         return Err(Error::Input {
             source_name: path.display().to_string(),
@@ -34,7 +38,7 @@ pub(super) fn readable_bytes(path: &Path) -> Result<Option<u64>> {
         // A pipe is not opened here. To close it again would end the program that writes to it.
         return Ok(None);
     }
-    File::open(path).map_err(failed)?;
+    File::open(&place).map_err(failed)?;
     Ok(Some(metadata.len()))
 }
 
@@ -48,15 +52,16 @@ pub(super) fn cannot_read(path: &Path, line: Option<u64>, source: &io::Error) ->
     Error::Input { source_name: path.display().to_string(), line, reason }
 }
 
-/// Opens an input, unpacks it and detects its format.
+/// Opens an input, or takes `stdin` if it is standard input. Unpacks it and detects its format.
 pub(super) fn open(
     path: &Path,
+    stdin: impl FnOnce() -> StandardInput,
     options: &ReadOptions,
     progress: &Progress,
 ) -> Result<(Box<dyn Read + Send>, InputFormat)> {
     let begun = || -> io::Result<(Box<dyn Read + Send>, Vec<u8>)> {
         let file: Box<dyn Read + Send> =
-            if is_stdin(path) { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };
+            if is_stdin(path) { stdin() } else { Box::new(File::open(options.place_of(path))?) };
         let mut reader = decompressed(progress.count(file))?;
         let beginning = read_beginning(&mut reader, |bytes| bytes.contains(&b'\n'))?;
         Ok((reader, beginning))
@@ -73,11 +78,11 @@ pub(super) fn open(
 /// The lines of a text that is no input of records, such as a list of labels. Opened like an input.
 #[cfg(feature = "eval")]
 pub(crate) fn lines_of(path: &Path) -> Result<impl Iterator<Item = io::Result<String>> + use<>> {
-    if !is_stdin(path) {
-        readable_bytes(path)?;
-    }
     let options = ReadOptions::new().format(InputFormat::Tsv);
-    let (reader, _) = open(path, &options, &Progress::new(None))?;
+    if !is_stdin(path) {
+        readable_bytes(path, &options)?;
+    }
+    let (reader, _) = open(path, || Box::new(io::stdin()), &options, &Progress::new(None))?;
     Ok(io::BufRead::lines(BufReader::new(reader)))
 }
 
