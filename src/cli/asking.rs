@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::ingest::{Fingerprinting, InputFormat, Records};
+use crate::ingest::{Fingerprinting, InputFormat};
 use crate::{
     Database, Document, Error, Fingerprint, Matches, Order, Query, Scheme, SketchSize, Snapshot, Unit,
 };
@@ -14,7 +14,8 @@ use super::answer::{Answer, Failure};
 use super::arguments::{
     DatabaseArgument, Reading, key_bytes, max_distance_parser, parse_scheme, parse_time, similarity_parser,
 };
-use super::output::{Verified, complain, printable};
+use super::console::Console;
+use super::output::{Verified, printable};
 use super::question::{Question, TextsAre};
 use super::verification::{Verification, VerifyArguments};
 
@@ -100,6 +101,7 @@ pub(super) struct Asking<'a> {
     pub(super) database: &'a Database,
     pub(super) snapshot: &'a Snapshot,
     verification: Option<Arc<Verification>>,
+    console: Console,
 }
 
 impl<'a> Asking<'a> {
@@ -108,6 +110,7 @@ impl<'a> Asking<'a> {
         arguments: &'a Arguments,
         database: &'a Database,
         snapshot: &'a Snapshot,
+        console: &Console,
     ) -> Result<Self, Failure> {
         if arguments.verify.is_asked() && arguments.asked.fingerprint.is_some() {
             return Err(
@@ -117,9 +120,9 @@ impl<'a> Asking<'a> {
             );
         }
         let inputs = arguments.asked.file.iter().chain(&arguments.asked.input);
-        arguments.verify.check(&arguments.reading, inputs)?;
-        let verification = arguments.verify.open(&arguments.reading, database)?;
-        Ok(Self { arguments, database, snapshot, verification })
+        arguments.verify.check(&arguments.reading, inputs, console)?;
+        let verification = arguments.verify.open(&arguments.reading, database, console)?;
+        Ok(Self { arguments, database, snapshot, verification, console: console.clone() })
     }
 
     /// Which contents are taken. Ready fingerprints are of the scheme `named`.
@@ -172,7 +175,8 @@ impl<'a> Asking<'a> {
 
     fn question_of_file(&self, path: &Path) -> Result<Option<Question>, Failure> {
         let (rule, texts) = (self.rule(None)?, self.texts());
-        let mut records = Records::open([path], self.arguments.reading.options().format(InputFormat::Text))?;
+        let options = self.arguments.reading.options().format(InputFormat::Text);
+        let mut records = self.console.records(path, options)?;
         let chunk =
             records.next_chunk(|record| Question::of_record(record, rule, Unit::Document, texts))?.pop();
         let question = chunk.transpose().map_err(Error::from)?.and_then(|mut asked| asked.pop());
@@ -182,7 +186,7 @@ impl<'a> Asking<'a> {
 
     fn question_of_key(&self, key: Vec<u8>) -> Result<Option<Question>, Failure> {
         let Some(document) = self.snapshot.get(&key)? else {
-            complain(&format!("{}: no such key", printable(&key)));
+            self.console.complain(&format!("{}: no such key", printable(&key)));
             return Ok(None);
         };
         let judged = document.fingerprint().map(|fingerprint| (fingerprint, document.sketch().copied()));

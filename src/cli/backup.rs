@@ -1,14 +1,13 @@
 //! `simdb backup`: a dense copy of a database in another file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use crate::{Database, Error};
 use serde_json::json;
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::DatabaseArgument;
-use super::open::open_to_read;
 use super::output::Output;
-use super::progress::{bar, update};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -21,17 +20,28 @@ pub(super) struct Arguments {
 }
 
 /// Writes a dense copy of a database to another file.
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
-    let database = open_to_read(&arguments.database.database)?;
+pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
     let snapshot = database.snapshot()?;
-    let bar = bar();
-    snapshot.backup(&arguments.to, |done, all| update(&bar, done, all))?;
-    bar.finish_and_clear();
+    let to = output.console().place_of(&arguments.to);
+    let progress = output.console().progress();
+    let copied = snapshot.backup(&to, |done, all| progress.update(done, Some(all)));
+    drop(progress);
+    copied.map_err(|error| as_given(error, &to, &arguments.to))?;
     let documents = snapshot.stats()?.documents;
-    let bytes = std::fs::metadata(&arguments.to)?.len();
+    let bytes = std::fs::metadata(&to)?.len();
     output.print(
         || json!({"documents": documents, "file_bytes": bytes}),
         || format!("{}: {documents} documents, {bytes} bytes", arguments.to.display()),
     );
     Ok(Answer::Yes)
+}
+
+/// The error with the path of the copy as it was given.
+fn as_given(error: Error, place: &Path, given: &Path) -> Error {
+    let path = given.to_owned();
+    match error {
+        Error::AlreadyExists { path: named } if named == place => Error::AlreadyExists { path },
+        Error::Io { path: named, source } if named == place => Error::Io { path, source },
+        error => error,
+    }
 }

@@ -5,9 +5,7 @@ use serde_json::json;
 
 use super::answer::{Answer, CommandResult, chain};
 use super::arguments::DatabaseArgument;
-use super::open::open_to_check;
-use super::output::{Output, complain};
-use super::progress::{bar, update};
+use super::output::Output;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -15,17 +13,24 @@ pub(super) struct Arguments {
     pub(super) database: DatabaseArgument,
 }
 
-/// If there is damage the answer is no, even if the file is too damaged to be opened.
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
+pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
+    let progress = output.console().progress();
+    let checked = database.check_with(|done, all| progress.update(done, Some(all)));
+    drop(progress);
+    answer(arguments, checked, output)
+}
+
+/// Prints what was found. If there is damage the answer is no, even if the file is too damaged to be opened.
+pub(super) fn answer(
+    arguments: &Arguments,
+    checked: Result<CheckReport, Error>,
+    output: &mut Output,
+) -> CommandResult {
     let path = &arguments.database.database;
-    let bar = bar();
-    let check = |database: Database| database.check_with(|done, all| update(&bar, done, all));
-    let checked = open_to_check(path).and_then(check);
-    bar.finish_and_clear();
     let report = match checked {
         Ok(report) => report,
         Err(error @ (Error::Damaged { .. } | Error::Corrupted(_))) => {
-            complain(&chain(&error));
+            output.complain(&chain(&error));
             output.print(
                 || json!({"sound": false, "problems": [chain(&error)], "total_problems": 1}),
                 || format!("{}: damaged", path.display()),

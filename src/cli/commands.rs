@@ -1,18 +1,19 @@
 //! The commands: the name of each, and the function that runs it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use crate::Error;
 use clap::{Parser, Subcommand};
 
-use super::answer::{Answer, CommandResult, Failure, chain};
-use super::output::{Output, complain};
+use super::about::name_database;
+use super::answer::{Answer, CommandResult, chain};
+use super::console::Console;
+use super::live::Live;
+use super::output::Output;
+use super::process::Process;
 use super::signals::let_long_writes_fail;
-use super::{
-    asking, backup, bench, check, compact, create, delete, distance, dump, eval, expire, explain,
-    fingerprint, get, ingest, load, plan, query, stats,
-};
+use super::{bench, create, distance, dump, eval, fingerprint, ingest, load, plan};
 
 /// An embedded index of near-duplicate documents.
 #[derive(Parser)]
@@ -33,24 +34,8 @@ enum Command {
     Create(create::Arguments),
     /// Read documents, store them, and print every near-duplicate
     Ingest(ingest::Arguments),
-    /// Print the stored documents that are near a text, a fingerprint or another document
-    Query(asking::Arguments),
-    /// Tell how a query is answered: its probes, the candidates expected and met, the time
-    Explain(asking::Arguments),
-    /// Print a stored document
-    Get(get::Arguments),
-    /// Delete documents by their keys, or all documents of a scope
-    Delete(delete::Arguments),
-    /// Delete documents that were seen before a time
-    Expire(expire::Arguments),
-    /// Print what a database holds and how large it is
-    Stats(stats::Arguments),
-    /// Check every invariant of a database
-    Check(check::Arguments),
-    /// Put a dense copy in the place of a database
-    Compact(compact::Arguments),
-    /// Make a dense copy of a database
-    Backup(backup::Arguments),
+    #[command(flatten)]
+    Live(Live),
     /// Print a whole database as JSON Lines
     Dump(dump::Arguments),
     /// Build a database from what `dump` has printed
@@ -79,27 +64,20 @@ pub fn main() -> ExitCode {
             return if answered { Answer::Yes } else { Answer::CouldNotTell }.into();
         }
     };
-    let answer = run(&cli).unwrap_or_else(|error| {
-        complain(&chain(error.as_ref()));
+    let console = Console::new(Arc::new(Process::default()), None);
+    let answer = run(&cli, &console).unwrap_or_else(|error| {
+        console.complain(&chain(error.as_ref()));
         Answer::CouldNotTell
     });
     answer.into()
 }
 
-fn run(cli: &Cli) -> CommandResult {
-    let mut output = Output::new(cli.json);
+fn run(cli: &Cli, console: &Console) -> CommandResult {
+    let mut output = Output::new(console.clone(), cli.json);
     let answer = match &cli.command {
         Command::Create(arguments) => create::run(arguments, &mut output),
         Command::Ingest(arguments) => ingest::run(arguments, &mut output),
-        Command::Query(arguments) => query::run(arguments, &mut output),
-        Command::Explain(arguments) => explain::run(arguments, &mut output),
-        Command::Get(arguments) => get::run(arguments, &mut output),
-        Command::Delete(arguments) => delete::run(arguments, &mut output),
-        Command::Expire(arguments) => expire::run(arguments, &mut output),
-        Command::Stats(arguments) => stats::run(arguments, &mut output),
-        Command::Check(arguments) => check::run(arguments, &mut output),
-        Command::Compact(arguments) => compact::run(arguments, &mut output),
-        Command::Backup(arguments) => backup::run(arguments, &mut output),
+        Command::Live(live) => live.open_and_run(&mut output),
         Command::Dump(arguments) => dump::run(arguments, &mut output),
         Command::Load(arguments) => load::run(arguments, &mut output),
         Command::Fingerprint(arguments) => fingerprint::run(arguments, &mut output),
@@ -110,7 +88,7 @@ fn run(cli: &Cli) -> CommandResult {
     };
     // What was printed before a failure is still true.
     let flushed = output.flush();
-    let answer = answer.map_err(|error| cli.command.name_database(error))?;
+    let answer = answer.map_err(|error| name_database(error, cli.command.database()))?;
     flushed?;
     Ok(answer)
 }
@@ -120,63 +98,10 @@ impl Command {
         match self {
             Self::Create(create::Arguments { database, .. })
             | Self::Ingest(ingest::Arguments { database, .. })
-            | Self::Query(asking::Arguments { database, .. })
-            | Self::Explain(asking::Arguments { database, .. })
-            | Self::Get(get::Arguments { database, .. })
-            | Self::Delete(delete::Arguments { database, .. })
-            | Self::Expire(expire::Arguments { database, .. })
-            | Self::Stats(stats::Arguments { database, .. })
-            | Self::Check(check::Arguments { database })
-            | Self::Compact(compact::Arguments { database, .. })
-            | Self::Backup(backup::Arguments { database, .. })
             | Self::Dump(dump::Arguments { database })
             | Self::Load(load::Arguments { database, .. }) => Some(&database.database),
+            Self::Live(live) => Some(live.database()),
             Self::Fingerprint(_) | Self::Distance(_) | Self::Eval(_) | Self::Plan(_) | Self::Bench(_) => None,
         }
-    }
-
-    /// Names the database that an error is about, if the error itself does not.
-    fn name_database(&self, error: Failure) -> Failure {
-        let error = match error.downcast::<Error>() {
-            Ok(error) => error,
-            Err(error) => return error,
-        };
-        let names_its_file = matches!(
-            *error,
-            Error::Io { .. }
-                | Error::NotFound { .. }
-                | Error::AlreadyExists { .. }
-                | Error::Busy { .. }
-                | Error::NotSimdb { .. }
-                | Error::NeedsRecovery { .. }
-                | Error::NoRoom { .. }
-                | Error::Removed { .. }
-                | Error::SeveralNames { .. }
-                | Error::OwnerNotKept { .. }
-                | Error::Input { .. }
-        );
-        match self.database() {
-            Some(path) if !names_its_file => Box::new(About { path: path.to_owned(), error: *error }),
-            _ => error,
-        }
-    }
-}
-
-/// An error with the database it is about.
-#[derive(Debug)]
-struct About {
-    path: PathBuf,
-    error: Error,
-}
-
-impl std::fmt::Display for About {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.error)
-    }
-}
-
-impl std::error::Error for About {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.error.source()
     }
 }

@@ -1,12 +1,11 @@
 //! `simdb compact`: a dense copy in the place of a database.
 
+use crate::Database;
 use serde_json::json;
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::DatabaseArgument;
-use super::open::open_to_write;
 use super::output::Output;
-use super::progress::{bar, update};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -19,16 +18,15 @@ pub(super) struct Arguments {
 }
 
 /// Puts a dense copy in the place of a database. Prints its size before and after.
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
-    let database = open_to_write(&arguments.database.database)?;
+pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
     let before = database.snapshot()?.stats()?;
-    let bar = bar();
-    let progress = |done, all| update(&bar, done, all);
+    let progress = output.console().progress();
+    let update = |done, all| progress.update(done, Some(all));
     match &arguments.plan {
-        Some(plan) => database.compact_with_plan(plan, progress)?,
-        None => database.compact(progress)?,
+        Some(plan) => database.compact_with_plan(plan, update)?,
+        None => database.compact(update)?,
     }
-    bar.finish_and_clear();
+    drop(progress);
     let after = database.snapshot()?.stats()?;
     let (bytes_before, bytes) = (before.allocated_bytes, after.allocated_bytes);
     output.print(

@@ -2,14 +2,13 @@
 
 use std::ffi::OsString;
 
-use crate::Expiry;
+use crate::{Database, Expiry};
 use serde_json::Value;
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::{DatabaseArgument, key_bytes};
 use super::expire::expire;
-use super::open::open_to_write;
-use super::output::{Output, complain, key_fields, printable};
+use super::output::{Output, key_fields, printable};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -27,10 +26,9 @@ pub(super) struct Arguments {
 
 /// Deletes all keys in one transaction. Keys that are not stored are named, and the answer is then no. The
 /// documents of a scope go in many transactions, and their number is printed.
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
-    let database = open_to_write(&arguments.database.database)?;
+pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
     if !arguments.scope.is_empty() {
-        return expire(&database, &Expiry::new().scopes(&arguments.scope), output);
+        return expire(database, &Expiry::new().scopes(&arguments.scope), output);
     }
     let mut txn = database.begin_write()?;
     let mut deleted = Vec::new();
@@ -49,7 +47,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
             output.print(|| Value::Null, || format!("deleted {}", printable(key)));
         }
         if !was_there {
-            complain(&format!("{}: no such key", printable(key)));
+            output.complain(&format!("{}: no such key", printable(key)));
         }
     }
     Ok(Answer::yes_if(deleted.iter().all(|(_, was_there)| *was_there)))

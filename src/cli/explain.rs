@@ -2,21 +2,19 @@
 
 use std::time::Duration;
 
-use crate::Explanation;
+use crate::{Database, Explanation};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
 use super::asking::{Arguments, Asking};
-use super::open::open_to_read;
-use super::output::{Output, complain};
+use super::output::Output;
 
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
-    let database = open_to_read(&arguments.database.database)?;
+pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
     let snapshot = database.snapshot()?;
-    let asking = Asking::new(arguments, &database, &snapshot)?;
+    let asking = Asking::new(arguments, database, &snapshot, output.console())?;
     let Some(question) = asking.question()? else { return Ok(Answer::No) };
     let Some(query) = asking.query(&question) else {
-        complain("the text is too short to judge, so nothing is read for it");
+        output.complain("the text is too short to judge, so nothing is read for it");
         return Ok(Answer::No);
     };
     let (matches, explanation) = snapshot.explain(&query)?;

@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 
+use crate::Database;
 use serde_json::Value;
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::{DatabaseArgument, key_bytes};
-use super::open::open_to_read;
-use super::output::{Output, complain, document_fields, printable};
+use super::output::{Output, document_fields, printable};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -18,11 +18,10 @@ pub(super) struct Arguments {
     key: OsString,
 }
 
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
-    let database = open_to_read(&arguments.database.database)?;
+pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
     let key = key_bytes(&arguments.key);
     let Some(document) = database.snapshot()?.get(&key)? else {
-        complain(&format!("{}: no such key", printable(&key)));
+        output.complain(&format!("{}: no such key", printable(&key)));
         return Ok(Answer::No);
     };
     let fields = document_fields(&document);

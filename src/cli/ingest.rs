@@ -108,9 +108,9 @@ enum OnDuplicate {
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let mut records = Records::open(&arguments.inputs, arguments.reading.options())?;
-    arguments.verify.check(&arguments.reading, arguments.inputs.iter())?;
+    arguments.verify.check(&arguments.reading, arguments.inputs.iter(), output.console())?;
     let database = open_or_create(arguments, &mut records)?;
-    let verification = arguments.verify.open(&arguments.reading, &database)?;
+    let verification = arguments.verify.open(&arguments.reading, &database, output.console())?;
     let ingest = arguments.ingest(&database, verification.as_ref());
     let bar = Bar::new(records.progress());
     let mut stored = None;

@@ -3,6 +3,7 @@
 //! It is part of the library, because a database that is in use answers commands too. But it sees only what the
 //! library shows to everybody, so it tells whether that suffices.
 
+mod about;
 mod answer;
 mod arguments;
 mod asking;
@@ -11,6 +12,7 @@ mod bench;
 mod check;
 mod commands;
 mod compact;
+mod console;
 mod create;
 mod delete;
 mod distance;
@@ -22,11 +24,12 @@ mod explain;
 mod fingerprint;
 mod get;
 mod ingest;
+mod live;
 mod load;
 mod open;
 mod output;
 mod plan;
-mod progress;
+mod process;
 mod query;
 mod question;
 mod signals;
@@ -52,7 +55,7 @@ mod tests {
                 let name = used.trim_start_matches('{').trim_start();
                 let name: String = name.chars().take_while(|c| c.is_alphanumeric()).collect();
                 let is_shown =
-                    name.starts_with(char::is_uppercase) || ["cli", "eval", "ingest"].contains(&&*name);
+                    name.starts_with(char::is_uppercase) || ["cli", "ingest", "eval"].contains(&&*name);
                 assert!(is_shown, "{} uses the module {name} of the library", path.display());
             }
         }

@@ -5,6 +5,23 @@ use std::path::Path;
 
 use crate::{Database, Error, OpenOptions};
 
+/// What a database is opened for.
+#[derive(Clone, Copy)]
+pub(super) enum Opening {
+    Read,
+    Write,
+    Check,
+}
+
+/// Opens a database for something.
+pub(super) fn open(path: &Path, opening: Opening) -> Result<Database, Error> {
+    match opening {
+        Opening::Read => open_to_read(path),
+        Opening::Write => open_to_write(path),
+        Opening::Check => open_to_check(path),
+    }
+}
+
 /// Opens a database to read it. Several commands that read can run at once, and the permission to read is
 /// enough. If the engine has to recover the file first, the file is opened for writing.
 pub(super) fn open_to_read(path: &Path) -> Result<Database, Error> {
@@ -20,14 +37,14 @@ pub(super) fn open_to_read(path: &Path) -> Result<Database, Error> {
 
 /// Whether a database could not be opened to write because the file or the file system may only be read.
 /// It may still be possible to open it to read.
-pub(super) fn may_only_read(error: &Error) -> bool {
+fn may_only_read(error: &Error) -> bool {
     use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     matches!(error, Error::Io { source, .. } if matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem))
 }
 
 /// Opens a database to check it. If it may only be read, it is opened to read. Then the checksums of the pages
 /// are not verified.
-pub(super) fn open_to_check(path: &Path) -> Result<Database, Error> {
+fn open_to_check(path: &Path) -> Result<Database, Error> {
     match open_to_write(path) {
         Err(error) if may_only_read(&error) => open_to_read(path),
         opened => opened,

@@ -1,8 +1,9 @@
 //! Text and JSON Lines on standard output. It carries data only, one record per line.
 
 use std::borrow::Cow;
-use std::io::{self, StdoutLock, Write};
+use std::io::{self, Write};
 
+use super::console::Console;
 use crate::{Document, Fingerprint, Matches, Sketch};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -21,9 +22,10 @@ impl Verified {
     }
 }
 
-/// Standard output. When its reader has closed it, further output is dropped and the command goes on.
-pub(super) struct Output {
-    out: StdoutLock<'static>,
+/// The standard output of a console. When its reader has closed it, further output is dropped and the command goes
+/// on.
+pub(crate) struct Output {
+    console: Console,
     /// Printed, but not yet written to standard output.
     waiting: Vec<u8>,
     json: bool,
@@ -31,8 +33,18 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub(super) fn new(json: bool) -> Self {
-        Self { out: io::stdout().lock(), waiting: Vec::new(), json, closed: false }
+    pub(crate) fn new(console: Console, json: bool) -> Self {
+        Self { console, waiting: Vec::new(), json, closed: false }
+    }
+
+    /// The console, for messages and progress.
+    pub(super) fn console(&self) -> &Console {
+        &self.console
+    }
+
+    /// Prints a message on standard error, on one line.
+    pub(super) fn complain(&self, message: &str) {
+        self.console.complain(message);
     }
 
     /// Whether JSON was asked for.
@@ -40,9 +52,9 @@ impl Output {
         self.json
     }
 
-    /// Whether the reader has closed standard output.
+    /// Whether the reader has closed standard output, or nobody wants the command to go on.
     pub(super) fn is_closed(&self) -> bool {
-        self.closed
+        self.closed || self.console.is_ended()
     }
 
     /// Whether enough is waiting that it should be flushed.
@@ -59,12 +71,9 @@ impl Output {
     }
 
     /// Writes to standard output what was printed so far.
-    pub(super) fn flush(&mut self) -> io::Result<()> {
-        let written = if self.closed {
-            Ok(())
-        } else {
-            self.out.write_all(&self.waiting).and_then(|()| self.out.flush())
-        };
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        let nothing = self.closed || self.waiting.is_empty();
+        let written = if nothing { Ok(()) } else { self.console.write(&self.waiting) };
         self.waiting.clear();
         match written {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {

@@ -1,29 +1,26 @@
 //! `simdb query`: prints the documents near a text, a fingerprint or a document.
 
 use crate::ingest::{InputFormat, Records, Rejected};
-use crate::{Matches, Query, Unit};
+use crate::{Database, Matches, Query, Unit};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::asking::{Arguments, Asked, Asking};
-use super::open::open_to_read;
 use super::output::{
-    Output, Verified, add_fingerprint, add_matches, complain, document_fields, key_fields, matches_line,
-    printable,
+    Output, Verified, add_fingerprint, add_matches, document_fields, key_fields, matches_line, printable,
 };
 use super::question::Question;
 
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
-    let database = open_to_read(&arguments.database.database)?;
+pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
     let snapshot = database.snapshot()?;
-    let asking = Asking::new(arguments, &database, &snapshot)?;
+    let asking = Asking::new(arguments, database, &snapshot, output.console())?;
     let options = arguments.reading.options();
     match &arguments.asked {
         Asked { input: Some(path), .. } => {
-            return run_batch(&asking, Records::open([path], options)?, output);
+            return run_batch(&asking, output.console().records(path, options)?, output);
         }
         Asked { file: Some(path), .. } if arguments.reading.unit() != Unit::Document => {
-            let records = Records::open([path], options.format(InputFormat::Text))?;
+            let records = output.console().records(path, options.format(InputFormat::Text))?;
             return run_batch(&asking, records, output);
         }
         Asked { text: Some(text), .. } if arguments.reading.unit() != Unit::Document => {
@@ -37,7 +34,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let matches = match asking.query(&question) {
         Some(query) => snapshot.query(&query)?,
         None => {
-            complain("the text is too short to judge, so nothing matches it");
+            output.complain("the text is too short to judge, so nothing matches it");
             Matches::default()
         }
     };
@@ -70,7 +67,10 @@ fn print_one(
         let at_least = if matches.total_is_exact() { "" } else { "at least " };
         let listed = matches.as_slice().len();
         output.flush()?;
-        complain(&format!("{listed} of {at_least}{} matches shown; --limit shows more", matches.total()));
+        output.complain(&format!(
+            "{listed} of {at_least}{} matches shown; --limit shows more",
+            matches.total()
+        ));
     }
     Ok(())
 }
@@ -142,13 +142,14 @@ fn run_batch(asking: &Asking<'_>, mut records: Records, output: &mut Output) -> 
                 Err(rejected) => {
                     any_rejected = true;
                     any_match |= answer_all(asking, &std::mem::take(&mut questions), output)?;
-                    complain(&format!("rejected: {rejected}"));
+                    output.complain(&format!("rejected: {rejected}"));
                     output.print(|| rejected_object(&rejected), || format!("rejected: {}", rejected.reason));
                 }
             }
         }
         any_match |= answer_all(asking, &questions, output)?;
     }
+    output.console().ensure_wanted()?;
     let any_without_text = asking.any_without_text();
     Ok(if any_rejected || any_without_text { Answer::CouldNotTell } else { Answer::yes_if(any_match) })
 }

@@ -1,11 +1,10 @@
 //! `simdb stats`: prints what a database holds.
 
-use crate::{Cache, Statistics};
+use crate::{Cache, Database, Statistics};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::{DatabaseArgument, cache_parser};
-use super::open::open_to_read;
 use super::output::Output;
 
 #[derive(clap::Args)]
@@ -19,10 +18,15 @@ pub(super) struct Arguments {
     pub(super) cache: Option<Cache>,
 }
 
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
-    let database = open_to_read(&arguments.database.database)?;
-    if let Some(cache) = arguments.cache {
-        database.set_cache(cache)?;
+pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
+    match arguments.cache {
+        Some(_) if output.console().is_of_client() => {
+            output.complain(
+                "--cache is passed over: the cache is that of the process that has the database open",
+            );
+        }
+        Some(cache) => database.set_cache(cache)?,
+        None => {}
     }
     let stats = database.snapshot()?.stats()?;
     let object = stats_object(&stats);
@@ -35,7 +39,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
         output.print(|| Value::Null, || format!("{name}\t{value}"));
     }
     if !stats.tables_fit {
-        eprintln!("simdb: {}", advice(&stats));
+        output.complain(&advice(&stats));
     }
     Ok(Answer::Yes)
 }

@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use std::str;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::ingest::{Fingerprinting, Record, Records, Rejected};
+use crate::ingest::{Fingerprinting, Record, Rejected};
 use crate::{Database, Document, Fingerprint, Match, Matches, TextMeasure, Unit};
 use clap::ValueEnum;
 
 use super::answer::Failure;
 use super::arguments::{Reading, similarity_parser};
-use super::output::{Verified, complain, printable};
+use super::console::Console;
+use super::output::{Verified, printable};
 use super::texts::Texts;
 
 /// The arguments of commands that compare texts.
@@ -47,6 +48,7 @@ pub(super) struct Verification {
     least: f64,
     source: Source,
     without_text: Mutex<WithoutText>,
+    console: Console,
 }
 
 enum Source {
@@ -79,6 +81,7 @@ impl VerifyArguments {
         &self,
         reading: &Reading,
         mut inputs: impl Iterator<Item = &'p PathBuf>,
+        console: &Console,
     ) -> Result<(), Failure> {
         let standard_input = Path::new("-");
         match self.texts.as_deref() {
@@ -89,7 +92,7 @@ impl VerifyArguments {
                 false => Ok(()),
             },
             Some(texts) if texts != Path::new("payload") => {
-                Ok(Records::open([texts], reading.options_of_texts()).map(drop)?)
+                Ok(console.records(texts, reading.options_of_texts()).map(drop)?)
             }
             _ => Ok(()),
         }
@@ -100,6 +103,7 @@ impl VerifyArguments {
         &self,
         reading: &Reading,
         database: &Database,
+        console: &Console,
     ) -> Result<Option<Arc<Verification>>, Failure> {
         let Some((measure, texts)) = self.verify.zip(self.texts.as_deref()) else { return Ok(None) };
         let (measure, default) = match measure {
@@ -107,7 +111,7 @@ impl VerifyArguments {
             Measure::Cosine => (TextMeasure::Cosine, 0.95),
         };
         let source = if texts != Path::new("payload") {
-            Source::File(texts.to_owned(), Mutex::new(Held::read(texts, reading, database)?))
+            Source::File(texts.to_owned(), Mutex::new(Held::read(texts, reading, database, console)?))
         } else if reading.unit() == Unit::Document {
             Source::Payload
         } else {
@@ -118,14 +122,15 @@ impl VerifyArguments {
             );
         };
         let least = self.min_verified.unwrap_or(default);
-        Ok(Some(Arc::new(Verification { measure, least, source, without_text: Mutex::default() })))
+        let (console, without_text) = (console.clone(), Mutex::default());
+        Ok(Some(Arc::new(Verification { measure, least, source, without_text, console })))
     }
 }
 
 impl Held {
-    fn read(path: &Path, reading: &Reading, database: &Database) -> Result<Self, Failure> {
+    fn read(path: &Path, reading: &Reading, database: &Database, console: &Console) -> Result<Self, Failure> {
         let rule = Fingerprinting::new(database.scheme(), None)?;
-        let mut records = Records::open([path], reading.options_of_texts())?;
+        let mut records = console.records(path, reading.options_of_texts())?;
         let mut texts = Texts::new()?;
         let mut useless = 0;
         loop {
@@ -133,6 +138,7 @@ impl Held {
             if chunk.is_empty() {
                 break;
             }
+            console.ensure_wanted()?;
             for record in chunk {
                 match record {
                     Ok(units) => units.into_iter().try_for_each(|(key, text)| match key.zip(text) {
@@ -142,12 +148,12 @@ impl Held {
                             Ok(())
                         }
                     })?,
-                    Err(rejected) => complain(&format!("rejected: {rejected}")),
+                    Err(rejected) => console.complain(&format!("rejected: {rejected}")),
                 }
             }
         }
         if useless > 0 {
-            complain(&format!("{}: {useless} records have no key or no text", path.display()));
+            console.complain(&format!("{}: {useless} records have no key or no text", path.display()));
         }
         Ok(Self { texts, failed: None })
     }
@@ -256,11 +262,11 @@ impl Verification {
             Source::File(path, _) => path.display().to_string(),
         };
         for key in &without.first {
-            complain(&format!("{key}: there is no text in {place}, so it matches nothing"));
+            self.console.complain(&format!("{key}: there is no text in {place}, so it matches nothing"));
         }
         let more = without.all.len() - without.first.len();
         if more > 0 {
-            complain(&format!("{more} more documents have no text"));
+            self.console.complain(&format!("{more} more documents have no text"));
         }
         without.all.len()
     }

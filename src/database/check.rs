@@ -1,6 +1,7 @@
 //! The report of a check: every invariant of the file, as one function.
 
 use std::fmt;
+use std::ops::ControlFlow;
 
 use super::database::Database;
 use crate::error::{Error, Result};
@@ -79,19 +80,22 @@ impl Database {
     /// everything else, on all cores. A file with damage is read up to two more times, to say which rows
     /// are wrong.
     pub fn check(&self) -> Result<CheckReport> {
-        self.check_with(|_, _| {})
+        self.check_with(|_, _| ControlFlow::Continue(()))
     }
 
     /// As [`check`](Self::check), with progress.
     ///
     /// `progress` is called now and then, by any thread, with the parts of the file that are checked so
     /// far and the parts in all. It is not called while the pages are checked. If there is damage, the
-    /// parts become more.
+    /// parts become more. When it breaks, the check ends.
     ///
     /// # Errors
     ///
-    /// Those of [`check`](Self::check).
-    pub fn check_with(&self, mut progress: impl FnMut(u64, u64) + Send) -> Result<CheckReport> {
+    /// [`Error::Interrupted`] if `progress` breaks, and those of [`check`](Self::check).
+    pub fn check_with(
+        &self,
+        mut progress: impl FnMut(u64, u64) -> ControlFlow<()> + Send,
+    ) -> Result<CheckReport> {
         check(&self.store, &mut progress)
     }
 }

@@ -1,5 +1,6 @@
 //! Database: an open file. Create, open, begin, compact, check.
 
+use std::ops::ControlFlow;
 use std::path::{self, Path};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -313,10 +314,12 @@ impl Database {
     /// the mode and the access list of the file from its first byte on.
     ///
     /// Nobody can write meanwhile. Snapshots can be taken, and older snapshots go on. `progress` is
-    /// called now and then with the rows copied so far and the rows in all.
+    /// called now and then with the rows copied so far and the rows in all. When it breaks, the file stays as it
+    /// was, and nothing is left of the copy.
     ///
     /// # Errors
     ///
+    /// * [`Error::Interrupted`] if `progress` breaks.
     /// * [`Error::WouldDeadlock`] if this thread has a transaction open.
     /// * [`Error::ReadOnly`] if the database was opened read-only.
     /// * [`Error::OutcomeUnknown`] if an earlier commit or a merge could not be written.
@@ -333,7 +336,7 @@ impl Database {
     ///
     /// Reads the whole file, and writes and reads back its live documents and rows. The space of the old
     /// file is free when the last snapshot of it is gone.
-    pub fn compact(&self, mut progress: impl FnMut(u64, u64)) -> Result<()> {
+    pub fn compact(&self, mut progress: impl FnMut(u64, u64) -> ControlFlow<()>) -> Result<()> {
         self.store.compact(None, &mut progress)
     }
 
@@ -353,7 +356,11 @@ impl Database {
     /// That of compaction. On top, the rows of each new table are sorted in up to half of the cache.
     /// Rows that do not fit go to files without a name beside the database: 8 bytes a row, for one table
     /// at a time.
-    pub fn compact_with_plan(&self, plan: &str, mut progress: impl FnMut(u64, u64)) -> Result<()> {
+    pub fn compact_with_plan(
+        &self,
+        plan: &str,
+        mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
+    ) -> Result<()> {
         self.store.compact(Some(options::plan_of_name(plan)?), &mut progress)
     }
 

@@ -1,5 +1,6 @@
 //! Snapshot: what was committed at one moment. Get, query, iterate, back up.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -146,7 +147,7 @@ impl Snapshot {
     ///
     /// The copy is a database of its own. Afterwards it is there as a whole or not at all. Others can go
     /// on writing meanwhile. `progress` is called now and then with the rows copied so far and the rows
-    /// in all.
+    /// in all. When it breaks, nothing is left of the copy.
     ///
     /// The copy gets the owner, the group and the access list of the database, if the system allows it. Its
     /// mode is that of the database, as far as the umask allows. So nobody can read the copy who cannot
@@ -154,6 +155,7 @@ impl Snapshot {
     ///
     /// # Errors
     ///
+    /// * [`Error::Interrupted`](crate::Error::Interrupted) if `progress` breaks.
     /// * [`Error::AlreadyExists`](crate::Error::AlreadyExists) if something stands at `path`, and
     ///   [`Error::NoRoom`](crate::Error::NoRoom) if the disk may not have enough room. Nothing is done
     ///   then.
@@ -164,7 +166,11 @@ impl Snapshot {
     /// # Cost
     ///
     /// Reads the whole snapshot, and writes and reads back its live documents and rows.
-    pub fn backup(&self, path: impl AsRef<Path>, mut progress: impl FnMut(u64, u64)) -> Result<()> {
+    pub fn backup(
+        &self,
+        path: impl AsRef<Path>,
+        mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
+    ) -> Result<()> {
         self.reader.backup(path.as_ref(), self.store.sizes(), &mut progress)
     }
 

@@ -258,6 +258,8 @@ pub enum Error {
         /// The reason why it could not be written.
         reason: String,
     },
+    /// The caller ended the operation, by the progress that it gave.
+    Interrupted,
     /// A function of the caller that verifies matches failed.
     Verify(Arc<dyn std::error::Error + Send + Sync>),
     /// The storage engine found its own pages damaged.

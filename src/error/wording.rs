@@ -178,6 +178,7 @@ impl fmt::Display for Error {
                 "writing failed before ({reason}), and nothing was written since: remove the cause, then open the \
                  database again, or call `reopen`; what was committed is there"
             ),
+            Self::Interrupted => f.write_str("it was ended before it was done, and the database is as it was"),
             Self::Verify(_) => f.write_str("a match cannot be verified"),
             Self::Corrupted(_) => f.write_str("the database file is damaged; restore a copy, or build it anew"),
             Self::Storage(_) => f.write_str("cannot read or write the database file"),

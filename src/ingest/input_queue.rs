@@ -1,5 +1,7 @@
 //! Reads the raw records of all inputs, one input after the other.
 
+use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::input::Input;
@@ -7,6 +9,7 @@ use super::opening::{self, STDIN, cannot_read, is_stdin, readable_bytes};
 use super::options::ReadOptions;
 use super::progress::Progress;
 use super::raw::{Mark, Raw};
+use super::unpacked::Stored;
 use crate::error::{Error, Result};
 use crate::source::{Identity, Source};
 
@@ -23,6 +26,16 @@ pub(super) struct Inputs {
     failed: Option<Error>,
     options: ReadOptions,
     progress: Progress,
+    stdin: Stdin,
+}
+
+/// What is read as standard input: that of the process, if nothing else is given.
+struct Stdin(Option<Stored>);
+
+impl fmt::Debug for Stdin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stdin").finish_non_exhaustive()
+    }
 }
 
 /// Where the reading of an input begins.
@@ -58,12 +71,26 @@ impl Inputs {
         }
         let mut total = Some(0);
         for path in &paths {
-            let bytes = if is_stdin(path) { None } else { readable_bytes(path)? };
+            let bytes = if is_stdin(path) { None } else { readable_bytes(path, &options)? };
             total = total.zip(bytes).map(|(total, bytes)| total + bytes);
         }
         let progress = Progress::new(total);
         let begins = vec![Begin::Start; paths.len()];
-        Ok(Self { paths, begins, next: 0, current: None, failed: None, options, progress })
+        Ok(Self {
+            paths,
+            begins,
+            next: 0,
+            current: None,
+            failed: None,
+            options,
+            progress,
+            stdin: Stdin(None),
+        })
+    }
+
+    /// Reads `-` from somewhere else.
+    pub(super) fn set_standard_input(&mut self, input: Stored) {
+        self.stdin.0 = Some(input);
     }
 
     pub(super) fn progress(&self) -> Progress {
@@ -82,7 +109,7 @@ impl Inputs {
     /// Compares a file with what was read of it before. Other inputs are compared when they are read.
     pub(super) fn standing(&self, index: usize, source: &Source) -> Result<Standing> {
         let (path, identity) = (&self.paths[index], source.identity());
-        let Some(length) = (if is_stdin(path) { None } else { readable_bytes(path)? }) else {
+        let Some(length) = (if is_stdin(path) { None } else { readable_bytes(path, &self.options)? }) else {
             return Ok(Standing::Same);
         };
         let before = identity.length.unwrap_or_default();
@@ -90,7 +117,8 @@ impl Inputs {
             return Ok(Standing::Changed);
         }
         let progress = Progress::new(None);
-        let opened = opening::open_at(path, &self.options, &progress, source.place(), &identity)?;
+        let stdin = || unreachable!("standard input is compared when it is read");
+        let opened = opening::open_at(path, stdin, &self.options, &progress, source.place(), &identity)?;
         Ok(match opened.is_same {
             false => Standing::Changed,
             true if length > before => Standing::Grown,
@@ -113,7 +141,7 @@ impl Inputs {
     /// Goes back to the beginning of the first input. False if that is not possible, since a pipe has been opened.
     pub(super) fn begin_again(&mut self) -> Result<bool> {
         for path in &self.paths[..self.next] {
-            if is_stdin(path) || readable_bytes(path)?.is_none() {
+            if is_stdin(path) || readable_bytes(path, &self.options)?.is_none() {
                 return Ok(false);
             }
         }
@@ -167,12 +195,13 @@ impl Inputs {
         let (index, options, progress) = (self.next, &self.options, &self.progress);
         let path: &Path = &self.paths[index];
         self.next += 1;
+        let stdin = || self.stdin.0.take().unwrap_or_else(|| Box::new(io::stdin()));
         let (opened, mark) = match &self.begins[index] {
-            Begin::Start => (opening::open(path, options, progress)?, Mark::default()),
+            Begin::Start => (opening::open(path, stdin, options, progress)?, Mark::default()),
             Begin::Behind(mark, identity) => {
-                let opened = opening::open_at(path, options, progress, mark.place, identity)?;
+                let opened = opening::open_at(path, stdin, options, progress, mark.place, identity)?;
                 if !opened.is_same {
-                    let changed = std::io::Error::other(
+                    let changed = io::Error::other(
                         "it does not begin as it did when it was read before; `--restart` reads it from its \
                          beginning",
                     );
@@ -181,7 +210,7 @@ impl Inputs {
                 (opened, *mark)
             }
             Begin::End => {
-                progress.pass_over(readable_bytes(path)?.unwrap_or_default());
+                progress.pass_over(readable_bytes(path, &self.options)?.unwrap_or_default());
                 return Ok(None);
             }
         };

@@ -42,9 +42,10 @@ impl Sample {
 }
 
 /// The size of a regular file that can be opened. `None` for a pipe or a device.
-pub(super) fn readable_bytes(path: &Path) -> Result<Option<u64>> {
+pub(super) fn readable_bytes(path: &Path, options: &ReadOptions) -> Result<Option<u64>> {
     let failed = |source| cannot_read(path, None, &source);
-    let metadata = fs::metadata(path).map_err(failed)?;
+    let place = options.place_of(path);
+    let metadata = fs::metadata(&place).map_err(failed)?;
     if metadata.is_dir() {
         return Err(Error::Input {
             source_name: path.display().to_string(),
@@ -56,7 +57,7 @@ pub(super) fn readable_bytes(path: &Path) -> Result<Option<u64>> {
         // A pipe is not opened here. To close it again would end the program that writes to it.
         return Ok(None);
     }
-    File::open(path).map_err(failed)?;
+    File::open(&place).map_err(failed)?;
     Ok(Some(metadata.len()))
 }
 
@@ -83,10 +84,16 @@ pub(super) struct Opened {
     pub(super) is_same: bool,
 }
 
-/// Opens an input, unpacks it and detects its format.
-pub(super) fn open(path: &Path, options: &ReadOptions, progress: &Progress) -> Result<Opened> {
-    open_to_look(path, progress, 0).map_err(|source| cannot_read(path, None, &source)).and_then(
-        |(mut opened, beginning)| {
+/// Opens an input, or takes `stdin` if it is standard input. Unpacks it and detects its format.
+pub(super) fn open(
+    path: &Path,
+    stdin: impl FnOnce() -> Stored,
+    options: &ReadOptions,
+    progress: &Progress,
+) -> Result<Opened> {
+    open_to_look(path, stdin, options, progress, 0)
+        .map_err(|source| cannot_read(path, None, &source))
+        .and_then(|(mut opened, beginning)| {
             opened.format = format_of(path, options, &beginning)?;
             if beginning.starts_with(b"\xef\xbb\xbf") {
                 let passed = opened.content.pass_over(3, 0);
@@ -94,13 +101,13 @@ pub(super) fn open(path: &Path, options: &ReadOptions, progress: &Progress) -> R
                 opened.offset = 3;
             }
             Ok(opened)
-        },
-    )
+        })
 }
 
 /// Opens an input where an earlier reading has stopped.
 pub(super) fn open_at(
     path: &Path,
+    stdin: impl FnOnce() -> Stored,
     options: &ReadOptions,
     progress: &Progress,
     place: Place,
@@ -108,7 +115,7 @@ pub(super) fn open_at(
 ) -> Result<Opened> {
     let failed = |source| cannot_read(path, None, &source);
     let (mut opened, beginning) =
-        open_to_look(path, progress, identity.first.length.into()).map_err(failed)?;
+        open_to_look(path, stdin, options, progress, identity.first.length.into()).map_err(failed)?;
     opened.format = format_of(path, options, &beginning)?;
     let first = beginning.get(..identity.first.length.into()).map(Sample::first_of);
     opened.is_same = first == Some(identity.first);
@@ -116,7 +123,8 @@ pub(super) fn open_at(
         return Ok(opened);
     }
     opened.first = identity.first;
-    let kept = go_to(&mut opened, path, progress, place, identity.last.length.into()).map_err(failed)?;
+    let kept = go_to(&mut opened, &options.place_of(path), progress, place, identity.last.length.into())
+        .map_err(failed)?;
     opened.is_same = kept.is_none_or(|kept| Sample::last_of(&kept) == identity.last);
     Ok(opened)
 }
@@ -157,11 +165,17 @@ fn format_of(path: &Path, options: &ReadOptions, beginning: &[u8]) -> Result<Inp
 }
 
 /// Opens an input and looks at its beginning: at least `least` bytes, unless it ends before.
-fn open_to_look(path: &Path, progress: &Progress, least: usize) -> io::Result<(Opened, Vec<u8>)> {
+fn open_to_look(
+    path: &Path,
+    stdin: impl FnOnce() -> Stored,
+    options: &ReadOptions,
+    progress: &Progress,
+    least: usize,
+) -> io::Result<(Opened, Vec<u8>)> {
     let (file, length): (Stored, _) = if is_stdin(path) {
-        (Box::new(io::stdin()), None)
+        (stdin(), None)
     } else {
-        let file = File::open(path)?;
+        let file = File::open(options.place_of(path))?;
         let metadata = file.metadata()?;
         (Box::new(file), metadata.is_file().then_some(metadata.len()))
     };
@@ -178,10 +192,10 @@ fn open_to_look(path: &Path, progress: &Progress, least: usize) -> io::Result<(O
 /// The lines of a text that is no input of records, such as a list of labels. Opened like an input.
 #[cfg(feature = "eval")]
 pub(crate) fn lines_of(path: &Path) -> Result<impl Iterator<Item = io::Result<String>> + use<>> {
-    if !is_stdin(path) {
-        readable_bytes(path)?;
-    }
     let options = ReadOptions::new().format(InputFormat::Tsv);
-    let opened = open(path, &options, &Progress::new(None))?;
+    if !is_stdin(path) {
+        readable_bytes(path, &options)?;
+    }
+    let opened = open(path, || Box::new(io::stdin()), &options, &Progress::new(None))?;
     Ok(io::BufRead::lines(BufReader::new(opened.content)))
 }

@@ -1,5 +1,8 @@
 //! The options for reading inputs.
 
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
 use super::format::InputFormat;
 use crate::text::Unit;
 
@@ -11,6 +14,7 @@ pub struct ReadOptions {
     pub(super) key_field: Option<String>,
     pub(super) html_field: Option<String>,
     pub(super) unit: Unit,
+    directory: Option<PathBuf>,
 }
 
 impl Default for ReadOptions {
@@ -21,6 +25,7 @@ impl Default for ReadOptions {
             key_field: None,
             html_field: None,
             unit: Unit::Document,
+            directory: None,
         }
     }
 }
@@ -66,5 +71,19 @@ impl ReadOptions {
     pub fn unit(mut self, unit: Unit) -> Self {
         self.unit = unit;
         self
+    }
+
+    /// The directory in which relative paths begin. Default: the current directory of the process.
+    ///
+    /// Messages and keys name inputs as they were given.
+    #[must_use]
+    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.directory = Some(directory.into());
+        self
+    }
+
+    /// Where the file of an input is.
+    pub(super) fn place_of<'p>(&self, path: &'p Path) -> Cow<'p, Path> {
+        self.directory.as_ref().map_or(Cow::Borrowed(path), |directory| directory.join(path).into())
     }
 }

@@ -1,6 +1,7 @@
 //! Reads records in chunks. All cores parse and fingerprint the records of a chunk.
 
 use std::collections::VecDeque;
+use std::io::Read;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -41,6 +42,13 @@ impl Records {
     pub fn open(paths: impl IntoIterator<Item = impl Into<PathBuf>>, options: ReadOptions) -> Result<Self> {
         let paths = paths.into_iter().map(Into::into).collect();
         Ok(Self { inputs: Inputs::open(paths, options)?, ahead: VecDeque::new() })
+    }
+
+    /// Reads `-` from `input` instead of the standard input of the process.
+    #[must_use]
+    pub fn standard_input(mut self, input: impl Read + Send + 'static) -> Self {
+        self.inputs.set_standard_input(Box::new(input));
+        self
     }
 
     /// What gets a fingerprint of its own.
@@ -168,4 +176,35 @@ pub(super) fn read_ahead(
         }
     });
     receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn keys(mut records: Records) -> Result<Vec<Option<Vec<u8>>>> {
+        let key = |record: Record| Ok::<_, Rejected>(record.key().map(<[u8]>::to_vec));
+        Ok(records.next_chunk(key)?.into_iter().map(|it| it.expect("the records are good")).collect())
+    }
+
+    #[test]
+    fn paths_begin_in_a_directory_that_is_given_and_keep_their_names() -> Result<()> {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        fs::write(folder.path().join("a.txt"), "some words").expect("the folder is there");
+        let options = ReadOptions::new().directory(folder.path());
+        assert_eq!(keys(Records::open(["a.txt"], options.clone())?)?, [Some(b"a.txt".to_vec())]);
+        let missing = Records::open(["b.txt"], options).expect_err("there is none");
+        assert_eq!(missing.to_string(), "b.txt: no such file");
+        Ok(())
+    }
+
+    #[test]
+    fn standard_input_can_be_another_than_that_of_the_process() -> Result<()> {
+        let records = Records::open(["-"], ReadOptions::new())?;
+        let records = records.standard_input(&b"a\tsome words\nb\tother words\n"[..]);
+        assert_eq!(keys(records)?, [Some(b"a".to_vec()), Some(b"b".to_vec())]);
+        Ok(())
+    }
 }

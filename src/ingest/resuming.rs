@@ -231,10 +231,11 @@ fn names_of(inputs: &Inputs, naming: &Naming) -> Result<Vec<Option<Vec<u8>>>> {
         return Ok(vec![Some(name.clone())]);
     }
     let name_of = |path: &PathBuf| -> Result<Option<Vec<u8>>> {
-        if is_stdin(path) || readable_bytes(path)?.is_none() {
+        if is_stdin(path) || readable_bytes(path, inputs.options())?.is_none() {
             return Ok(None);
         }
-        let absolute = path::absolute(path).map_err(|source| cannot_read(path, None, &source))?;
+        let absolute = path::absolute(inputs.options().place_of(path))
+            .map_err(|source| cannot_read(path, None, &source))?;
         Ok(Some(absolute.into_os_string().into_encoded_bytes()))
     };
     paths.iter().map(name_of).collect()

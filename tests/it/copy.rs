@@ -9,7 +9,9 @@ use simdb::{
     SketchSize,
 };
 
-use crate::support::{Folder, TestResult, assert_sound, document, insert_all, listed, run, simdb, tiny};
+use crate::support::{
+    Folder, TestResult, assert_sound, document, go_on, going_on, insert_all, listed, run, simdb, tiny,
+};
 
 fn spread(i: u64) -> Document {
     document(i.to_string(), i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).with_scope(if i % 3 == 1 {
@@ -43,7 +45,7 @@ fn compaction_keeps_every_document_and_gives_back_the_space() -> TestResult {
     let snapshot = database.snapshot()?;
     let (before, documents) = (snapshot.stats()?, all(&database)?);
     let mut told = (0, 0);
-    database.compact(|done, all| told = (done, all))?;
+    database.compact(going_on(|done, all| told = (done, all)))?;
     assert!(told.0 > 10_000 && told.0 <= told.1, "{told:?}");
     assert_eq!(all(&database)?, documents);
     let after = database.snapshot()?.stats()?;
@@ -58,7 +60,7 @@ fn compaction_keeps_every_document_and_gives_back_the_space() -> TestResult {
     insert_all(&database, [spread(0)])?;
     let found = database.snapshot()?.query(&Query::new(Fingerprint::from_bits(0)).max_distance(0))?;
     assert_eq!(listed(&found), [("0".to_owned(), 0)]);
-    database.compact(|_, _| {})?;
+    database.compact(go_on)?;
     drop(database);
     let database = Database::open(folder.path("d.simdb"), &OpenOptions::new())?;
     assert_eq!(database.snapshot()?.stats()?.documents, 10_001);
@@ -93,11 +95,11 @@ fn compaction_with_another_plan_keeps_every_document_and_every_answer() -> TestR
     let mut documents = all(&database)?;
     let before = database.snapshot()?;
     assert!(
-        matches!(database.compact_with_plan("3x3", |_, _| {}), Err(Error::UnknownPlan { name }) if name == "3x3")
+        matches!(database.compact_with_plan("3x3", go_on), Err(Error::UnknownPlan { name }) if name == "3x3")
     );
     for plan in ["6x21", "14x32", "2x32", "4x16"] {
         let mut told = (0, 0);
-        database.compact_with_plan(plan, |done, all| told = (done, all))?;
+        database.compact_with_plan(plan, going_on(|done, all| told = (done, all)))?;
         assert!(told.0 > 10_000 && told.0 <= told.1, "{told:?}");
         let stats = database.snapshot()?.stats()?;
         assert_eq!((stats.plan.as_str(), stats.documents, stats.levels), (plan, 10_000, 1));
@@ -132,7 +134,7 @@ fn compaction_with_another_plan_in_little_memory() -> TestResult {
     drop(folder.database("d.simdb")?);
     let database = Database::open(folder.path("d.simdb"), &OpenOptions::new().cache(Cache::Bytes(20_000)))?;
     half_deleted(&database, 10_000)?;
-    database.compact_with_plan("6x21", |_, _| {})?;
+    database.compact_with_plan("6x21", go_on)?;
     assert_exact(&database, &all(&database)?)?;
     assert_sound(&database)?;
     Ok(())
@@ -142,15 +144,15 @@ fn compaction_with_another_plan_in_little_memory() -> TestResult {
 fn compaction_of_the_smallest_databases() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.tiny_database("d.simdb")?;
-    database.compact(|_, _| {})?;
+    database.compact(go_on)?;
     assert_sound(&database)?;
     insert_all(&database, [Document::new("too short", None)])?;
-    database.compact(|_, _| {})?;
+    database.compact(go_on)?;
     assert_eq!(database.snapshot()?.stats()?.documents, 1);
     let mut txn = database.begin_write()?;
     txn.delete("too short")?;
     txn.commit()?;
-    database.compact(|_, _| {})?;
+    database.compact(go_on)?;
     assert_eq!(database.snapshot()?.stats()?.documents, 0);
     assert_sound(&database)?;
     Ok(())
@@ -163,7 +165,7 @@ fn compaction_goes_through_every_size_of_level() -> TestResult {
     for documents in [7, 100, 900] {
         half_deleted(&database, documents / 100 * 100 + 100)?;
         let documents = all(&database)?;
-        database.compact(|_, _| {})?;
+        database.compact(go_on)?;
         assert_eq!(all(&database)?, documents);
         assert_sound(&database)?;
     }
@@ -178,15 +180,15 @@ fn a_backup_is_the_snapshot_and_overwrites_nothing() -> TestResult {
     let snapshot = database.snapshot()?;
     let documents = all(&database)?;
     insert_all(&database, [spread(9_999)])?;
-    snapshot.backup(folder.path("b.simdb"), |_, _| {})?;
-    let again = snapshot.backup(folder.path("b.simdb"), |_, _| {});
+    snapshot.backup(folder.path("b.simdb"), go_on)?;
+    let again = snapshot.backup(folder.path("b.simdb"), go_on);
     assert!(matches!(again, Err(Error::AlreadyExists { .. })), "{again:?}");
     let copy = Database::open(folder.path("b.simdb"), &tiny())?;
     assert_eq!(all(&copy)?, documents);
     assert_sound(&copy)?;
     insert_all(&copy, [spread(0)])?;
     assert_sound(&copy)?;
-    let nowhere = snapshot.backup(folder.path("no such/b.simdb"), |_, _| {});
+    let nowhere = snapshot.backup(folder.path("no such/b.simdb"), go_on);
     assert!(matches!(nowhere, Err(Error::Io { .. })), "{nowhere:?}");
     Ok(())
 }
@@ -285,7 +287,7 @@ fn compaction_never_replaces_another_file() -> TestResult {
     insert_all(&database, [spread(1)])?;
     fs::rename(&path, &aside)?;
     fs::write(&path, "what somebody restored")?;
-    let refused = database.compact(|_, _| {});
+    let refused = database.compact(go_on);
     assert!(
         matches!(&refused, Err(Error::Io { path: named, .. }) if named.ends_with("d.simdb")),
         "{refused:?}"
@@ -293,7 +295,7 @@ fn compaction_never_replaces_another_file() -> TestResult {
     assert_eq!(fs::read(&path)?, b"what somebody restored");
     assert_eq!(fs::read_dir(folder.path("."))?.count(), 2, "no copy is left");
     fs::rename(&aside, &path)?;
-    database.compact(|_, _| {})?;
+    database.compact(go_on)?;
     assert_eq!(all(&database)?.len(), 1);
     Ok(())
 }
@@ -377,10 +379,10 @@ fn a_copy_is_never_larger_than_the_database_and_as_long_as_what_is_in_it() -> Te
         let allocated = |name: &str| fs::metadata(folder.path(name)).map(|it| it.blocks() * 512);
         let before = allocated("d.simdb")?;
         let database = Database::open(folder.path("d.simdb"), &OpenOptions::new())?;
-        database.snapshot()?.backup(folder.path("b.simdb"), |_, _| {})?;
+        database.snapshot()?.backup(folder.path("b.simdb"), go_on)?;
         let query = Query::new(Fingerprint::from_bits(bits(4_242))).max_distance(12).scopes(["en"]);
         let answer = listed(&database.snapshot()?.query(&query)?);
-        database.compact(|_, _| {})?;
+        database.compact(go_on)?;
         assert_eq!(listed(&database.snapshot()?.query(&query)?), answer);
         drop(database);
         for name in ["b.simdb", "d.simdb"] {

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use simdb::{Database, Error, Holder, OpenOptions};
 
-use crate::support::{Folder, TestResult, document, insert_all, run, simdb};
+use crate::support::{Folder, TestResult, document, go_on, insert_all, run, simdb};
 
 /// Who has a database open.
 fn holder(path: &std::path::Path, options: &OpenOptions) -> simdb::Result<Option<Holder>> {
@@ -24,7 +24,7 @@ fn a_database_that_this_process_has_open_says_so() -> TestResult {
     let (path, options) = (folder.path("d.simdb"), OpenOptions::new());
     let database = folder.database("d.simdb")?;
     assert_eq!(holder(&path, &options)?, Some(Holder::ThisProcess));
-    database.compact(|_, _| {})?;
+    database.compact(go_on)?;
     assert_eq!(holder(&path, &options)?, Some(Holder::ThisProcess), "another file has the name now");
     let snapshot = database.snapshot()?;
     drop(database);

@@ -7,7 +7,7 @@ use simdb::{
     Change, Database, Document, Error, Fingerprint, OpenOptions, Policy, Query, Sketch, SketchSize, Snapshot,
 };
 
-use crate::support::{Folder, TestResult, assert_sound, document, insert_all, listed, tiny};
+use crate::support::{Folder, TestResult, assert_sound, document, going_on, insert_all, listed, tiny};
 
 fn near(snapshot: &Snapshot, bits: u64) -> simdb::Result<Vec<(String, u32)>> {
     Ok(listed(&snapshot.query(&Query::new(Fingerprint::from_bits(bits)))?))
@@ -411,7 +411,7 @@ fn check_tells_its_progress_up_to_the_end() -> TestResult {
     insert_all(&database, (0..500).map(|i| document(i.to_string(), i << 40)))?;
     database.settle()?;
     let mut told = Vec::new();
-    let report = database.check_with(|done, all| told.push((done, all)))?;
+    let report = database.check_with(going_on(|done, all| told.push((done, all))))?;
     assert!(report.is_sound() && told.len() > 10, "{report:?}, {told:?}");
     assert!(told.is_sorted() && told.last().is_some_and(|last| last.0 == last.1), "{told:?}");
     Ok(())

@@ -10,6 +10,7 @@ mod files;
 mod floors;
 mod holders;
 mod input;
+mod interrupted;
 mod kill;
 mod large;
 mod leftovers;

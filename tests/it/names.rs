@@ -5,7 +5,7 @@ use std::path::Path;
 
 use simdb::{CreateOptions, Database, Document, Error, OpenOptions};
 
-use crate::support::{Folder, TestResult, assert_sound, document, insert_all, run, tiny};
+use crate::support::{Folder, TestResult, assert_sound, document, go_on, going_on, insert_all, run, tiny};
 
 fn documents(numbers: std::ops::Range<u64>) -> impl Iterator<Item = simdb::Result<Document>> {
     numbers.map(|i| Ok(document(i.to_string(), i.wrapping_mul(0x9e37_79b9_7f4a_7c15))))
@@ -32,7 +32,7 @@ fn waiting_documents_go_beside_the_file_and_not_beside_a_link_to_it() -> TestRes
     let database = Database::open(folder.path("links/l.simdb"), &tiny())?;
     fs::remove_dir_all(folder.path("links"))?;
     insert_much(&database, 0..300)?;
-    database.compact(|_, _| {})?;
+    database.compact(go_on)?;
     assert_eq!(stored(&database)?, 300);
     assert_sound(&database)?;
     Ok(())
@@ -76,9 +76,9 @@ fn go_elsewhere(folder: &Path) -> TestResult {
     let database = Database::create("sub/d.simdb", &options)?;
     there();
     insert_much(&database, 0..300)?;
-    database.compact(|_, _| {})?;
+    database.compact(go_on)?;
     here();
-    database.snapshot()?.backup("sub/b.simdb", |_, _| there())?;
+    database.snapshot()?.backup("sub/b.simdb", going_on(|_, _| there()))?;
     insert_much(&database, 300..600)?;
     here();
     let moving = documents(0..50).inspect(|_| there());
@@ -103,11 +103,12 @@ fn a_file_with_several_names_is_not_compacted() -> TestResult {
     // A name that appears while the copy is made is noticed too.
     fs::remove_file(folder.path("e.simdb"))?;
     let database = Database::open(folder.path("d.simdb"), &tiny())?;
-    let refused = database.compact(|_, _| _ = fs::hard_link(folder.path("d.simdb"), folder.path("e.simdb")));
+    let link = || _ = fs::hard_link(folder.path("d.simdb"), folder.path("e.simdb"));
+    let refused = database.compact(going_on(|_, _| link()));
     assert!(matches!(refused, Err(Error::SeveralNames { names: 2, .. })), "{refused:?}");
     assert_eq!(fs::read_dir(folder.path("."))?.count(), 2, "something is left");
     fs::remove_file(folder.path("e.simdb"))?;
-    database.compact(|_, _| {})?;
+    database.compact(go_on)?;
     assert_eq!(stored(&database)?, 100);
     Ok(())
 }
@@ -135,7 +136,7 @@ fn a_commit_to_a_file_that_was_removed_or_replaced_is_refused() -> TestResult {
         // Reading goes on, and a backup saves what was committed.
         assert_eq!(snapshot.documents().count(), 100);
         assert_eq!(stored(&database)?, 100);
-        snapshot.backup(folder.path("b.simdb"), |_, _| {})?;
+        snapshot.backup(folder.path("b.simdb"), go_on)?;
         drop((snapshot, database));
         let saved = Database::open(folder.path("b.simdb"), &tiny())?;
         assert_eq!(stored(&saved)?, 100);
@@ -156,7 +157,7 @@ fn commits_go_on_after_a_rename_and_after_a_compaction() -> TestResult {
     let database = folder.tiny_database("d.simdb")?;
     insert_much(&database, 0..100)?;
     let old = database.snapshot()?;
-    database.compact(|_, _| {})?;
+    database.compact(go_on)?;
     insert_much(&database, 100..200)?;
     assert_eq!(old.documents().count(), 100, "it reads a file without a name");
     fs::rename(folder.path("d.simdb"), folder.path("e.simdb"))?;

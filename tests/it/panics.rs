@@ -10,7 +10,7 @@ use std::sync::Mutex;
 
 use simdb::{CreateOptions, Database, Document};
 
-use crate::support::{Folder, TestResult, assert_sound, document, insert_all};
+use crate::support::{Folder, TestResult, assert_sound, document, go_on, going_on, insert_all};
 
 /// Runs an operation that has to panic with the word "mine". The hook of the process has to hear of it.
 #[track_caller]
@@ -32,13 +32,13 @@ fn a_panic_of_progress_reaches_the_caller_and_leaves_nothing() -> TestResult {
     for allowed in [0, 3] {
         let progress = || {
             let calls = Mutex::new(0);
-            move |_, _| {
+            going_on(move |_, _| {
                 let mut calls = calls.lock().expect("one thread calls this");
                 *calls += 1;
                 if *calls > allowed {
                     panic!("mine");
                 }
-            }
+            })
         };
         assert_reaches_the_caller(|| database.compact(progress()));
         assert_reaches_the_caller(|| database.compact_with_plan("6x21", progress()));
@@ -48,11 +48,11 @@ fn a_panic_of_progress_reaches_the_caller_and_leaves_nothing() -> TestResult {
         assert_eq!(fs::read_dir(folder.path("."))?.count(), 1, "something is left");
         // Writing, compacting and checking go on.
         insert_all(&database, [spread(1_000 + allowed)])?;
-        database.compact(|_, _| {})?;
+        database.compact(go_on)?;
         assert_sound(&database)?;
     }
     assert_eq!(database.snapshot()?.stats()?.documents, 502);
-    database.snapshot()?.backup(folder.path("b.simdb"), |_, _| {})?;
+    database.snapshot()?.backup(folder.path("b.simdb"), go_on)?;
     Ok(())
 }
 

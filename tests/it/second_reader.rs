@@ -14,7 +14,7 @@ use simdb::{
 };
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::support::{Folder, TestResult, bundled, fingerprints, insert_all, listed, tiny};
+use crate::support::{Folder, TestResult, bundled, fingerprints, go_on, insert_all, listed, tiny};
 
 /// What the state record says of a set.
 #[derive(Debug)]
@@ -598,7 +598,7 @@ fn a_reader_that_knows_only_the_format_finds_the_same_in_levels_log_and_marks() 
         assert!(!reader.log.is_empty(), "{plan}: everything is in levels");
         drop(reader);
         // After compaction, the set has one level, and the answers are the same.
-        Database::open(&path, &tiny())?.compact(|_, _| {})?;
+        Database::open(&path, &tiny())?.compact(go_on)?;
         assert_eq!(agree(&path, &queries, &[None, Some("en"), Some("none such")])?, found);
     }
     Ok(())
@@ -624,7 +624,7 @@ fn it_finds_the_same_in_blocks_of_full_size() -> TestResult {
     assert!(found >= 33, "{found}");
     let database = Database::open(&path, &OpenOptions::new().recent_documents(3_000))?;
     database.settle()?;
-    database.compact(|_, _| {})?;
+    database.compact(go_on)?;
     drop(database);
     assert_eq!(agree(&path, &queries(&stored), &[None])?, found);
     Ok(())

@@ -3,7 +3,7 @@
 use redb::{ReadableTable, TableDefinition};
 use simdb::{CheckReport, Database};
 
-use crate::support::{Folder, TestResult, document, insert_all, tiny};
+use crate::support::{Folder, TestResult, document, go_on, insert_all, tiny};
 
 fn check(folder: &Folder) -> simdb::Result<CheckReport> {
     Database::open(folder.path("d.simdb"), &tiny())?.check()
@@ -59,7 +59,7 @@ fn blocks_chunks_and_pages_that_nothing_refers_to_are_reported_and_left_behind()
         "log 0",
     ];
     assert_eq!(found, right);
-    Database::open(folder.path("d.simdb"), &tiny())?.compact(|_, _| {})?;
+    Database::open(folder.path("d.simdb"), &tiny())?.compact(go_on)?;
     assert!(check(&folder)?.is_sound());
     Ok(())
 }
@@ -120,7 +120,7 @@ fn a_lost_chunk_is_reported_and_only_what_needs_it_fails() -> TestResult {
     insert_all(&database, [document("new", 7)])?;
     assert!(database.snapshot()?.get("new")?.is_some());
     drop(snapshot);
-    let refused = database.compact(|_, _| {});
+    let refused = database.compact(go_on);
     assert!(matches!(refused, Err(simdb::Error::Damaged { table: "directory", .. })), "{refused:?}");
     assert!(database.snapshot()?.get("1999")?.is_some());
     Ok(())

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use simdb::{Database, Document, OpenOptions, Query, Snapshot};
 
-use crate::support::{Folder, TestResult, assert_sound, document};
+use crate::support::{Folder, TestResult, assert_sound, document, go_on};
 
 /// The documents after a commit: fingerprints by key.
 type Documents = BTreeMap<u16, u64>;
@@ -106,13 +106,13 @@ fn keep(database: &Database, copy: &Path, done: &AtomicBool) -> simdb::Result<u6
     while !done.load(Ordering::Relaxed) {
         let snapshot = database.snapshot()?;
         let documents = snapshot.stats()?.documents;
-        snapshot.backup(copy, |_, _| {})?;
+        snapshot.backup(copy, go_on)?;
         let copied = Database::open(copy, &OpenOptions::new())?;
         assert_eq!(copied.snapshot()?.stats()?.documents, documents);
         assert_sound(&copied)?;
         drop((copied, snapshot));
         std::fs::remove_file(copy).expect("the copy is there");
-        database.compact(|_, _| {})?;
+        database.compact(go_on)?;
         rounds += 1;
         thread::sleep(Duration::from_millis(20));
     }

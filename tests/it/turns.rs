@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use simdb::{Database, Document, Error};
 
-use crate::support::{Folder, TestResult, document, insert_all, within};
+use crate::support::{Folder, TestResult, document, go_on, insert_all, within};
 
 /// Much longer than anything here takes.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -26,14 +26,14 @@ fn a_thread_that_would_wait_for_itself_gets_an_error() -> TestResult {
         let long = Duration::from_secs(3_600);
         assert!(matches!(database.begin_write(), Err(Error::WouldDeadlock)));
         assert!(matches!(database.begin_write_within(long), Err(Error::WouldDeadlock)));
-        assert!(matches!(database.compact(|_, _| {}), Err(Error::WouldDeadlock)));
+        assert!(matches!(database.compact(go_on), Err(Error::WouldDeadlock)));
         assert!(matches!(database.reopen(), Err(Error::WouldDeadlock)));
         assert!(database.try_begin_write()?.is_none(), "this does not wait");
         // The transaction is as good as before.
         txn.insert(&document("a", 1))?;
         txn.commit()?;
         database.begin_write()?.commit()?;
-        database.compact(|_, _| {})
+        database.compact(go_on)
     })?;
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use simdb::{CreateOptions, Database, Document, OnMatch, Policy, Query, Scheme, Verdict};
 
-use crate::support::{Folder, TestResult, assert_sound, document, insert_all};
+use crate::support::{Folder, TestResult, assert_sound, document, go_on, insert_all};
 
 /// A number for each number. They look random.
 fn random(number: u64) -> u64 {
@@ -145,7 +145,7 @@ fn tasks_of_a_thread_pool_write_in_turn() -> TestResult {
                 scope.spawn(move |_| sender.send(insert_and_ask(database, task)).expect("it is received"));
             }
             let database = &database;
-            scope.spawn(|_| database.compact(|_, _| {}).expect("a compaction"));
+            scope.spawn(|_| database.compact(go_on).expect("a compaction"));
             scope.spawn(|_| assert!(database.check().expect("a check").is_sound()));
         });
         drop(sender);

@@ -52,7 +52,7 @@ pub(crate) fn run(options: &Options, task: &Task) -> Result<Value> {
     report.insert("steady".into(), state(options, task, inserted, database, &path)?);
     if inserted.complete {
         let database = Database::open(&path, &OpenOptions::new().cache(Cache::Bytes(options.cache_bytes)))?;
-        database.compact(|_, _| {})?;
+        database.compact(|_, _| std::ops::ControlFlow::Continue(()))?;
         report.insert("compacted".into(), state(options, task, inserted, database, &path)?);
     }
     Ok(Value::Object(report))

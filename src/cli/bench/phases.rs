@@ -54,7 +54,7 @@ impl Bench<'_> {
             }
             Phase::Compact => {
                 let begun = Instant::now();
-                self.database()?.compact(|_, _| {})?;
+                self.database()?.compact(|_, _| std::ops::ControlFlow::Continue(()))?;
                 row.add_rounded("seconds", begun.elapsed().as_secs_f64());
             }
             Phase::Reopen => {

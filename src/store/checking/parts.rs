@@ -1,14 +1,15 @@
 //! Parts: a file in pieces that are checked one by one, on all cores.
 
-use std::ops::RangeInclusive;
+use std::ops::{ControlFlow, RangeInclusive};
 
 use parking_lot::Mutex;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::store::file::{ByRow, RowFamily, Set, SetRow, View, all_sets, by_row};
 
-/// Called with the number of parts of the file that were checked, and the number of all parts.
-pub(crate) type CheckProgress<'a> = &'a mut (dyn FnMut(u64, u64) + Send);
+/// Called with the number of parts of the file that were checked, and the number of all parts. When it breaks,
+/// the check ends.
+pub(crate) type CheckProgress<'a> = &'a mut (dyn FnMut(u64, u64) -> ControlFlow<()> + Send);
 
 /// The blocks of rows, and the blocks of documents, of a part.
 const BLOCKS_OF_ROWS: usize = 16;
@@ -78,10 +79,13 @@ impl<'a> Ticks<'a> {
         self.0.lock().all += parts as u64;
     }
 
-    /// One more part is done.
-    pub(super) fn tick(&self) {
+    /// One more part is done. It is an error if the caller wants no more.
+    pub(super) fn tick(&self) -> Result<()> {
         let state = &mut *self.0.lock();
         state.done += 1;
-        (state.progress)(state.done, state.all);
+        match (state.progress)(state.done, state.all) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Error::Interrupted),
+        }
     }
 }

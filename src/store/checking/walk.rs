@@ -96,7 +96,7 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
     /// Takes parts until there are no more.
     fn work(&mut self, next: &AtomicUsize) -> Result<()> {
         while self.part(next.fetch_add(1, Ordering::Relaxed))? {
-            self.walk.ticks.tick();
+            self.walk.ticks.tick()?;
         }
         Ok(())
     }

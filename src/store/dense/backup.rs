@@ -22,10 +22,11 @@ pub(crate) fn backup(view: &View, path: &Path, sizes: &Sizes, progress: CopyProg
     let path = &path::absolute(path).map_err(failed)?;
     let settings = view.settings().for_another_file();
     let new = NewFile::copy_of(directory_of(path)?, view.file())?;
-    let Copied { new, engine } = copy::copy(view, &settings, new, path, sizes, MEMORY, progress)?;
+    let Copied { new, engine, mut counter } =
+        copy::copy(view, &settings, new, path, sizes, MEMORY, progress)?;
     let open = Arc::new(OpenFile::new(engine, new.file));
     // The file may have given the same numbers to other blocks. So the copy has a cache of its own.
     let copied = copy::view_of(&open, Arc::new(settings), Arc::new(BlockCache::new(0)))?;
-    copy::verify(&copied, view)?;
+    copy::verify(&copied, view, &mut || counter.go_on())?;
     new.temporary.keep_as(path)
 }

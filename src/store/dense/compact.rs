@@ -29,10 +29,11 @@ pub(crate) fn compact(shared: &Shared, plan: Option<Plan>, progress: CopyProgres
     let sorting = (shared.limit.own_bytes() / 2).min(MOST_SORTING_BYTES);
     let memory = Memory { engine: shared.limit.page_cache_bytes(), sorting };
     let new = NewFile::replacing(target, view.file())?;
-    let Copied { new, engine } = copy::copy(&view, &settings, new, target, &shared.sizes, memory, progress)?;
+    let Copied { new, engine, mut counter } =
+        copy::copy(&view, &settings, new, target, &shared.sizes, memory, progress)?;
     let open = Arc::new(OpenFile::new(engine, new.file));
     let copied = copy::view_of(&open, Arc::new(settings), view.blocks().cache.clone())?;
-    copy::verify(&copied, &view)?;
+    copy::verify(&copied, &view, &mut || counter.go_on())?;
     // Somebody may have changed the mode meanwhile.
     open.file.set_permissions(view.metadata().map_err(failed)?.permissions()).map_err(failed)?;
     put_in_place(shared, new.temporary, &open, copied)

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,8 +24,8 @@ use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::{SetLevel, SortedSet};
 
-/// Called with the number of rows copied so far, and the number of all rows.
-pub(crate) type CopyProgress<'a> = &'a mut dyn FnMut(u64, u64);
+/// Called with the number of rows copied so far, and the number of all rows. When it breaks, nothing is copied.
+pub(crate) type CopyProgress<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
 
 /// The memory that a copy may take, in bytes.
 #[derive(Clone, Copy)]
@@ -36,29 +37,31 @@ pub(super) struct Memory {
 }
 
 /// A dense copy that has no name yet, or a temporary one.
-pub(super) struct Copied {
+pub(super) struct Copied<'a> {
     pub(super) new: NewFile,
     pub(super) engine: Engine,
+    pub(super) counter: Counter<'a>,
 }
 
 /// Makes a dense copy in the new file, which is in the directory of `target`, whole and synced. `settings` are
 /// those of the copy.
-pub(super) fn copy(
+pub(super) fn copy<'a>(
     view: &View,
     settings: &Settings,
     new: NewFile,
     target: &Path,
     sizes: &Sizes,
     memory: Memory,
-    progress: CopyProgress<'_>,
-) -> Result<Copied> {
+    progress: CopyProgress<'a>,
+) -> Result<Copied<'a>> {
     let directory = directory_of(target)?;
     ensure_room(view, &settings.plan, directory, sizes)?;
     let failed = |source: io::Error| Error::Io { path: target.to_owned(), source: source.into() };
     let copy = Copy { view, settings, directory, sorting: memory.sorting };
+    let mut counter = Counter { done: 0, all: 0, progress };
     let mut write = |form| {
         let engine = file::create(&new, directory, settings, memory.engine)?;
-        copy.write(form, &engine, sizes, progress)?;
+        copy.write(form, &engine, sizes, &mut counter)?;
         engine.trimmed(&new, directory, memory.engine)
     };
     let mut engine = write(Form::Levels)?;
@@ -73,7 +76,7 @@ pub(super) fn copy(
         }
     }
     new.file.sync_all().map_err(failed)?;
-    Ok(Copied { new, engine })
+    Ok(Copied { new, engine, counter })
 }
 
 /// Where a copy has the rows of the sets.
@@ -126,23 +129,23 @@ struct Copy<'a> {
 }
 
 impl Copy<'_> {
-    fn write(&self, form: Form, engine: &Engine, sizes: &Sizes, progress: CopyProgress<'_>) -> Result<()> {
+    fn write(&self, form: Form, engine: &Engine, sizes: &Sizes, counter: &mut Counter<'_>) -> Result<()> {
         let old = self.view.state();
         let mut state = State::new(&self.settings.plan);
         state.counters = old.counters;
         // The cache may still hold blocks of the old file. So the copy has other numbers for its blocks.
         state.next_block = old.next_block;
         let mut bulk = Bulk::new(engine, sizes, self.settings.file, state);
-        let mut counter = Counter { done: 0, all: old.documents.rows().0, progress };
+        (counter.done, counter.all) = (0, old.documents.rows().0);
         let scopes = self.view.all_scopes()?;
         match form {
             Form::Levels => {
-                self.write_sets(&mut bulk, &mut counter)?;
-                self.write_documents(&mut bulk, &mut counter, |_| Ok(()))?;
+                self.write_sets(&mut bulk, counter)?;
+                self.write_documents(&mut bulk, counter, |_| Ok(()))?;
             }
             Form::Log => {
                 let mut operations = Vec::new();
-                self.write_documents(&mut bulk, &mut counter, |document| {
+                self.write_documents(&mut bulk, counter, |document| {
                     operations.push(self.put(document, &scopes)?);
                     Ok(())
                 })?;
@@ -205,7 +208,7 @@ impl Copy<'_> {
                 each(&document)?;
                 writer.documents.push_copy(&document);
             }
-            counter.add(live.iter().count());
+            counter.add(live.iter().count())?;
             writer.settle(bulk)?;
         }
         writer.finish(bulk)
@@ -223,6 +226,7 @@ impl Copy<'_> {
         let mut sorter = Sorter::new(self.directory, self.sorting / size_of::<u64>());
         let reader = self.view.set(permuted(0));
         for range in reader.parts()? {
+            counter.go_on()?;
             for row in reader.rows(&range)? {
                 let fingerprint = known.invert(Permuted::from_bits(row));
                 sorter.push(table.permutation.apply(fingerprint).bits())?;
@@ -230,24 +234,32 @@ impl Copy<'_> {
         }
         let mut writer = SetWriter::new(to, bulk);
         sorter.finish(|rows| {
-            counter.add(rows.len());
+            counter.add(rows.len())?;
             writer.push(bulk, rows)
         })?;
         writer.finish(bulk)
     }
 }
 
-/// Counts the rows that were copied, for the caller's progress.
-struct Counter<'a> {
+/// Counts the rows that were copied, for the caller's progress, and hears when the caller wants no more.
+pub(super) struct Counter<'a> {
     done: u64,
     all: u64,
     progress: CopyProgress<'a>,
 }
 
 impl Counter<'_> {
-    fn add(&mut self, rows: usize) {
+    fn add(&mut self, rows: usize) -> Result<()> {
         self.done += rows as u64;
-        (self.progress)(self.done, self.all);
+        self.go_on()
+    }
+
+    /// Tells the caller the same again. It is an error if the caller wants no more.
+    pub(super) fn go_on(&mut self) -> Result<()> {
+        match (self.progress)(self.done, self.all) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Error::Interrupted),
+        }
     }
 }
 
@@ -263,21 +275,23 @@ fn copy_set<R: SetRow>(
     for range in reader.parts()? {
         let rows = reader.rows(&range)?;
         writer.push(bulk, &rows)?;
-        counter.add(rows.len());
+        counter.add(rows.len())?;
     }
     writer.finish(bulk)
 }
 
-/// Reads every block of a new copy, and compares its numbers of rows with those of the original.
-pub(super) fn verify(copied: &View, original: &View) -> Result<()> {
+/// Reads every block of a new copy, and compares its numbers of rows with those of the original. Calls `go_on`
+/// now and then, and stops at its error.
+pub(super) fn verify(copied: &View, original: &View, go_on: &mut dyn FnMut() -> Result<()>) -> Result<()> {
     let (new, old) = (copied.state(), original.state());
     for set in new.sets.sets() {
-        by_row!(set, set => read_all(&new.sets[set], copied.blocks().of_table(set.table()))?);
+        by_row!(set, set => read_all(&new.sets[set], copied.blocks().of_table(set.table()), go_on)?);
     }
     let documents = &new.documents;
     let blocks = copied.document_blocks();
     for entry in documents.entries(documents.all(), blocks)? {
         blocks.documents_once(entry)?;
+        go_on()?;
     }
     let damaged = |table, key: &str, problem| Err(Error::Damaged { table, key: key.to_owned(), problem });
     let counted = (new.documents.rows().0, new.sets.rows(KEYS));
@@ -294,13 +308,18 @@ pub(super) fn verify(copied: &View, original: &View) -> Result<()> {
     Ok(())
 }
 
-fn read_all<R: SetRow>(set: &SortedSet<R>, blocks: SetBlocks<'_>) -> Result<()> {
+fn read_all<R: SetRow>(
+    set: &SortedSet<R>,
+    blocks: SetBlocks<'_>,
+    go_on: &mut dyn FnMut() -> Result<()>,
+) -> Result<()> {
     let mut rows = Lists::default();
     for SetLevel { level, .. } in &set.levels {
         for entry in level.entries(level.all(), blocks)? {
             blocks.append_rows(entry, &mut rows)?;
             rows.puts.clear();
             rows.marks.clear();
+            go_on()?;
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use simdb::{Database, Expiry, Fingerprint, Order, Query, Sketch, Snapshot};
 
 use super::operations::{Operation, operations};
 use super::oracle::{Model, insert_if_new, keys, near_others};
-use crate::support::{Folder, assert_sound, document, insert_all, listed, tiny};
+use crate::support::{Folder, assert_sound, document, go_on, insert_all, listed, tiny};
 
 /// With this number of fingerprints, a query probes and does not scan.
 const MANY: u64 = 600;
@@ -115,8 +115,8 @@ fn agree(sequence: &[Operation], many: bool) -> Result<(), Box<dyn std::error::E
                 }
                 committed = model.clone();
                 match plan {
-                    Some(plan) => database.compact_with_plan(plan, |_, _| {})?,
-                    None => database.compact(|_, _| {})?,
+                    Some(plan) => database.compact_with_plan(plan, go_on)?,
+                    None => database.compact(go_on)?,
                 }
             }
             (Operation::Keep, _) => kept.push((database.snapshot()?, committed.clone())),

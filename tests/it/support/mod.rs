@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io::Write as _;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -76,6 +77,19 @@ pub(crate) fn insert_all(
         txn.insert(&document)?;
     }
     txn.commit()
+}
+
+/// Progress that asks for the rest of the work.
+pub(crate) fn go_on(_: u64, _: u64) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+/// Progress that does something, and asks for the rest of the work.
+pub(crate) fn going_on(mut each: impl FnMut(u64, u64)) -> impl FnMut(u64, u64) -> ControlFlow<()> {
+    move |done, all| {
+        each(done, all);
+        ControlFlow::Continue(())
+    }
 }
 
 /// Runs `work` in another thread, and fails if it takes longer than `limit`. For what must not hang.

@@ -1,0 +1,128 @@
+//! The console of one request: where its output, its messages and its progress go, where its standard input and its
+//! relative paths are. It is that of the process, or that of a client of a database that is in use.
+
+use std::borrow::Cow;
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::Error;
+use crate::ingest::{ReadOptions, Records};
+
+/// How far some work is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Step<'a> {
+    pub(crate) done: u64,
+    /// How much there is to do, if that is known.
+    pub(crate) all: Option<u64>,
+    /// What is counted. It is said if it is not known how much there is to do.
+    pub(crate) what: Cow<'a, str>,
+}
+
+/// What a console is made of. Several threads may use it.
+pub(crate) trait Terminal: Send + Sync {
+    /// Writes to standard output. That its reader has gone is an error of the kind `BrokenPipe`.
+    fn write(&self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Prints a message on standard error, on one line. A failure to do so is ignored.
+    fn complain(&self, message: &str);
+
+    /// Shows how far some work is.
+    fn show(&self, step: &Step<'_>);
+
+    /// Shows no progress any more.
+    fn hide(&self);
+
+    /// Whether nobody wants the work to go on.
+    fn is_ended(&self) -> bool;
+
+    /// Standard input. `None` if it is that of the process.
+    fn standard_input(&self) -> Option<Box<dyn Read + Send>>;
+}
+
+/// The console of one request. Clones are the same console.
+#[derive(Clone)]
+pub(crate) struct Console {
+    terminal: Arc<dyn Terminal>,
+    /// Where relative paths begin. `None` if that is the current directory of the process.
+    directory: Option<Arc<Path>>,
+}
+
+impl Console {
+    pub(crate) fn new(terminal: Arc<dyn Terminal>, directory: Option<&Path>) -> Self {
+        Self { terminal, directory: directory.map(Arc::from) }
+    }
+
+    /// Prints a message on standard error, on one line.
+    pub(crate) fn complain(&self, message: &str) {
+        self.terminal.complain(message);
+    }
+
+    pub(super) fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        self.terminal.write(bytes)
+    }
+
+    /// Whether somebody else has asked than this process. What concerns the process is then not changed.
+    pub(super) fn is_of_client(&self) -> bool {
+        self.directory.is_some()
+    }
+
+    /// Whether nobody wants the work to go on.
+    pub(super) fn is_ended(&self) -> bool {
+        self.terminal.is_ended()
+    }
+
+    /// Refuses to go on if nobody wants it.
+    pub(super) fn ensure_wanted(&self) -> Result<(), Error> {
+        if self.is_ended() { Err(Error::Interrupted) } else { Ok(()) }
+    }
+
+    /// Where the file of a path is that was given as an argument.
+    pub(super) fn place_of(&self, path: &Path) -> PathBuf {
+        self.directory.as_ref().map_or(path.to_owned(), |directory| directory.join(path))
+    }
+
+    /// Opens an input that was given as an argument; `-` is standard input.
+    pub(super) fn records(&self, path: &Path, options: ReadOptions) -> Result<Records, Error> {
+        let options = match &self.directory {
+            Some(directory) => options.directory(&**directory),
+            None => options,
+        };
+        let records = Records::open([path], options)?;
+        Ok(match self.terminal.standard_input() {
+            Some(input) => records.standard_input(input),
+            None => records,
+        })
+    }
+
+    /// The progress of work whose amount is known.
+    pub(super) fn progress(&self) -> Progress {
+        self.progress_of("")
+    }
+
+    /// The progress of work that counts something.
+    pub(super) fn progress_of(&self, what: &'static str) -> Progress {
+        Progress { terminal: self.terminal.clone(), what }
+    }
+}
+
+/// The progress of some work. It is shown until this is dropped.
+pub(super) struct Progress {
+    terminal: Arc<dyn Terminal>,
+    what: &'static str,
+}
+
+impl Progress {
+    /// Shows how far the work is. Breaks if nobody wants the rest.
+    pub(super) fn update(&self, done: u64, all: Option<u64>) -> ControlFlow<()> {
+        self.terminal.show(&Step { done, all, what: self.what.into() });
+        if self.terminal.is_ended() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.terminal.hide();
+    }
+}

@@ -1,0 +1,88 @@
+//! The commands that a database in use answers too: each takes an open database, and says how it wants it opened.
+
+use std::path::Path;
+
+use crate::{Database, Error};
+use clap::Subcommand;
+
+use super::answer::CommandResult;
+use super::open::{Opening, open};
+use super::output::Output;
+use super::{asking, backup, check, compact, delete, expire, explain, get, query, stats};
+
+#[derive(Subcommand)]
+pub(crate) enum Live {
+    /// Print the stored documents that are near a text, a fingerprint or another document
+    Query(asking::Arguments),
+    /// Tell how a query is answered: its probes, the candidates expected and met, the time
+    Explain(asking::Arguments),
+    /// Print a stored document
+    Get(get::Arguments),
+    /// Delete documents by their keys, or all documents of a scope
+    Delete(delete::Arguments),
+    /// Delete documents that were seen before a time
+    Expire(expire::Arguments),
+    /// Print what a database holds and how large it is
+    Stats(stats::Arguments),
+    /// Check every invariant of a database
+    Check(check::Arguments),
+    /// Put a dense copy in the place of a database
+    Compact(compact::Arguments),
+    /// Make a dense copy of a database
+    Backup(backup::Arguments),
+}
+
+impl Live {
+    /// The path of the database, and what it is opened for.
+    fn opening(&self) -> (&Path, Opening) {
+        let (database, opening) = match self {
+            Self::Query(asking::Arguments { database, .. })
+            | Self::Explain(asking::Arguments { database, .. })
+            | Self::Get(get::Arguments { database, .. })
+            | Self::Stats(stats::Arguments { database, .. })
+            | Self::Backup(backup::Arguments { database, .. }) => (database, Opening::Read),
+            Self::Delete(delete::Arguments { database, .. })
+            | Self::Expire(expire::Arguments { database, .. })
+            | Self::Compact(compact::Arguments { database, .. }) => (database, Opening::Write),
+            Self::Check(check::Arguments { database }) => (database, Opening::Check),
+        };
+        (&database.database, opening)
+    }
+
+    /// The path of the database, as it was given.
+    pub(super) fn database(&self) -> &Path {
+        self.opening().0
+    }
+
+    /// Opens the database and runs the command.
+    pub(super) fn open_and_run(&self, output: &mut Output) -> CommandResult {
+        let (path, opening) = self.opening();
+        match open(path, opening) {
+            Ok(database) => self.run(&database, output),
+            Err(error) => self.cannot_open(error, output),
+        }
+    }
+
+    /// Runs the command with an open database.
+    pub(crate) fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
+        match self {
+            Self::Query(arguments) => query::run(arguments, database, output),
+            Self::Explain(arguments) => explain::run(arguments, database, output),
+            Self::Get(arguments) => get::run(arguments, database, output),
+            Self::Delete(arguments) => delete::run(arguments, database, output),
+            Self::Expire(arguments) => expire::run(arguments, database, output),
+            Self::Stats(arguments) => stats::run(arguments, database, output),
+            Self::Check(arguments) => check::run(arguments, database, output),
+            Self::Compact(arguments) => compact::run(arguments, database, output),
+            Self::Backup(arguments) => backup::run(arguments, database, output),
+        }
+    }
+
+    /// The answer if the database cannot be opened.
+    fn cannot_open(&self, error: Error, output: &mut Output) -> CommandResult {
+        match self {
+            Self::Check(arguments) => check::answer(arguments, Err(error), output),
+            _ => Err(error.into()),
+        }
+    }
+}

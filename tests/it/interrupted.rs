@@ -1,0 +1,80 @@
+//! Long operations that the caller ends: nothing is changed, and nothing is left.
+
+use std::fs;
+use std::ops::ControlFlow;
+
+use simdb::{Database, Error};
+
+use crate::support::{Folder, TestResult, assert_sound, document, insert_all};
+
+/// Progress that breaks after some calls.
+fn after(calls: u64) -> impl FnMut(u64, u64) -> ControlFlow<()> {
+    let mut left = calls;
+    move |_, _| {
+        let ends = left == 0;
+        left = left.saturating_sub(1);
+        if ends { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+fn calls_of(operation: impl FnOnce(&mut dyn FnMut(u64, u64)) -> simdb::Result<()>) -> simdb::Result<u64> {
+    let mut calls = 0;
+    operation(&mut |_, _| calls += 1).map(|()| calls)
+}
+
+#[track_caller]
+fn assert_interrupted<T: std::fmt::Debug>(ended: &simdb::Result<T>) {
+    assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
+}
+
+#[test]
+fn an_interrupted_copy_leaves_the_file_as_it_was_and_nothing_beside_it() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.tiny_database("d.simdb")?;
+    insert_all(&database, (0..500).map(|i| document(i.to_string(), i << 40)))?;
+    database.settle()?;
+    let plan = database.snapshot()?.stats()?.plan;
+    let of_backup = calls_of(|each| {
+        database.snapshot()?.backup(folder.path("whole.simdb"), |done, all| {
+            each(done, all);
+            ControlFlow::Continue(())
+        })
+    })?;
+    fs::remove_file(folder.path("whole.simdb"))?;
+    assert!(of_backup > 20, "{of_backup} calls");
+    // The last call comes while the copy is read back.
+    for calls in [0, 3, of_backup - 1] {
+        assert_interrupted(&database.snapshot()?.backup(folder.path("b.simdb"), after(calls)));
+        assert_interrupted(&database.compact(after(calls)));
+        assert_interrupted(&database.compact_with_plan("6x21", after(calls)));
+        assert_eq!(fs::read_dir(folder.path("."))?.count(), 1, "something is left");
+    }
+    // It goes on as if nothing had been.
+    insert_all(&database, [document("later", 7)])?;
+    let stats = database.snapshot()?.stats()?;
+    assert_eq!((stats.documents, stats.plan), (501, plan));
+    assert_sound(&database)?;
+    drop(database);
+    assert_sound(&Database::open(folder.path("d.simdb"), &crate::support::tiny())?)?;
+    Ok(())
+}
+
+#[test]
+fn a_check_ends_when_nobody_wants_it() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.tiny_database("d.simdb")?;
+    insert_all(&database, (0..500).map(|i| document(i.to_string(), i << 40)))?;
+    database.settle()?;
+    for calls in [0, 5] {
+        let mut told = 0;
+        let mut end = after(calls);
+        assert_interrupted(&database.check_with(|done, all| {
+            told += 1;
+            end(done, all)
+        }));
+        // Each core may be at one more part.
+        assert!(told <= calls + 1 + 256, "{told} calls");
+    }
+    assert_sound(&database)?;
+    Ok(())
+}
