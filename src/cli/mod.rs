@@ -33,6 +33,7 @@ mod process;
 mod query;
 mod question;
 mod signals;
+mod sources;
 mod stats;
 mod texts;
 mod uses;

@@ -57,6 +57,8 @@ pub(super) enum Standing {
     Grown,
     /// It is another content.
     Changed,
+    /// That shows when it is read, since it can be read only once.
+    Unknown,
 }
 
 impl Inputs {
@@ -110,7 +112,7 @@ impl Inputs {
     pub(super) fn standing(&self, index: usize, source: &Source) -> Result<Standing> {
         let (path, identity) = (&self.paths[index], source.identity());
         let Some(length) = (if is_stdin(path) { None } else { readable_bytes(path, &self.options)? }) else {
-            return Ok(Standing::Same);
+            return Ok(Standing::Unknown);
         };
         let before = identity.length.unwrap_or_default();
         if length < before {

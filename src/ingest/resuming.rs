@@ -182,7 +182,7 @@ impl Run {
             Standing::Changed => Resumed::Changed,
             Standing::Same if stored.has_ended() => Resumed::PassedOver,
             Standing::Grown if stored.has_ended() => Resumed::Grown,
-            Standing::Same | Standing::Grown => Resumed::Continued,
+            Standing::Same | Standing::Grown | Standing::Unknown => Resumed::Continued,
         })
     }
 

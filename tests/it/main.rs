@@ -24,6 +24,7 @@ mod odd_fields;
 mod owners;
 mod panics;
 mod plan;
+mod resuming;
 mod second_reader;
 mod similarity;
 mod sketch_laws;
