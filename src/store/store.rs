@@ -5,19 +5,21 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::snapshot::Reader;
 use super::write::Transaction;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::memory::Cache;
+use crate::metrics::{Meters, Tallies};
 use crate::plan::Plan;
 use crate::store::dense::{self, CopyProgress};
 use crate::store::engine::{Access, Changes, NewFile, OpenFile, directory_of, ensure_nothing_at};
 #[cfg(test)]
 use crate::store::engine::{Engine, FirstRows, Recording};
 use crate::store::expiry::{self, Conditions, Removed};
-use crate::store::file::{self, CacheLimit, CacheUse, Patience, Settings, Shared, Turn};
+use crate::store::file::{self, CacheLimit, CacheUse, Now, Patience, Settings, Shared, Turn};
 use crate::store::merging::{Worker, settle};
 use crate::store::sizes::Sizes;
 
@@ -169,7 +171,10 @@ impl Store {
         let turn = Turn::wait(&self.shared)?;
         let _merging = turn.shared().merging.lock();
         turn.shared().ensure_certain()?;
-        dense::compact(turn.shared(), plan, progress)
+        let begun = Instant::now();
+        dense::compact(turn.shared(), plan, progress)?;
+        self.meters().compactions.record(begun.elapsed());
+        Ok(())
     }
 
     /// Sets another limit of the cache.
@@ -180,6 +185,21 @@ impl Store {
     /// What the cache takes, and what it would need for the data of a snapshot.
     pub(crate) fn cache_use(&self, reader: &Reader) -> CacheUse {
         self.shared.cache_use(reader.state())
+    }
+
+    /// What is counted of this open file.
+    pub(crate) fn meters(&self) -> &Arc<Meters> {
+        &self.shared.meters
+    }
+
+    /// What readers count.
+    pub(crate) fn tallies(&self) -> &Tallies {
+        self.shared.tallies()
+    }
+
+    /// How the open file stands now.
+    pub(crate) fn now(&self) -> Now {
+        self.shared.now()
     }
 
     /// The sizes of runs, blocks and merges.

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::read::Read;
 use crate::document::Document;
@@ -133,6 +134,26 @@ impl Transaction {
 
     /// Makes all changes durable at once. If nothing was changed, nothing is written.
     pub(crate) fn commit(self) -> Result<()> {
+        let (shared, begun) = (self.turn.shared().clone(), Instant::now());
+        let is_empty = self.operations.as_ref().is_some_and(Vec::is_empty);
+        let (stored, deleted) = self.stored_and_deleted();
+        let committed = self.make_durable();
+        match &committed {
+            Ok(()) if is_empty => {}
+            Ok(()) => shared.meters.committed(stored, deleted, begun.elapsed()),
+            Err(_) => shared.meters.failed_commits.add(1),
+        }
+        committed
+    }
+
+    /// The number of documents that this transaction has stored, and of those that are gone with it.
+    fn stored_and_deleted(&self) -> (u64, u64) {
+        let before = self.view.state().counters;
+        let stored = self.counters.next_document - before.next_document;
+        (stored, before.documents + stored - self.counters.documents)
+    }
+
+    fn make_durable(self) -> Result<()> {
         self.ensure_whole()?;
         let Self { view, counters, mut written, operations, turn, .. } = self;
         let shared = turn.shared();

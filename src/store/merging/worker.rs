@@ -138,6 +138,7 @@ impl Merger {
                     pause = if came { Pause::None } else { pause.longer() };
                 }
                 Err(error) => {
+                    self.shared.meters.failed_merges.add(1);
                     self.shared.progress.lock().failure = Some(MergeFailure::new(&error));
                     self.shared.changed.notify_all();
                     let is_certain = self.shared.ensure_certain().is_ok();
@@ -243,6 +244,7 @@ impl Merger {
 
     /// Does one step of each task.
     fn step(&self, view: Arc<View>, tasks: &[Task]) -> Result<()> {
+        let begun = Instant::now();
         let most = policy::step_blocks(&view.state().sets, &self.shared.sizes);
         let prepare = |index: usize| {
             let Task { set, source, .. } = tasks[index];
@@ -250,11 +252,15 @@ impl Merger {
         };
         let steps: Vec<ByRow<Prepared>> =
             parallel::map(tasks.len(), prepare).into_iter().collect::<Result<_>>()?;
+        let written = steps.iter().map(|step| by_row!(step, (_, step) => step.written()));
+        let (rows, bytes) = written.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
         self.commit(view, |edit, blocks| {
             steps
                 .into_iter()
                 .try_for_each(|step| by_row!(step, (set, step) => step::apply(step, set, edit, blocks)))
-        })
+        })?;
+        self.shared.meters.merged(rows, bytes, begun.elapsed());
+        Ok(())
     }
 
     fn prepare<R: SetRow>(
