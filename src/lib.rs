@@ -23,9 +23,10 @@ mod store;
 mod text;
 
 pub use database::{
-    Answers, Change, CheckReport, CreateOptions, Database, Documents, Expiry, Explanation, Match, Matches,
-    Metrics, OnMatch, OpenOptions, Order, Policy, Problem, Query, Snapshot, Statistics, Submitting,
-    TableProbes, Ticket, TrySubmit, Verdict, Verdicts, WriteTxn, Writer, WriterOptions,
+    Answers, Change, CheckReport, CreateOptions, Database, Documents, Expiry, Explanation, FingerprintGroup,
+    FullPrefix, FullestPrefixes, LargestGroups, LevelStatistics, Match, Matches, Metrics, OnMatch,
+    OpenOptions, Order, Policy, Problem, Query, SetStatistics, Snapshot, Statistics, Submitting, TableProbes,
+    Ticket, TrySubmit, Verdict, Verdicts, WriteTxn, Writer, WriterOptions,
 };
 pub use document::Document;
 pub use error::{Error, Result};

@@ -1,6 +1,6 @@
 //! Metrics as text for Prometheus: the exposition format, version 0.0.4.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -116,11 +116,11 @@ impl Exposition {
         self.text += &format!("# HELP simdb_{name} {help}\n# TYPE simdb_{name} {kind}\n");
     }
 
-    fn sample(&mut self, name: &str, labels: &str, value: impl ToString) {
+    fn sample(&mut self, name: &str, labels: &str, value: impl Display) {
         let all: Vec<&str> =
             self.label.as_deref().into_iter().chain([labels]).filter(|it| !it.is_empty()).collect();
         let labels = if all.is_empty() { String::new() } else { format!("{{{}}}", all.join(",")) };
-        writeln!(self.text, "simdb_{name}{labels} {}", value.to_string()).expect("a string takes any text");
+        writeln!(self.text, "simdb_{name}{labels} {value}").expect("a string takes any text");
     }
 
     fn counter(&mut self, name: &str, help: &str, value: u64) {

@@ -11,13 +11,14 @@ use super::search;
 use super::statistics::Statistics;
 use crate::document::{Document, validate_key};
 use crate::error::Result;
+use crate::events::{self, Operation};
 use crate::metrics::Tally;
 use crate::parallel;
 use crate::source::Source;
 use crate::store::{DocumentNumber, Read, Reader, Store};
 
-/// Of the single queries of a thread, one of this number is timed. To look at the clock twice takes a twentieth of the
-/// time of a query.
+/// Of the single queries of a thread, one of this number is timed. A query takes about a microsecond, and looking at
+/// the clock twice would show in it.
 const TIMED_QUERIES: u64 = 64;
 
 /// A consistent view of a database, which later commits do not change.
@@ -33,6 +34,10 @@ pub struct Snapshot {
 impl Snapshot {
     pub(super) fn new(store: Arc<Store>) -> Result<Self> {
         Ok(Self { reader: store.begin_read()?, store })
+    }
+
+    pub(super) fn reader(&self) -> &Reader {
+        &self.reader
     }
 
     /// The document of a key, or `None` if there is none.
@@ -132,7 +137,17 @@ impl Snapshot {
     /// Each core answers a share of the queries together, up to 1,024 of them. The queries of a share
     /// that need a scan have it in common.
     pub fn query_batch(&self, queries: &[Query]) -> Result<Vec<Matches>> {
-        let begun = Instant::now();
+        let answered = |answers: &Vec<Matches>, took| {
+            let (tallies, matches) = (self.store.tallies(), answers.iter().map(Matches::total).sum());
+            tallies.add(Tally::Queries, queries.len() as u64);
+            tallies.add(Tally::Matches, matches);
+            self.store.meters().query_batches.record(took);
+            events::answered(queries.len(), matches, took);
+        };
+        events::watch(Operation::QueryBatch, self.store.path(), || self.answers(queries), answered)
+    }
+
+    fn answers(&self, queries: &[Query]) -> Result<Vec<Matches>> {
         // A few queries are answered in the time that it takes to start a thread.
         let share = queries.len().div_ceil(parallel::cores()).clamp(32, 1024);
         let shares: Vec<&[Query]> = queries.chunks(share).collect();
@@ -141,9 +156,6 @@ impl Snapshot {
         for answers in answers {
             all.extend(answers?);
         }
-        self.store.tallies().add(Tally::Queries, queries.len() as u64);
-        self.store.tallies().add(Tally::Matches, all.iter().map(Matches::total).sum());
-        self.store.meters().query_batches.record(begun.elapsed());
         Ok(all)
     }
 
@@ -194,7 +206,9 @@ impl Snapshot {
         path: impl AsRef<Path>,
         mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<()> {
-        self.reader.backup(path.as_ref(), self.store.sizes(), &mut progress)
+        let copy = || self.reader.backup(path.as_ref(), self.store.sizes(), &mut progress);
+        let done = |(): &(), took| events::backed_up(self.reader.counters().documents, took);
+        events::watch(Operation::Backup, self.store.path(), copy, done)
     }
 
     /// How far a source has been read. `None` if it has not, or was forgotten.

@@ -1,8 +1,8 @@
 //! Tallies: the counters of what readers do. Each thread counts in a line of memory of its own.
 //!
-//! An atomic addition takes as long as a twentieth of a query, and much longer if other cores add to the same
-//! counter. So a thread takes a line that no other thread writes to, and adds to it with a plain load and store.
-//! More threads than there are lines share one more line, with atomic additions.
+//! A query takes about a microsecond. Some atomic additions would show in it, and much more so if other cores add
+//! to the same counters. So a thread takes a line that no other thread writes to, and adds to it with a plain load
+//! and store. More threads than there are lines share one more line, with atomic additions.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -5,12 +5,12 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::snapshot::Reader;
 use super::write::Transaction;
 use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::events::{self, Operation};
 use crate::memory::Cache;
 use crate::metrics::{Meters, Tallies};
 use crate::plan::Plan;
@@ -128,7 +128,11 @@ impl Store {
     /// If the engine has failed, opens the file again and goes on with what it holds.
     pub(crate) fn open_again(&self) -> Result<()> {
         let turn = Turn::wait(&self.shared)?;
-        turn.shared().open_again()
+        let open = || turn.shared().open_again();
+        events::watch(Operation::Reopening, self.path(), open, |&had_failed, took| {
+            events::reopened(had_failed, took);
+        })
+        .map(drop)
     }
 
     /// Whether this thread has the open transaction.
@@ -150,7 +154,8 @@ impl Store {
     /// there are none or `removed` breaks. Returns their number.
     pub(crate) fn expire(&self, conditions: &Conditions, removed: Removed<'_>) -> Result<u64> {
         self.ensure_writable()?;
-        expiry::expire(&self.shared, conditions, removed)
+        let expire = || expiry::expire(&self.shared, conditions, removed);
+        events::watch(Operation::Expiry, self.path(), expire, |&removed, took| events::expired(removed, took))
     }
 
     /// Whether the file is open to write.
@@ -171,10 +176,18 @@ impl Store {
         let turn = Turn::wait(&self.shared)?;
         let _merging = turn.shared().merging.lock();
         turn.shared().ensure_certain()?;
-        let begun = Instant::now();
-        dense::compact(turn.shared(), plan, progress)?;
-        self.meters().compactions.record(begun.elapsed());
-        Ok(())
+        let length = || self.metadata().map_or(0, |metadata| metadata.len());
+        let before = length();
+        let done = |(): &(), took| {
+            self.meters().compactions.record(took);
+            events::compacted(before, length(), took);
+        };
+        events::watch(
+            Operation::Compaction,
+            self.path(),
+            || dense::compact(turn.shared(), plan, progress),
+            done,
+        )
     }
 
     /// Sets another limit of the cache.

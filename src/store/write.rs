@@ -4,11 +4,11 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::read::Read;
 use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::events::{self, Operation as Watched};
 use crate::fingerprint::Fingerprint;
 use crate::source::SourceRecord;
 use crate::store::blocks::Blocks;
@@ -134,14 +134,18 @@ impl Transaction {
 
     /// Makes all changes durable at once. If nothing was changed, nothing is written.
     pub(crate) fn commit(self) -> Result<()> {
-        let (shared, begun) = (self.turn.shared().clone(), Instant::now());
-        let is_empty = self.operations.as_ref().is_some_and(Vec::is_empty);
+        if self.operations.as_ref().is_some_and(Vec::is_empty) && self.written.sources.is_empty() {
+            return self.ensure_whole();
+        }
+        let shared = self.turn.shared().clone();
         let (stored, deleted) = self.stored_and_deleted();
-        let committed = self.make_durable();
-        match &committed {
-            Ok(()) if is_empty => {}
-            Ok(()) => shared.meters.committed(stored, deleted, begun.elapsed()),
-            Err(_) => shared.meters.failed_commits.add(1),
+        let done = |(): &(), took| {
+            shared.meters.committed(stored, deleted, took);
+            events::committed(stored, deleted, took);
+        };
+        let committed = events::watch(Watched::Commit, &shared.path, || self.make_durable(), done);
+        if committed.is_err() {
+            shared.meters.failed_commits.add(1);
         }
         committed
     }
@@ -158,9 +162,6 @@ impl Transaction {
         let Self { view, counters, mut written, operations, turn, .. } = self;
         let shared = turn.shared();
         let Some(operations) = operations else { return commit_as_levels(shared, view, counters, written) };
-        if operations.is_empty() && written.sources.is_empty() {
-            return Ok(());
-        }
         keep_pace(shared, operations.len())?;
         shared.ensure_certain()?;
         let appended = Appended::new(&view, &mut written.documents, shared.sizes.document_block_bytes)?;

@@ -276,14 +276,14 @@ impl Shared {
     }
 
     /// Opens the file again if the engine has failed, and goes on with what the file holds. Snapshots of
-    /// before can then no longer be read. The caller has the turn to write.
-    pub(crate) fn open_again(&self) -> Result<()> {
+    /// before can then no longer be read. The caller has the turn to write. Returns whether it had failed.
+    pub(crate) fn open_again(&self) -> Result<bool> {
         let _merging = self.merging.lock();
         let _gate = self.gate.lock();
         let mut current = self.current.lock();
         let mut open = self.open.lock();
         if self.ensure_certain().is_ok() && current.is_some() && !open.engine.has_failed() {
-            return Ok(());
+            return Ok(false);
         }
         let of_failure = self.failed.lock().as_ref().map_or(0, |failure| failure.generation);
         let generation = current.as_ref().map_or(of_failure, |view| view.state().generation());
@@ -309,7 +309,7 @@ impl Shared {
         // The merging thread waits for this.
         self.progress.lock().commits += 1;
         self.changed.notify_all();
-        Ok(())
+        Ok(true)
     }
 
     /// Whether this thread has the turn to write.

@@ -9,6 +9,7 @@ use super::policy::{self, Source, Task};
 use super::reclaim::{self, Look, Sweep};
 use super::step::{self, Step};
 use crate::error::{Error, Result};
+use crate::events::{self, Operation};
 use crate::parallel;
 use crate::store::blocks::Blocks;
 use crate::store::engine::{available_bytes, guarded};
@@ -244,7 +245,16 @@ impl Merger {
 
     /// Does one step of each task.
     fn step(&self, view: Arc<View>, tasks: &[Task]) -> Result<()> {
-        let begun = Instant::now();
+        let done = |&(rows, bytes): &_, took| {
+            self.shared.meters.merged(rows, bytes, took);
+            events::merged(tasks.len(), rows, bytes, took);
+        };
+        let step = || self.rows_and_bytes_of_step(view, tasks);
+        events::watch(Operation::MergeStep, &self.shared.path, step, done).map(drop)
+    }
+
+    /// Does one step of each task. Returns the rows and the bytes that it wrote.
+    fn rows_and_bytes_of_step(&self, view: Arc<View>, tasks: &[Task]) -> Result<(u64, u64)> {
         let most = policy::step_blocks(&view.state().sets, &self.shared.sizes);
         let prepare = |index: usize| {
             let Task { set, source, .. } = tasks[index];
@@ -259,8 +269,7 @@ impl Merger {
                 .into_iter()
                 .try_for_each(|step| by_row!(step, (set, step) => step::apply(step, set, edit, blocks)))
         })?;
-        self.shared.meters.merged(rows, bytes, begun.elapsed());
-        Ok(())
+        Ok((rows, bytes))
     }
 
     fn prepare<R: SetRow>(
