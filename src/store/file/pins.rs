@@ -4,7 +4,7 @@
 //! commit that is still read keeps everything that was freed since. The engine does not tell how much that is. It
 //! is reckoned from the blocks that commits remove.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -26,8 +26,16 @@ struct Pin {
     view: Weak<View>,
     /// When the newer one came.
     since: Instant,
-    /// The bytes that commits had freed until then.
-    freed_bytes: u64,
+    keeps: Keeps,
+}
+
+/// What a commit that is still read keeps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keeps {
+    /// What commits have freed since they had freed this number of bytes.
+    FreedSince(u64),
+    /// A file of this length, which compaction has replaced. Later commits free space of another file.
+    OldFile { number: u64, bytes: u64 },
 }
 
 impl Pin {
@@ -62,18 +70,42 @@ impl Pins {
         pins.retain(Pin::is_read);
         // The caller holds it too.
         if Arc::strong_count(before) > 1 {
-            pins.push(Pin { view: Arc::downgrade(before), since: Instant::now(), freed_bytes });
+            let keeps = Keeps::FreedSince(freed_bytes);
+            pins.push(Pin { view: Arc::downgrade(before), since: Instant::now(), keeps });
+        }
+    }
+
+    /// Notes that another file took the place of a file of this length. Those that are noted read the old file.
+    pub(super) fn file_replaced(&self, bytes: u64) {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        for pin in &mut *self.pins.lock() {
+            if matches!(pin.keeps, Keeps::FreedSince(_)) {
+                pin.keeps = Keeps::OldFile { number, bytes };
+            }
         }
     }
 
     /// What is kept now. Until now, commits have freed `freed_bytes`.
     pub(super) fn pinned(&self, freed_bytes: u64) -> Pinned {
-        let pins = self.pins.lock();
-        let oldest = pins.iter().find(|pin| pin.is_read());
-        oldest.map_or(Pinned::default(), |pin| Pinned {
-            bytes: freed_bytes.saturating_sub(pin.freed_bytes),
-            oldest: Some(pin.since.elapsed()),
-        })
+        let mut pinned = Pinned::default();
+        let mut before = None;
+        // The oldest of the pins of a file keeps what the others keep too.
+        for pin in self.pins.lock().iter().filter(|pin| pin.is_read()) {
+            pinned.oldest.get_or_insert_with(|| pin.since.elapsed());
+            let is_counted = before.is_some_and(|before| match (before, pin.keeps) {
+                (Keeps::FreedSince(_), Keeps::FreedSince(_)) => true,
+                (before, keeps) => before == keeps,
+            });
+            if !is_counted {
+                pinned.bytes += match pin.keeps {
+                    Keeps::FreedSince(freed_before) => freed_bytes.saturating_sub(freed_before),
+                    Keeps::OldFile { bytes, .. } => bytes,
+                };
+            }
+            before = Some(pin.keeps);
+        }
+        pinned
     }
 
     /// Notes that none of them can read any more.

@@ -239,8 +239,9 @@ impl Shared {
     pub(crate) fn swap(&self, open: Arc<OpenFile>, view: View) {
         let old = std::mem::replace(&mut *self.open.lock(), open);
         *self.settings.lock() = view.settings().clone();
+        self.replace_current(view, 0);
         // Who still reads the old file keeps all of it.
-        self.replace_current(view, old.file.metadata().map_or(0, |metadata| metadata.len()));
+        self.pins.file_replaced(old.file.metadata().map_or(0, |metadata| metadata.len()));
         // Only old snapshots could ask for the blocks of the old file.
         self.cache.clear();
     }
