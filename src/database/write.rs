@@ -12,6 +12,7 @@ use super::sought::Sought;
 use super::verdict::{Change, Verdict};
 use crate::document::{Document, validate_key};
 use crate::error::{Error, Result};
+use crate::metrics::Decided;
 use crate::parallel;
 use crate::plan::Near;
 #[cfg(feature = "ingest")]
@@ -39,14 +40,20 @@ pub struct WriteTxn {
     // Before the store, so that the engine's transaction ends before the engine.
     pub(super) writer: Transaction,
     near_written: NearWritten,
-    _store: Arc<Store>,
+    decided: Decided,
+    store: Arc<Store>,
 }
 
 impl WriteTxn {
     /// Begins the transaction when its turn has come. `None` if that is not in time.
     pub(super) fn begin(store: &Arc<Store>, patience: Patience) -> Result<Option<Self>> {
         let begun = store.begin_write(patience)?;
-        Ok(begun.map(|writer| Self { writer, near_written: NearWritten::default(), _store: store.clone() }))
+        Ok(begun.map(|writer| Self {
+            writer,
+            near_written: NearWritten::default(),
+            decided: Decided::default(),
+            store: store.clone(),
+        }))
     }
 
     /// Stores a document, whatever it resembles, and returns the document of the same key that it
@@ -203,7 +210,7 @@ impl WriteTxn {
                 Ok(max_distance) => match self.decide(document, policy, max_distance, known) {
                     // Nothing was changed. So it fails alone.
                     Err(error @ Error::Verify(_)) => Err(error),
-                    decided => Ok(decided?),
+                    decided => Ok(decided.inspect(|verdict| verdict.count_in(&mut self.decided))?),
                 },
                 Err(error) => Err(error),
             };
@@ -345,7 +352,10 @@ impl WriteTxn {
     /// [`recent_documents`](crate::OpenOptions::recent_documents) waits until all recent documents are
     /// merged, and packs its own rows.
     pub fn commit(self) -> Result<()> {
-        self.writer.commit()
+        let Self { writer, decided, store, .. } = self;
+        writer.commit()?;
+        store.meters().verdicts.add(&decided);
+        Ok(())
     }
 
     /// The search for the near-duplicates of a document, and the matches to list. `None` if nothing is near.

@@ -14,11 +14,12 @@
 //! | `dense` | files written whole: build, copy, compaction, backup |
 //! | `checking` | whether all sets and the documents agree |
 //!
-//! Above them are `postings`, `scan`, `read`, `scope_names`, `snapshot`, `write` and `store`, for the rest of
-//! the crate. `numbers` and `sizes` are small values that the upper floors use.
+//! Above them are `postings`, `scan`, `read`, `crowding`, `scope_names`, `snapshot`, `write` and `store`, for the rest
+//! of the crate. `numbers` and `sizes` are small values that the upper floors use.
 
 mod blocks;
 mod checking;
+mod crowding;
 mod dense;
 mod engine;
 mod expiry;
@@ -45,6 +46,7 @@ pub(crate) use blocks::FileSeed;
 #[cfg(test)]
 pub(crate) use blocks::{Extent, Lists};
 pub(crate) use checking::{CheckProgress, Checked, Finding, Findings};
+pub(crate) use crowding::{fullest_prefixes, largest_groups};
 pub(crate) use engine::{Access, allocated_bytes};
 #[cfg(test)]
 pub(crate) use engine::{Event, Image, Recording, fail_directory_syncs};
@@ -60,6 +62,7 @@ pub(crate) use recent::ReadRecent;
 pub(crate) use scan::Scan;
 pub(crate) use scope_names::ScopeNames;
 pub(crate) use sizes::Sizes;
-pub(crate) use snapshot::Reader;
+pub(crate) use snapshot::{Reader, SetLevels};
+pub(crate) use sorted_set::Crowds;
 pub(crate) use store::Store;
 pub(crate) use write::{Numbered, Transaction};

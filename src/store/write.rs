@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::read::Read;
 use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::events::{self, Operation as Watched};
 use crate::fingerprint::Fingerprint;
 use crate::source::SourceRecord;
 use crate::store::blocks::Blocks;
@@ -133,13 +134,34 @@ impl Transaction {
 
     /// Makes all changes durable at once. If nothing was changed, nothing is written.
     pub(crate) fn commit(self) -> Result<()> {
+        if self.operations.as_ref().is_some_and(Vec::is_empty) && self.written.sources.is_empty() {
+            return self.ensure_whole();
+        }
+        let shared = self.turn.shared().clone();
+        let (stored, deleted) = self.stored_and_deleted();
+        let done = |(): &(), took| {
+            shared.meters.committed(stored, deleted, took);
+            events::committed(stored, deleted, took);
+        };
+        let committed = events::watch(Watched::Commit, &shared.path, || self.make_durable(), done);
+        if committed.is_err() {
+            shared.meters.failed_commits.add(1);
+        }
+        committed
+    }
+
+    /// The number of documents that this transaction has stored, and of those that are gone with it.
+    fn stored_and_deleted(&self) -> (u64, u64) {
+        let before = self.view.state().counters;
+        let stored = self.counters.next_document - before.next_document;
+        (stored, before.documents + stored - self.counters.documents)
+    }
+
+    fn make_durable(self) -> Result<()> {
         self.ensure_whole()?;
         let Self { view, counters, mut written, operations, turn, .. } = self;
         let shared = turn.shared();
         let Some(operations) = operations else { return commit_as_levels(shared, view, counters, written) };
-        if operations.is_empty() && written.sources.is_empty() {
-            return Ok(());
-        }
         keep_pace(shared, operations.len())?;
         shared.ensure_certain()?;
         let appended = Appended::new(&view, &mut written.documents, shared.sizes.document_block_bytes)?;

@@ -2,9 +2,12 @@
 
 mod cli;
 mod copy;
+mod crowding;
 mod damage;
 mod data;
 mod eval;
+#[cfg(feature = "tracing")]
+mod events;
 mod exactness;
 mod files;
 mod floors;
@@ -18,6 +21,7 @@ mod levels;
 mod library;
 mod limits;
 mod memory;
+mod metrics;
 mod model;
 mod names;
 mod odd_fields;
