@@ -1,8 +1,8 @@
 //! `simdb query`: prints the documents near a text, a fingerprint or a document.
 
-use crate::ingest::{InputFormat, Records, Rejected};
+use crate::ingest::{InputFormat, Records};
 use crate::{Database, Matches, Query, Unit};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::asking::{Arguments, Asked, Asking};
@@ -10,6 +10,7 @@ use super::output::{
     Output, Verified, add_fingerprint, add_matches, document_fields, key_fields, matches_line, printable,
 };
 use super::question::Question;
+use super::rejections;
 
 pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
     let snapshot = database.snapshot()?;
@@ -143,7 +144,8 @@ fn run_batch(asking: &Asking<'_>, mut records: Records, output: &mut Output) -> 
                     any_rejected = true;
                     any_match |= answer_all(asking, &std::mem::take(&mut questions), output)?;
                     output.complain(&format!("rejected: {rejected}"));
-                    output.print(|| rejected_object(&rejected), || format!("rejected: {}", rejected.reason));
+                    output
+                        .print(|| rejections::object(&rejected), || format!("rejected: {}", rejected.reason));
                 }
             }
         }
@@ -152,10 +154,6 @@ fn run_batch(asking: &Asking<'_>, mut records: Records, output: &mut Output) -> 
     output.console().ensure_wanted()?;
     let any_without_text = asking.any_without_text();
     Ok(if any_rejected || any_without_text { Answer::CouldNotTell } else { Answer::yes_if(any_match) })
-}
-
-fn rejected_object(rejected: &Rejected) -> Value {
-    json!({"key": null, "rejected": rejected.reason.to_string(), "line": rejected.line})
 }
 
 fn answer_line(question: &Question, matches: &Matches, verified: Option<&Verified>) -> String {

@@ -141,7 +141,12 @@ impl Sources {
     /// Writes what was noted.
     pub(super) fn write(&mut self, txn: &mut WriteTxn) -> Result<()> {
         for index in mem::take(&mut self.changed) {
-            if let Some(source) = &self.sources[index] {
+            let Some(source) = &self.sources[index] else { continue };
+            let Totals { documents, rejected, .. } = source.record.totals;
+            if source.has_ended() && documents == 0 && rejected > 0 {
+                // Most likely it was read in a wrong way. It is to be read when the command is mended.
+                txn.forget_source(&source.name)?;
+            } else {
                 txn.set_source(source)?;
             }
         }
