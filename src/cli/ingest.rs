@@ -8,7 +8,6 @@ use std::sync::Arc;
 use crate::ingest::{Event, Ingest, Progress, Records, Reread, Resumed, Totals};
 use crate::{Change, CreateOptions, Database, Document, Error, OnMatch, Policy, Scheme, Unit, Verdict};
 use clap::ValueEnum;
-use clap::builder::RangedU64ValueParser;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
@@ -20,6 +19,7 @@ use super::open::open_to_write;
 use super::output::{
     Output, Verified, add_fingerprint, add_matches, complain, key_fields, matches_line, printable,
 };
+use super::units::{count, positive_count};
 use super::verification::{Verification, VerifyArguments};
 
 #[derive(clap::Args)]
@@ -48,7 +48,8 @@ pub(super) struct Arguments {
     sketch: Option<SketchBytes>,
 
     /// How many near-duplicates are printed for a document, nearest first
-    #[arg(long, value_name = "N", default_value_t = 10, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(value_parser = count::<usize>, allow_negative_numbers = true)]
     limit: usize,
 
     /// What to do with a document that has near-duplicates
@@ -65,7 +66,7 @@ pub(super) struct Arguments {
         long,
         value_name = "N",
         default_value_t = 10_000,
-        value_parser = RangedU64ValueParser::<usize>::new().range(1..),
+        value_parser = positive_count::<usize>,
         allow_negative_numbers = true
     )]
     batch: usize,
@@ -227,7 +228,11 @@ fn open_or_create(arguments: &Arguments, records: &mut Records) -> Result<Databa
     if let Some(bytes) = arguments.sketch {
         options = options.sketch_size(bytes.into());
     }
-    Database::create(path, &options)
+    match Database::create(path, &options) {
+        // Somebody else created it in the meantime, and most likely has it in use.
+        Err(Error::AlreadyExists { .. }) => open_to_write(path),
+        created => created,
+    }
 }
 
 fn print_duplicate(output: &mut Output, document: &Document, verdict: &Verdict, verified: Option<&Verified>) {
