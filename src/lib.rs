@@ -37,6 +37,7 @@ pub use metrics::Histogram;
 pub use plan::{PlanEstimate, Prefer};
 pub use sketch::{Similarity, Sketch, SketchSize};
 pub use source::{Identity, Place, Sample, Source};
+pub use store::FORMAT_VERSION;
 pub use text::Scheme;
 #[cfg(feature = "ingest")]
 pub use text::Unit;

@@ -9,7 +9,6 @@ use std::time::Instant;
 use crate::ingest::{Ingest, Records, Reread, Totals};
 use crate::{CreateOptions, Database, Error, OnMatch, Policy, Scheme};
 use clap::ValueEnum;
-use clap::builder::RangedU64ValueParser;
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{
@@ -18,6 +17,7 @@ use super::arguments::{
 use super::ingest_report::{IngestReport, Reporting, print_largest_groups, print_totals};
 use super::open::open_to_write;
 use super::output::Output;
+use super::units::{count, positive_count};
 use super::verification::{Verification, VerifyArguments};
 
 #[derive(clap::Args)]
@@ -46,7 +46,8 @@ pub(super) struct Arguments {
     sketch: Option<SketchBytes>,
 
     /// How many near-duplicates are printed for a document, nearest first
-    #[arg(long, value_name = "N", default_value_t = 10, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(value_parser = count::<usize>, allow_negative_numbers = true)]
     limit: usize,
 
     /// What to do with a document that has near-duplicates
@@ -63,7 +64,7 @@ pub(super) struct Arguments {
         long,
         value_name = "N",
         default_value_t = 10_000,
-        value_parser = RangedU64ValueParser::<usize>::new().range(1..),
+        value_parser = positive_count::<usize>,
         allow_negative_numbers = true
     )]
     batch: usize,

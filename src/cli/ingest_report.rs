@@ -59,7 +59,7 @@ impl<'o> IngestReport<'o> {
         Ok(Self {
             verification: verification.cloned(),
             rejections,
-            bar: Bar::new(records.progress()),
+            bar: Bar::new(records.progress(), output.console().is_quiet()),
             prints: !reporting.is_summary(output),
             told_inputs: 0,
             stored: None,
@@ -111,7 +111,7 @@ impl<'o> IngestReport<'o> {
         self.told_inputs += 1;
         if self.told_inputs <= MOST_TOLD_INPUTS {
             let message = format!("{}: {}", path.display(), words_of(resumed));
-            self.bar.above(|| self.output.complain(&message));
+            self.bar.above(|| self.output.remark(&message));
         }
     }
 
@@ -122,7 +122,7 @@ impl<'o> IngestReport<'o> {
         self.rejections.tell_others();
         if self.told_inputs > MOST_TOLD_INPUTS {
             let more = self.told_inputs - MOST_TOLD_INPUTS;
-            self.output.complain(&format!("{more} more inputs were read before; `simdb sources` lists them"));
+            self.output.remark(&format!("{more} more inputs were read before; `simdb sources` lists them"));
         }
         self.failed.map_or(Ok(()), Err)
     }
@@ -249,7 +249,10 @@ struct Bar {
 }
 
 impl Bar {
-    fn new(progress: Progress) -> Self {
+    fn new(progress: Progress, is_quiet: bool) -> Self {
+        if is_quiet {
+            return Self { bar: ProgressBar::hidden(), progress };
+        }
         let (bar, template) = match progress.bytes_total() {
             Some(bytes) => (ProgressBar::new(bytes), "{wide_bar} {percent} %, {msg}, {eta} left"),
             None => (ProgressBar::no_length(), "{spinner} {bytes}, {msg}"),

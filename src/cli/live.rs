@@ -13,24 +13,31 @@ use super::{asking, backup, check, compact, delete, expire, explain, get, query,
 #[derive(Subcommand)]
 pub(crate) enum Live {
     /// Print the stored documents that are near a text, a fingerprint or another document
+    #[command(visible_aliases = ["search", "find"])]
     Query(asking::Arguments),
     /// Tell how a query is answered: its probes, the candidates expected and met, the time
     Explain(asking::Arguments),
     /// Print a stored document
+    #[command(visible_alias = "show", aliases = ["cat", "print"])]
     Get(get::Arguments),
     /// Delete documents by their keys, or all documents of a scope
+    #[command(visible_aliases = ["rm", "remove"], alias = "del")]
     Delete(delete::Arguments),
     /// Delete documents that were seen before a time
     Expire(expire::Arguments),
     /// Print what a database holds and how large it is
+    #[command(visible_alias = "info", aliases = ["status", "size"])]
     Stats(stats::Arguments),
     /// Print which inputs a database was filled from, and how far each was read
     Sources(sources::Arguments),
     /// Check every invariant of a database
+    #[command(visible_alias = "verify", alias = "fsck")]
     Check(check::Arguments),
     /// Put a dense copy in the place of a database
+    #[command(visible_alias = "vacuum")]
     Compact(compact::Arguments),
     /// Make a dense copy of a database
+    #[command(visible_aliases = ["copy", "cp"])]
     Backup(backup::Arguments),
 }
 
@@ -43,6 +50,8 @@ impl Live {
             | Self::Get(get::Arguments { database, .. })
             | Self::Stats(stats::Arguments { database, .. })
             | Self::Backup(backup::Arguments { database, .. }) => (database, Opening::Read),
+            Self::Delete(it) if it.is_dry_run() => (&it.database, Opening::Read),
+            Self::Expire(it) if it.is_dry_run() => (&it.database, Opening::Read),
             Self::Delete(delete::Arguments { database, .. })
             | Self::Expire(expire::Arguments { database, .. })
             | Self::Compact(compact::Arguments { database, .. }) => (database, Opening::Write),
@@ -56,6 +65,25 @@ impl Live {
     /// The path of the database, as it was given.
     pub(super) fn database(&self) -> &Path {
         self.opening().0
+    }
+
+    /// Whether it has to put things in order before it ends. What only reads the database has not.
+    pub(super) fn ends_in_order(&self) -> bool {
+        !matches!(self.opening().1, Opening::Read) || matches!(self, Self::Backup(_))
+    }
+
+    /// What is to be known when the command was ended before it was done, unless it has told that itself.
+    pub(super) fn told_when_ended(&self) -> Option<&'static str> {
+        match self {
+            Self::Check(_) => Some("ended before all was checked, so the database may be damaged or not"),
+            Self::Compact(_) => {
+                Some("ended before it was done: the database is as it was; the same command begins anew")
+            }
+            Self::Backup(_) => {
+                Some("ended before it was done: no copy was made; the same command begins anew")
+            }
+            _ => None,
+        }
     }
 
     /// Opens the database and runs the command.
@@ -83,8 +111,23 @@ impl Live {
         }
     }
 
+    /// What would be the database, if the key was given first.
+    fn swapped(&self) -> Option<&Path> {
+        match self {
+            Self::Get(arguments) => Some(Path::new(&arguments.key)),
+            Self::Delete(arguments) => arguments.keys.last().map(Path::new),
+            _ => None,
+        }
+    }
+
     /// The answer if the database cannot be opened.
     fn cannot_open(&self, error: Error, output: &mut Output) -> CommandResult {
+        if let Error::NotFound { .. } = &error
+            && let Some(other) = self.swapped().filter(|it| it.is_file())
+        {
+            let path = other.display();
+            output.complain(&format!("the database comes before the key: is {path} the database?"));
+        }
         match self {
             Self::Check(arguments) => check::answer(arguments, Err(error), output),
             _ => Err(error.into()),

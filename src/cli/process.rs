@@ -7,14 +7,19 @@ use parking_lot::Mutex;
 
 use super::console::{Step, Terminal};
 use super::output::complain;
+use super::signals::Ending;
 
 /// The standard streams of the process. A progress bar is shown only on a terminal.
-#[derive(Default)]
 pub(super) struct Process {
+    ending: Ending,
     bar: Mutex<Option<ProgressBar>>,
 }
 
 impl Process {
+    pub(super) fn new(ending: Ending) -> Self {
+        Self { ending, bar: Mutex::default() }
+    }
+
     /// Hides the bar while `print` runs, so that the two do not mix.
     fn above<T>(&self, print: impl FnOnce() -> T) -> T {
         match &*self.bar.lock() {
@@ -50,7 +55,7 @@ impl Terminal for Process {
     }
 
     fn is_ended(&self) -> bool {
-        false
+        self.ending.is_asked()
     }
 
     fn standard_input(&self) -> Option<Box<dyn Read + Send>> {
@@ -59,9 +64,12 @@ impl Terminal for Process {
 }
 
 fn new_bar(step: &Step<'_>) -> ProgressBar {
-    let template = match step.all {
-        Some(_) => "{wide_bar} {percent} %, {eta} left",
-        None => "{pos} {msg}, {per_sec}",
+    let template = match (step.all.is_some(), &*step.what) {
+        (true, "") => "{wide_bar} {percent} %, {eta} left",
+        (true, "bytes") => "{wide_bar} {percent} %, {bytes_per_sec}, {eta} left",
+        (true, _) => "{wide_bar} {percent} %, {human_pos} {msg}, {per_sec}, {eta} left",
+        (false, "bytes") => "{bytes} read, {bytes_per_sec}",
+        (false, _) => "{human_pos} {msg}, {per_sec}",
     };
     let style = ProgressStyle::with_template(template).expect("the template is a constant");
     ProgressBar::no_length().with_style(style).with_message(step.what.clone().into_owned())
