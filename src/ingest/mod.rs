@@ -56,7 +56,7 @@ pub use ingestion::Ingest;
 pub use options::ReadOptions;
 pub use progress::Progress;
 pub use record::Record;
-pub use records::Records;
+pub use records::{ReadRecord, Records};
 pub use rejected::{Reason, Rejected};
 pub use resuming::Reread;
 pub use units::Units;

@@ -4,6 +4,7 @@ mod amounts;
 mod bench;
 mod cli;
 mod copy;
+mod crawling;
 mod crowding;
 mod damage;
 mod data;
