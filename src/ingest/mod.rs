@@ -48,6 +48,7 @@ mod text;
 mod tsv;
 mod units;
 mod unpacked;
+mod unreadable;
 
 pub use events::{Event, Resumed};
 pub use fingerprinting::Fingerprinting;

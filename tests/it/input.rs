@@ -189,6 +189,32 @@ fn inputs_that_cannot_be_read_are_errors_before_anything_is_done() -> TestResult
     Ok(())
 }
 
+#[test]
+fn content_that_cannot_be_read_is_named_with_what_to_do() -> TestResult {
+    let folder = Folder::new()?;
+    let mut tar = vec![b'a'; 512];
+    tar[257..262].copy_from_slice(b"ustar");
+    let cases = [
+        (folder.file("a.bz2", b"BZh91AY&SY\x01\x02")?, "bunzip2"),
+        (folder.file("a.xz", b"\xfd7zXZ\0\0")?, "unxz"),
+        (folder.file("a.zip", b"PK\x03\x04\x14")?, "unzip"),
+        (folder.file("a.7z", b"7z\xbc\xaf\x27\x1c")?, "7z archive"),
+        (folder.file("a.tar", &tar)?, "tar archive"),
+        (folder.file("a.pdf", b"%PDF-1.7\n")?, "pdftotext"),
+        (folder.file("a.parquet", b"PAR1\x15\x04")?, "Parquet"),
+        (folder.file("twice.gz", gzip(&gzip(TEXT.as_bytes())?)?)?, "packed twice"),
+        (folder.file("wide.txt", b"\xff\xfet\0e\0x\0t\0")?, "UTF-16"),
+        (folder.file("array.json", b"[\n{\"id\": 1}]")?, "jq -c '.[]'"),
+        (folder.file("spread.json", b"{\n  \"id\": 1\n}\n")?, "jq -c ."),
+        (folder.file("f.tsv", b"a\t0123456789abcdef\n")?, "--input-format fingerprints"),
+        (folder.file("f.txt", b"a\t0123456789abcdef\n")?, "--input-format fingerprints"),
+    ];
+    for (input, named) in cases {
+        run!("ingest", folder.path("d.simdb"), &input).expect(2).says(named);
+    }
+    Ok(())
+}
+
 #[cfg(unix)]
 #[test]
 fn pipes_and_names_that_are_not_utf_8_are_read() -> TestResult {
