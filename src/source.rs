@@ -197,6 +197,7 @@ pub struct Totals {
     pub elapsed: Duration,
 }
 
+#[cfg(feature = "ingest")]
 impl Totals {
     /// Adds the numbers of other records.
     pub(crate) fn add_all(&mut self, other: &Self) {
@@ -219,9 +220,6 @@ impl Totals {
 pub(crate) struct Numbers(Vec<Range<u64>>);
 
 impl Numbers {
-    /// The most ranges. Beyond that, the two ranges with the smallest gap become one.
-    const MOST: usize = 256;
-
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -235,6 +233,23 @@ impl Numbers {
         let after = self.0.partition_point(|range| range.start <= number);
         self.0[..after].last().filter(|range| range.contains(&number))
     }
+
+    /// Whether the ranges are as they are described, and below `end`.
+    pub(crate) fn are_valid(&self, end: u64) -> bool {
+        let mut at = 0;
+        self.0.iter().all(|range| {
+            let valid = range.start >= at && range.start < range.end && range.end <= end;
+            // Those that adjoin would be one.
+            at = range.end + 1;
+            valid
+        })
+    }
+}
+
+#[cfg(any(feature = "ingest", test))]
+impl Numbers {
+    /// The most ranges. Beyond that, the two ranges with the smallest gap become one.
+    const MOST: usize = 256;
 
     /// Adds a range.
     pub(crate) fn add(&mut self, range: Range<u64>) {
@@ -260,17 +275,6 @@ impl Numbers {
             self.0[nearest].end = self.0[nearest + 1].end;
             self.0.remove(nearest + 1);
         }
-    }
-
-    /// Whether the ranges are as they are described, and below `end`.
-    pub(crate) fn are_valid(&self, end: u64) -> bool {
-        let mut at = 0;
-        self.0.iter().all(|range| {
-            let valid = range.start >= at && range.start < range.end && range.end <= end;
-            // Those that adjoin would be one.
-            at = range.end + 1;
-            valid
-        })
     }
 }
 

@@ -54,7 +54,10 @@ fn bad_records_are_named_by_line_counted_and_do_not_stop_the_good_ones() -> Test
         let said = ran.err.lines().any(|said| said.contains(&start) && said.contains(reason));
         assert!(said, "line {line}, {reason:?} is not in:\n{}", ran.err);
     }
-    let totals = ran.object()?;
+    let lines = ran.json()?;
+    let told: Vec<_> = lines.iter().filter(|it| it["rejected"].is_string()).collect();
+    assert_eq!((told.len(), &told[0]["line"]), (9, &2.into()));
+    let totals = ran.last()?;
     assert_eq!(
         (&totals["documents"], &totals["inserted"], &totals["rejected"]),
         (&2.into(), &2.into(), &9.into())
@@ -102,7 +105,7 @@ fn halves_of_surrogate_pairs_are_rejected_and_whole_pairs_are_read() -> TestResu
         (&totals["inserted"], &totals["rejected"], &totals["duplicates"]),
         (&3.into(), &7.into(), &2.into())
     );
-    for near in ran.json()?.iter().take(2) {
+    for near in ran.json()?.iter().filter(|it| it["matches"].is_array()) {
         assert_eq!(
             (&near["matches"][0]["distance"], &near["matches"][0]["similarity"]),
             (&0.into(), &1.0.into())
@@ -140,11 +143,11 @@ fn a_line_of_100_megabytes_is_rejected_without_being_held() -> TestResult {
         let said = format!("limit.tsv, line {line}: the record has 9 bytes; at most 8 are allowed");
         assert!(ran.err.contains(&said), "{}", ran.err);
     }
-    assert_eq!((&ran.object()?["documents"], &ran.object()?["rejected"]), (&2.into(), &2.into()));
+    assert_eq!((&ran.last()?["documents"], &ran.last()?["rejected"]), (&2.into(), &2.into()));
     let most = u64::MAX.to_string();
     let text = folder.file("t.txt", TEXT)?;
     let ran = run!("ingest", folder.path("f.simdb"), &path, &text, "--max-record", most, "--json").expect(0);
-    assert_eq!((&ran.object()?["documents"], &ran.object()?["too_short"]), (&5.into(), &4.into()));
+    assert_eq!((&ran.last()?["documents"], &ran.last()?["too_short"]), (&5.into(), &4.into()));
     Ok(())
 }
 
@@ -280,7 +283,7 @@ fn plain_files_that_are_not_utf_8_or_empty_are_counted() -> TestResult {
     let empty = folder.file("empty.txt", "")?;
     let ran = run!("ingest", folder.path("d.simdb"), &latin, &empty, "--json").expect(0);
     let ran = ran.says("latin1.txt: the record is not UTF-8 (byte 4)");
-    let totals = ran.object()?;
+    let totals = ran.last()?;
     assert_eq!(
         (&totals["documents"], &totals["too_short"], &totals["rejected"]),
         (&1.into(), &1.into(), &1.into())
