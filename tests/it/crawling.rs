@@ -1,7 +1,7 @@
 //! The example of a crawler: killed, stopped and run again as a user would.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -10,11 +10,14 @@ use simdb::{Database, OpenOptions};
 
 use crate::support::{Folder, Ran, TestResult, assert_sound, run};
 
-/// The example, which is built with the tests.
-fn crawler() -> std::io::Result<Command> {
+/// Builds the example, and returns its path.
+fn crawler() -> Result<PathBuf, Box<dyn std::error::Error>> {
     let tests = std::env::current_exe()?;
-    let built = tests.parent().and_then(Path::parent).map(|it| it.join("examples/crawler"));
-    Ok(Command::new(built.expect("the tests are in a folder of the built files")))
+    let target = tests.ancestors().nth(3).ok_or("the tests are in a folder of the built files")?;
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "--example", "crawler", "--target-dir"]).arg(target);
+    Ran::from(cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output()?).expect(0);
+    Ok(target.join("debug/examples/crawler"))
 }
 
 /// A page that is like no other.
@@ -41,10 +44,10 @@ fn a_crawler_goes_on_where_it_was_killed() -> TestResult {
         folder.file("2.jsonl", lines(10_000))?,
         folder.file("3.jsonl", lines(20_000) + "not a record\n")?,
     ];
-    let path = folder.path("d.simdb");
+    let (crawler, path) = (crawler()?, folder.path("d.simdb"));
     let mut kills = 0;
     let last = loop {
-        let mut child = crawler()?;
+        let mut child = Command::new(&crawler);
         let child = child.arg(&path).args(&inputs).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = child.spawn()?;
         thread::sleep(Duration::from_millis(30 + 23 * (kills % 7)));
@@ -64,7 +67,7 @@ fn a_crawler_goes_on_where_it_was_killed() -> TestResult {
     assert_sound(&database)?;
     drop(database);
     // Nothing is left to do.
-    let again = Ran::from(crawler()?.arg(&path).args(&inputs).output()?).expect(0);
+    let again = Ran::from(Command::new(&crawler).arg(&path).args(&inputs).output()?).expect(0);
     assert!(again.err.contains("0 pages stored, 0 near-duplicates"), "{}", again.err);
     run!("ingest", &path, &inputs[1]).expect(0).says("is passed over");
     Ok(())
