@@ -113,7 +113,8 @@ fn kill_until_it_ends(
         let out = File::options().create(true).append(true).open(&printed)?;
         let length = out.metadata()?.len();
         let mut child = ingest(&path, inputs, options).stdout(out).stderr(Stdio::null()).spawn()?;
-        thread::sleep(Duration::from_millis(random.below(60)));
+        // A busy machine may need longer to get to its first commit.
+        thread::sleep(Duration::from_millis(random.below(60 + 2 * kills)));
         if let Some(status) = child.try_wait()? {
             assert_eq!(status.code(), Some(0), "{name} after {kills} kills");
             break;
