@@ -56,6 +56,8 @@ pub(super) enum Format {
     Text,
     /// A key, a tab and 16 hexadecimal digits per line
     Fingerprints,
+    /// A web archive
+    Warc,
 }
 
 #[derive(Clone, Copy, Default, ValueEnum)]
@@ -91,6 +93,7 @@ impl Reading {
             Format::Tsv => InputFormat::Tsv,
             Format::Text => InputFormat::Text,
             Format::Fingerprints => InputFormat::Fingerprints,
+            Format::Warc => InputFormat::Warc,
         };
         let mut options =
             ReadOptions::new().format(format).max_record_bytes(self.max_record).unit(self.unit());

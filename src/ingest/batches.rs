@@ -132,6 +132,12 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
                     continue;
                 }
                 Some(Ok(Taken::Cut(cut))) => self.take_cut(cut, &mut waiting, input, mark)?,
+                Some(Ok(Taken::PassedOver)) => {
+                    let flow = self.insert(&mut waiting)?;
+                    self.since.passed_over += 1;
+                    self.at = Some((input, mark));
+                    flow
+                }
                 Some(Err(rejected)) => {
                     let flow = self.insert(&mut waiting)?;
                     if flow.is_break() { flow } else { self.reject(&rejected, input, mark)? }

@@ -14,6 +14,8 @@ use crate::text::Unit;
 pub(super) enum Taken {
     Document(Document),
     Cut(CutDocument),
+    /// It is no document, such as the request in a web archive.
+    PassedOver,
 }
 
 /// A record that was cut into units.

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 pub enum InputFormat {
     /// The format is detected, by the first of these rules that fits:
     ///
+    /// * [`Warc`](Self::Warc) for the name `.warc`, and if it begins with `WARC/`;
     /// * [`Text`](Self::Text) for the names `.txt`, `.md`, `.html`, `.htm` and `.xhtml`;
     /// * [`Jsonl`](Self::Jsonl) for the names `.jsonl`, `.ndjson` and `.json`, and if the first character is
     ///   `{`;
@@ -27,6 +28,9 @@ pub enum InputFormat {
     Text,
     /// A key, a tab and 16 hexadecimal digits per line.
     Fingerprints,
+    /// A web archive (WARC). Responses, resources and conversions that are HTML or text are documents. The key is the
+    /// address of the page, and it was seen at the date of the record. Other records are passed over.
+    Warc,
 }
 
 /// The endings of the names of HTML files.
@@ -40,10 +44,12 @@ pub(super) fn is_html(path: &Path) -> bool {
 /// Detects the format by the name of the input and its first bytes.
 pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<InputFormat> {
     let name = plain_name(path);
-    if beginning.starts_with(b"WARC/") || name.ends_with(".warc") || name.ends_with(".arc") {
-        let reason =
-            "is a web archive (WARC or ARC), which this release does not read; turn it into JSON Lines";
+    if name.ends_with(".arc") || beginning.starts_with(b"filedesc://") {
+        let reason = "is a web archive of the old format ARC, which is not read; turn it into WARC";
         return Err(not_readable(path, reason));
+    }
+    if beginning.starts_with(b"WARC/") || name.ends_with(".warc") {
+        return Ok(InputFormat::Warc);
     }
     let beginning = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning).trim_ascii_start();
     let first_line = beginning.split(|&byte| byte == b'\n').next().unwrap_or_default();
@@ -75,7 +81,7 @@ pub(super) fn not_readable(path: &Path, reason: &str) -> Error {
 /// The name of a file in small letters, without the ending of gzip.
 fn plain_name(path: &Path) -> String {
     let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
-    name.strip_suffix(".gz").unwrap_or(&name).to_owned()
+    name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name).to_owned()
 }
 
 fn name_ends(name: &str, endings: &[&str]) -> bool {

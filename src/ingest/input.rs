@@ -9,6 +9,7 @@ use super::format::InputFormat;
 use super::opening::{Opened, cannot_read, is_stdin};
 use super::raw::{Mark, Origin, Raw, RawContent};
 use super::unpacked::Unpacked;
+use super::warc;
 use crate::error::Result;
 use crate::source::{Place, Sample};
 
@@ -56,12 +57,19 @@ impl Input {
             return Ok(None);
         }
         let path = &self.origin.path.clone();
-        let (line, content) = if self.format == InputFormat::Text {
-            (None, self.read_all().map_err(|source| cannot_read(path, None, &source))?)
-        } else {
-            let content =
-                self.read_line().map_err(|source| cannot_read(path, Some(self.lines + 1), &source))?;
-            (Some(self.lines), content)
+        let mut offset = None;
+        let (line, content) = match self.format {
+            InputFormat::Text => (None, self.read_all().map_err(|source| cannot_read(path, None, &source))?),
+            InputFormat::Warc => {
+                let record = self.read_warc().map_err(|source| cannot_read(path, None, &source))?;
+                offset = record.as_ref().map(|it| it.1);
+                (None, record.map(|it| it.0))
+            }
+            _ => {
+                let line = self.lines + 1;
+                let content = self.read_line().map_err(|source| cannot_read(path, Some(line), &source))?;
+                (Some(self.lines), content)
+            }
         };
         match content {
             Some(_) => self.records += 1,
@@ -69,7 +77,7 @@ impl Input {
         }
         let content = content.unwrap_or(RawContent::End);
         let mark = self.mark();
-        Ok(Some(Raw { input: self.origin.clone(), line, format: self.format, content, mark }))
+        Ok(Some(Raw { input: self.origin.clone(), line, offset, format: self.format, content, mark }))
     }
 
     /// The place behind what was used.
@@ -113,6 +121,16 @@ impl Input {
         // An empty file is a document without words. Empty standard input is no document.
         let is_nothing = bytes.is_empty() && is_stdin(&self.origin.path);
         Ok((!is_nothing).then_some(RawContent::Bytes(bytes)))
+    }
+
+    /// Reads the next record of a web archive, and where it begins.
+    fn read_warc(&mut self) -> io::Result<Option<(RawContent, (u64, u64))>> {
+        let Some(cut) = warc::next_record(&mut self.reader, self.max_record_bytes)? else { return Ok(None) };
+        let offset = self.reader.get_mut().place_of(self.used + cut.before);
+        self.used += cut.used;
+        // Its place is known again by the part of the archive, or by what is before it in the archive.
+        self.last = Sample::default();
+        Ok(Some((cut.content, offset)))
     }
 
     /// Reads the next line that is not empty, without its line end. `None` at the end of the input.

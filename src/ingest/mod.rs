@@ -49,6 +49,8 @@ mod tsv;
 mod units;
 mod unpacked;
 mod unreadable;
+mod warc;
+mod warc_page;
 
 pub use events::{Event, Resumed};
 pub use fingerprinting::Fingerprinting;

@@ -12,6 +12,8 @@ pub(super) struct Raw {
     pub(super) input: Arc<Origin>,
     /// From 1; `None` where the whole input is the record.
     pub(super) line: Option<u64>,
+    /// Where it begins, if it is not a line: the offset in the input as it is stored, and the unpacked bytes from there.
+    pub(super) offset: Option<(u64, u64)>,
     /// Never [`InputFormat::Auto`].
     pub(super) format: InputFormat,
     pub(super) content: RawContent,
@@ -25,6 +27,10 @@ pub(super) enum RawContent {
     /// The record is longer than the longest allowed. This is its length in bytes, with its line end or
     /// without it.
     TooLong(u64),
+    /// No document, such as the request in a web archive.
+    PassedOver,
+    /// Something that cannot be read as a record, and why.
+    Broken(&'static str),
     /// No record, but the end of the input.
     End,
 }
@@ -54,14 +60,14 @@ impl Raw {
     #[cfg(test)]
     pub(super) fn of_line_7(format: InputFormat, content: RawContent) -> Self {
         let input = Origin { index: 0, path: Path::new("in").into(), length: None, first: Sample::default() };
-        Self { input: Arc::new(input), line: Some(7), format, content, mark: Mark::default() }
+        Self { input: Arc::new(input), line: Some(7), offset: None, format, content, mark: Mark::default() }
     }
 
     /// The memory that the content takes (bytes).
     pub(super) fn bytes(&self) -> usize {
         match &self.content {
             RawContent::Bytes(bytes) => bytes.len(),
-            RawContent::TooLong(_) | RawContent::End => 0,
+            _ => 0,
         }
     }
 

@@ -13,6 +13,7 @@ use super::raw::{Raw, RawContent};
 use super::rejected::{Reason, Rejected};
 use super::text::parse_text;
 use super::tsv::{parse_fingerprint, parse_tsv};
+use super::warc_page::parse_warc;
 use crate::document::Document;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
@@ -23,6 +24,7 @@ use crate::text::Unit;
 pub struct Record {
     path: Arc<Path>,
     line: Option<u64>,
+    offset: Option<(u64, u64)>,
     pub(super) key: Option<Vec<u8>>,
     pub(super) content: Content,
     pub(super) parts: Parts,
@@ -39,25 +41,32 @@ pub(crate) enum Page {
 }
 
 impl Record {
-    /// Parses a raw record.
-    pub(super) fn parse(raw: Raw, options: &ReadOptions) -> Result<Self, Rejected> {
-        let Raw { input, line, format, content, mark: _ } = raw;
+    /// Parses a raw record. `None` if it is no document, such as the request in a web archive.
+    pub(super) fn parse(raw: Raw, options: &ReadOptions) -> Result<Option<Self>, Rejected> {
+        let Raw { input, line, offset, format, content, mark: _ } = raw;
         let path = input.path.clone();
         let parsed = match content {
             RawContent::TooLong(bytes) => Err(Reason::TooLong { bytes, max_bytes: options.max_record_bytes }),
+            RawContent::Broken(problem) => Err(Reason::Warc { problem: problem.to_owned() }),
+            RawContent::PassedOver => return Ok(None),
             RawContent::End => unreachable!("the end of an input is no record"),
             RawContent::Bytes(bytes) => match format {
                 InputFormat::Jsonl => parse_json(&bytes, options),
                 InputFormat::Tsv => parse_tsv(&bytes),
                 InputFormat::Fingerprints => parse_fingerprint(&bytes),
+                InputFormat::Warc => match parse_warc(&bytes, options.max_record_bytes) {
+                    Ok(Some(parsed)) => Ok(parsed),
+                    Ok(None) => return Ok(None),
+                    Err(reason) => Err(reason),
+                },
                 InputFormat::Text | InputFormat::Auto => parse_text(&path, bytes),
             },
         };
         match parsed {
             Ok(Parsed { key, content, parts }) => {
-                Ok(Self { path, line, key, content, parts, unit: options.unit })
+                Ok(Some(Self { path, line, offset, key, content, parts, unit: options.unit }))
             }
-            Err(reason) => Err(Rejected { source_name: path.display().to_string(), line, reason }),
+            Err(reason) => Err(Rejected { source_name: path.display().to_string(), line, offset, reason }),
         }
     }
 
@@ -157,7 +166,8 @@ impl Record {
     }
 
     pub(super) fn rejected(&self, reason: Reason) -> Rejected {
-        Rejected { source_name: self.path.display().to_string(), line: self.line, reason }
+        let source_name = self.path.display().to_string();
+        Rejected { source_name, line: self.line, offset: self.offset, reason }
     }
 }
 

@@ -85,7 +85,10 @@ impl Records {
             bytes += raw.bytes();
             let parsed = (!raw.is_end()).then(|| Record::parse(raw.clone(), self.inputs.options()));
             self.ahead.push_back(raw);
-            match parsed.and_then(Result::ok).and_then(|record| record.brings_fingerprint()) {
+            match parsed
+                .and_then(|parsed| parsed.ok().flatten())
+                .and_then(|record| record.brings_fingerprint())
+            {
                 Some(true) => return Ok(Scheme::External),
                 Some(false) => break,
                 // A bad record is reported later, by `next_chunk`.
@@ -113,9 +116,11 @@ impl Records {
             let mut raw = self.next_raw()?;
             let has_ended = raw.is_empty();
             raw.retain(|raw| !raw.is_end());
-            if has_ended || !raw.is_empty() {
-                let options = self.inputs.options();
-                return Ok(parallel::map_each(raw, |raw| turn(Record::parse(raw, options)?)));
+            let options = self.inputs.options();
+            let turned = parallel::map_each(raw, |raw| Record::parse(raw, options)?.map(&turn).transpose());
+            let turned: Vec<_> = turned.into_iter().filter_map(Result::transpose).collect();
+            if has_ended || !turned.is_empty() {
+                return Ok(turned);
             }
         }
     }
@@ -149,8 +154,8 @@ impl Records {
         let options = self.inputs.options();
         Ok(parallel::map_each(raw, |raw| {
             let reached = names[raw.input.index].clone().map(|name| reached(name, &raw));
-            let record = (!raw.is_end()).then(|| turn(Record::parse(raw, options)?));
-            ReadRecord { record, reached }
+            let parsed = (!raw.is_end()).then(|| Record::parse(raw, options)?.map(&turn).transpose());
+            ReadRecord { record: parsed.and_then(Result::transpose), reached }
         }))
     }
 
@@ -159,7 +164,8 @@ impl Records {
         let (raw, options) = (self.next_raw()?, self.inputs.options());
         Ok(parallel::map_each(raw, |raw| {
             let (input, mark) = (raw.input.clone(), raw.mark);
-            let taken = (!raw.is_end()).then(|| turn(Record::parse(raw, options)?));
+            let take = |raw| Record::parse(raw, options)?.map_or(Ok(Taken::PassedOver), &turn);
+            let taken = (!raw.is_end()).then(|| take(raw));
             Step { taken, input, mark }
         }))
     }
@@ -190,7 +196,8 @@ impl Records {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ReadRecord<T, E> {
-    /// What the record was turned into. `None` at the end of the input.
+    /// What the record was turned into. `None` at the end of the input, and for what is no document, such as the
+    /// request in a web archive.
     pub record: Option<Result<T, E>>,
     /// How far the input has been read. `None` if that cannot be told again, as for a pipe.
     pub reached: Option<Reached>,

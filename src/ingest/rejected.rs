@@ -13,16 +13,25 @@ pub struct Rejected {
     pub source_name: String,
     /// The line, from 1. `None` if the whole input is the record.
     pub line: Option<u64>,
+    /// Where the record of a web archive begins: the offset in the file, and if that is where a packed part begins, the
+    /// unpacked bytes from there.
+    pub offset: Option<(u64, u64)>,
     /// What is wrong.
     pub reason: Reason,
 }
 
 impl fmt::Display for Rejected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            Some(line) => write!(f, "{}, line {line}: {}", self.source_name, self.reason),
-            None => write!(f, "{}: {}", self.source_name, self.reason),
+        f.write_str(&self.source_name)?;
+        if let Some(line) = self.line {
+            write!(f, ", line {line}")?;
         }
+        match self.offset {
+            Some((offset, 0)) => write!(f, ", offset {offset}")?,
+            Some((offset, skip)) => write!(f, ", offset {offset}, {skip} unpacked bytes on")?,
+            None => {}
+        }
+        write!(f, ": {}", self.reason)
     }
 }
 
@@ -65,6 +74,11 @@ pub enum Reason {
         problem: String,
         /// The byte at which the parser stopped, from 1. It is 0 if the parser did not begin.
         column: usize,
+    },
+    /// The record of a web archive, or the page in it, cannot be read.
+    Warc {
+        /// What is wrong.
+        problem: String,
     },
     /// The record has no key.
     NoKey,
@@ -112,6 +126,7 @@ impl Reason {
             Self::TooLong { .. } => "too-long",
             Self::NotUtf8 { .. } => "not-utf8",
             Self::Json { .. } => "json",
+            Self::Warc { .. } => "warc",
             Self::NoKey => "no-key",
             Self::NoContent => "no-content",
             Self::NoTab => "no-tab",
@@ -139,6 +154,7 @@ impl fmt::Display for Reason {
             }
             Self::Json { problem, column: 0 } => write!(f, "not a JSON record: {problem}"),
             Self::Json { problem, column } => write!(f, "not a JSON record: {problem} (column {column})"),
+            Self::Warc { problem } => f.write_str(problem),
             Self::NoKey => f.write_str(
                 "the record has no key: field `key`, `id` or `url`, or the one that was named, is wanted",
             ),
