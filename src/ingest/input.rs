@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::format::InputFormat;
 use super::opening::{Opened, cannot_read, is_stdin};
 use super::raw::{Mark, Origin, Raw, RawContent};
+use super::rejected::Offset;
 use super::unpacked::Unpacked;
 use super::warc;
 use crate::error::Result;
@@ -124,9 +125,12 @@ impl Input {
     }
 
     /// Reads the next record of a web archive, and where it begins.
-    fn read_warc(&mut self) -> io::Result<Option<(RawContent, (u64, u64))>> {
+    fn read_warc(&mut self) -> io::Result<Option<(RawContent, Offset)>> {
         let Some(cut) = warc::next_record(&mut self.reader, self.max_record_bytes)? else { return Ok(None) };
-        let offset = self.reader.get_mut().place_of(self.used + cut.before);
+        let offset = match self.reader.get_mut().place_of(self.used + cut.before) {
+            (stored, 0) => Offset::Stored(stored),
+            (_, unpacked) => Offset::Unpacked(unpacked),
+        };
         self.used += cut.used;
         // Its place is known again by the part of the archive, or by what is before it in the archive.
         self.last = Sample::default();

@@ -60,7 +60,7 @@ pub use options::ReadOptions;
 pub use progress::Progress;
 pub use record::Record;
 pub use records::{ReadRecord, Records};
-pub use rejected::{Reason, Rejected};
+pub use rejected::{Offset, Reason, Rejected};
 pub use resuming::Reread;
 pub use units::Units;
 

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::format::InputFormat;
+use super::rejected::Offset;
 use crate::source::{Place, Sample};
 
 /// A record as it was read, and where it is in its input.
@@ -12,8 +13,8 @@ pub(super) struct Raw {
     pub(super) input: Arc<Origin>,
     /// From 1; `None` where the whole input is the record.
     pub(super) line: Option<u64>,
-    /// Where it begins, if it is not a line: the offset in the input as it is stored, and the unpacked bytes from there.
-    pub(super) offset: Option<(u64, u64)>,
+    /// Where it begins, if it is not a line.
+    pub(super) offset: Option<Offset>,
     /// Never [`InputFormat::Auto`].
     pub(super) format: InputFormat,
     pub(super) content: RawContent,

@@ -10,7 +10,7 @@ use super::json::parse_json;
 use super::options::ReadOptions;
 use super::parsed::{Content, Parsed, Parts};
 use super::raw::{Raw, RawContent};
-use super::rejected::{Reason, Rejected};
+use super::rejected::{Offset, Reason, Rejected};
 use super::text::parse_text;
 use super::tsv::{parse_fingerprint, parse_tsv};
 use super::warc_page::parse_warc;
@@ -24,7 +24,7 @@ use crate::text::Unit;
 pub struct Record {
     path: Arc<Path>,
     line: Option<u64>,
-    offset: Option<(u64, u64)>,
+    offset: Option<Offset>,
     pub(super) key: Option<Vec<u8>>,
     pub(super) content: Content,
     pub(super) parts: Parts,

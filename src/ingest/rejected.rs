@@ -13,11 +13,21 @@ pub struct Rejected {
     pub source_name: String,
     /// The line, from 1. `None` if the whole input is the record.
     pub line: Option<u64>,
-    /// Where the record of a web archive begins: the offset in the file, and if that is where a packed part begins, the
-    /// unpacked bytes from there.
-    pub offset: Option<(u64, u64)>,
+    /// Where it begins, if it is the record of a web archive.
+    pub offset: Option<Offset>,
     /// What is wrong.
     pub reason: Reason,
+}
+
+/// Where a record begins that is no line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Offset {
+    /// In the file as it is stored (bytes).
+    Stored(u64),
+    /// In what a packed part of the file holds (bytes). Most web archives pack each record as a part of its own, and
+    /// then this does not come.
+    Unpacked(u64),
 }
 
 impl fmt::Display for Rejected {
@@ -27,8 +37,8 @@ impl fmt::Display for Rejected {
             write!(f, ", line {line}")?;
         }
         match self.offset {
-            Some((offset, 0)) => write!(f, ", offset {offset}")?,
-            Some((offset, skip)) => write!(f, ", offset {offset}, {skip} unpacked bytes on")?,
+            Some(Offset::Stored(bytes)) => write!(f, ", offset {bytes}")?,
+            Some(Offset::Unpacked(bytes)) => write!(f, ", unpacked offset {bytes}")?,
             None => {}
         }
         write!(f, ": {}", self.reason)
