@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 
-#[cfg(feature = "cli")]
+#[cfg(feature = "admin")]
+mod admin;
+#[cfg(feature = "admin")]
 #[doc(hidden)]
 pub mod cli;
 mod database;
@@ -20,6 +22,8 @@ mod sketch;
 mod store;
 mod text;
 
+#[cfg(feature = "admin")]
+pub use admin::AdminSocket;
 pub use database::{
     Answers, Change, CheckReport, CreateOptions, Database, Documents, Expiry, Explanation, Match, Matches,
     OnMatch, OpenOptions, Order, Policy, Problem, Query, Snapshot, Statistics, Submitting, TableProbes,

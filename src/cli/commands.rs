@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
 
-use super::about::name_database;
-use super::answer::{Answer, CommandResult, chain};
+use super::answer::{Answer, CommandResult};
+use super::arguments::Globals;
 use super::console::Console;
-use super::live::Live;
+use super::live::{Live, finish};
 use super::output::Output;
 use super::process::Process;
 use super::signals::let_long_writes_fail;
-use super::{bench, create, distance, dump, eval, fingerprint, ingest, load, plan};
+use super::{bench, create, distance, dump, eval, fingerprint, ingest, load, plan, running};
 
 /// An embedded index of near-duplicate documents.
 #[derive(Parser)]
@@ -23,9 +23,8 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
 
-    /// Print JSON, one object per line
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    globals: Globals,
 }
 
 #[derive(Subcommand)]
@@ -65,32 +64,24 @@ pub fn main() -> ExitCode {
         }
     };
     let console = Console::new(Arc::new(Process::default()), None);
-    let answer = run(&cli, &console).unwrap_or_else(|error| {
-        console.complain(&chain(error.as_ref()));
-        Answer::CouldNotTell
-    });
-    answer.into()
+    let mut output = Output::new(console, cli.globals.json);
+    let answer = run(&cli.command, &mut output);
+    finish(answer, &mut output, cli.command.database()).into()
 }
 
-fn run(cli: &Cli, console: &Console) -> CommandResult {
-    let mut output = Output::new(console.clone(), cli.json);
-    let answer = match &cli.command {
-        Command::Create(arguments) => create::run(arguments, &mut output),
-        Command::Ingest(arguments) => ingest::run(arguments, &mut output),
-        Command::Live(live) => live.open_and_run(&mut output),
-        Command::Dump(arguments) => dump::run(arguments, &mut output),
-        Command::Load(arguments) => load::run(arguments, &mut output),
-        Command::Fingerprint(arguments) => fingerprint::run(arguments, &mut output),
-        Command::Distance(arguments) => distance::run(arguments, &mut output),
-        Command::Eval(arguments) => eval::run(arguments, &mut output),
-        Command::Plan(arguments) => plan::run(arguments, &mut output),
-        Command::Bench(arguments) => bench::run(arguments, &mut output),
-    };
-    // What was printed before a failure is still true.
-    let flushed = output.flush();
-    let answer = answer.map_err(|error| name_database(error, cli.command.database()))?;
-    flushed?;
-    Ok(answer)
+fn run(command: &Command, output: &mut Output) -> CommandResult {
+    match command {
+        Command::Create(arguments) => create::run(arguments, output),
+        Command::Ingest(arguments) => ingest::run(arguments, output),
+        Command::Live(live) => running::run(live, output),
+        Command::Dump(arguments) => dump::run(arguments, output),
+        Command::Load(arguments) => load::run(arguments, output),
+        Command::Fingerprint(arguments) => fingerprint::run(arguments, output),
+        Command::Distance(arguments) => distance::run(arguments, output),
+        Command::Eval(arguments) => eval::run(arguments, output),
+        Command::Plan(arguments) => plan::run(arguments, output),
+        Command::Bench(arguments) => bench::run(arguments, output),
+    }
 }
 
 impl Command {

@@ -4,13 +4,13 @@ use crate::{Database, Expiry};
 use serde_json::json;
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{DatabaseArgument, parse_time};
+use super::arguments::{LiveDatabase, parse_time};
 use super::output::Output;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    pub(super) database: DatabaseArgument,
+    pub(super) database: LiveDatabase,
 
     /// Remove documents seen before this time (Unix seconds, or as in RFC 3339)
     #[arg(long, value_name = "TIME", value_parser = parse_time, allow_negative_numbers = true)]

@@ -14,7 +14,7 @@ use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{
     DatabaseArgument, Reading, SketchBytes, max_distance_parser, parse_scheme, similarity_parser,
 };
-use super::open::open_to_write;
+use super::open::{answer_others, open_to_write};
 use super::output::{
     Output, Verified, add_fingerprint, add_matches, complain, key_fields, matches_line, printable,
 };
@@ -95,6 +95,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let mut records = Records::open(&arguments.inputs, arguments.reading.options())?;
     arguments.verify.check(&arguments.reading, arguments.inputs.iter(), output.console())?;
     let database = open_or_create(arguments, &mut records)?;
+    let _socket = answer_others(&database, output.console());
     let verification = arguments.verify.open(&arguments.reading, &database, output.console())?;
     let ingest = arguments.ingest(&database, verification.as_ref());
     let bar = Bar::new(records.progress());

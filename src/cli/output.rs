@@ -89,6 +89,7 @@ impl Output {
 }
 
 /// Prints a message on standard error, on one line. A failure to do so is ignored.
+#[cfg(feature = "cli")]
 pub(crate) fn complain(message: &str) {
     let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     let line: String = message.chars().map(escape).collect();

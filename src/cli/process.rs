@@ -1,6 +1,7 @@
 //! The terminal of the process: its standard output, its standard error and a progress bar on it.
 
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
@@ -53,7 +54,7 @@ impl Terminal for Process {
         false
     }
 
-    fn standard_input(&self) -> Option<Box<dyn Read + Send>> {
+    fn standard_input(self: Arc<Self>) -> Option<Box<dyn Read + Send>> {
         None
     }
 }

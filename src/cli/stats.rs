@@ -4,13 +4,13 @@ use crate::{Cache, Database, Statistics};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{DatabaseArgument, cache_parser};
+use super::arguments::{LiveDatabase, cache_parser};
 use super::output::Output;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    pub(super) database: DatabaseArgument,
+    pub(super) database: LiveDatabase,
 
     /// The most memory for what is read of the file, in bytes or as a share of the memory, such as 50%
     /// [default: 25%]

@@ -11,6 +11,8 @@ mod check_tests;
 mod crash_tests;
 #[expect(clippy::module_inception, reason = "the folder is named after what it shows first")]
 mod database;
+#[cfg(feature = "admin")]
+mod door;
 #[cfg(test)]
 mod durability_tests;
 mod expiry;
@@ -43,6 +45,8 @@ mod writer_tests;
 
 pub use check::{CheckReport, Problem};
 pub use database::Database;
+#[cfg(feature = "admin")]
+pub(crate) use door::{Door, OpenDoor};
 pub use expiry::Expiry;
 pub use explain::{Explanation, TableProbes};
 pub use filter::Order;

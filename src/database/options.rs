@@ -31,7 +31,7 @@ pub struct CreateOptions {
     plan: Option<String>,
     expected_documents: u64,
     prefer: Prefer,
-    pub(super) open: OpenOptions,
+    pub(crate) open: OpenOptions,
 }
 
 impl Default for CreateOptions {
@@ -271,12 +271,22 @@ pub struct OpenOptions {
     pub(super) read_only: bool,
     recent_documents: Option<usize>,
     sizes: Sizes,
+    /// Opened with the database.
+    #[cfg(feature = "admin")]
+    pub(crate) door: Option<super::door::Door>,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
         let sizes = Sizes::default();
-        Self { cache: Cache::default(), read_only: false, recent_documents: None, sizes }
+        Self {
+            cache: Cache::default(),
+            read_only: false,
+            recent_documents: None,
+            sizes,
+            #[cfg(feature = "admin")]
+            door: None,
+        }
     }
 }
 

@@ -28,6 +28,10 @@ impl Snapshot {
         Ok(Self { reader: store.begin_read()?, store })
     }
 
+    pub(super) fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
     /// The document of a key, or `None` if there is none.
     ///
     /// # Errors
