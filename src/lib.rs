@@ -16,26 +16,31 @@ mod holder;
 #[cfg(feature = "ingest")]
 pub mod ingest;
 mod memory;
+mod metrics;
 mod parallel;
 mod plan;
 mod sketch;
+mod source;
 mod store;
 mod text;
 
 #[cfg(feature = "admin")]
 pub use admin::AdminSocket;
 pub use database::{
-    Answers, Change, CheckReport, CreateOptions, Database, Documents, Expiry, Explanation, Match, Matches,
-    OnMatch, OpenOptions, Order, Policy, Problem, Query, Snapshot, Statistics, Submitting, TableProbes,
-    Ticket, TrySubmit, Verdict, WriteTxn, Writer, WriterOptions,
+    Answers, Change, CheckReport, CreateOptions, Database, Documents, Expiry, Explanation, FingerprintGroup,
+    FullPrefix, FullestPrefixes, LargestGroups, LevelStatistics, Match, Matches, Metrics, OnMatch,
+    OpenOptions, Order, Policy, Problem, Query, SetStatistics, Snapshot, Statistics, Submitting, TableProbes,
+    Ticket, TrySubmit, Verdict, Verdicts, WriteTxn, Writer, WriterOptions,
 };
 pub use document::Document;
 pub use error::{Error, Result};
 pub use fingerprint::Fingerprint;
 pub use holder::Holder;
 pub use memory::Cache;
+pub use metrics::Histogram;
 pub use plan::{PlanEstimate, Prefer};
 pub use sketch::{Similarity, Sketch, SketchSize};
+pub use source::{Identity, Place, Sample, Source};
 pub use text::Scheme;
 #[cfg(feature = "ingest")]
 pub use text::Unit;

@@ -18,17 +18,21 @@ pub(super) fn serve(guest: &Guest) {
     if peer.send(&Frame::SimdbAdmin(VERSION)).is_err() {
         return;
     }
-    let answered = catch_unwind(AssertUnwindSafe(|| answer(&peer, guest)));
-    let answered = answered.unwrap_or_else(|_| {
-        Err("the request met a defect of simdb and was ended; the process that has the database open says more on \
-             its standard error"
-            .to_owned())
-    });
-    let answer = answered.unwrap_or_else(|reason| {
+    let answer = caught(|| answer(&peer, guest)).unwrap_or_else(|reason| {
         peer.complain(&reason);
         Answer::CouldNotTell
     });
     _ = peer.send(&Frame::Exit(answer.code()));
+}
+
+/// What is answered. A panic ends the request, and nothing else.
+fn caught(answer: impl FnOnce() -> Result<Answer, String>) -> Result<Answer, String> {
+    let caught = catch_unwind(AssertUnwindSafe(answer));
+    caught.unwrap_or_else(|_| {
+        Err("the request met a defect of simdb and was ended; the process that has the database open says more on \
+             its standard error"
+            .to_owned())
+    })
 }
 
 fn answer(peer: &Arc<Peer>, guest: &Guest) -> Result<Answer, String> {
@@ -78,4 +82,16 @@ fn ensure_same_user(guest: &Guest) -> Result<(), String> {
 #[cfg(not(target_os = "linux"))]
 fn ensure_same_user(_: &Guest) -> Result<(), String> {
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_a_request_is_an_answer() {
+        let answered = caught(|| panic!("mine"));
+        assert!(answered.is_err_and(|reason| reason.contains("defect")));
+        assert_eq!(caught(|| Ok(Answer::No)), Ok(Answer::No));
+    }
 }

@@ -24,6 +24,7 @@ pub(super) struct LiveDatabase {
 
     /// Ask the process that listens on this socket and has the database open [default: DB.sock, if the database is in
     /// use]
+    #[cfg(unix)]
     #[arg(long, value_name = "PATH")]
     pub(super) socket: Option<PathBuf>,
 }

@@ -12,7 +12,7 @@ use crate::{Error, Holder};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::console::{Console, Step};
-use super::protocol::{Frame, PIECE_BYTES, Piece, Request, VERSION, line_of};
+use super::protocol::{Frame, MOST_REQUEST_BYTES, PIECE_BYTES, Piece, Request, VERSION, line_of};
 use super::socket::{connect, identity_of, socket_beside};
 
 /// How often the client looks whether its own user still wants the answer.
@@ -49,10 +49,14 @@ pub(super) fn ask(stream: &UnixStream, database: &Path, has_input: bool, console
     let about = |source: io::Error| Error::Io { path: database.to_owned(), source: source.into() };
     let file = fs::metadata(database).map(|it| identity_of(&it)).map_err(about)?;
     let directory = std::env::current_dir()?;
-    let request = Request::new(std::env::args_os().skip(1), &directory, file, has_input);
+    let request = line_of(&Request::new(std::env::args_os().skip(1), &directory, file, has_input));
+    if request.len() > MOST_REQUEST_BYTES {
+        let reason = "the arguments are too many for a database that is in use: give fewer of them at once";
+        return Err(format!("{}: {reason}", database.display()).into());
+    }
     let mut answers = Answers::new(stream)?;
     // If it is refused, the answer says why.
-    _ = (&*stream).write_all(&line_of(&request));
+    _ = (&*stream).write_all(&request);
     answers.greet(console).map_err(|reason| reason.about(database))?;
     if has_input {
         let stream = stream.try_clone()?;

@@ -1,9 +1,11 @@
 //! `simdb ingest`: reads documents, stores them and prints their near-duplicates.
 
+use std::ffi::OsString;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::ingest::{Event, Ingest, Progress, Records, Totals};
+use crate::ingest::{Event, Ingest, Progress, Records, Reread, Resumed, Totals};
 use crate::{Change, CreateOptions, Database, Document, Error, OnMatch, Policy, Scheme, Unit, Verdict};
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
@@ -12,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{
-    DatabaseArgument, Reading, SketchBytes, max_distance_parser, parse_scheme, similarity_parser,
+    DatabaseArgument, Reading, SketchBytes, key_bytes, max_distance_parser, parse_scheme, similarity_parser,
 };
 use super::open::{answer_others, open_to_write};
 use super::output::{
@@ -68,6 +70,19 @@ pub(super) struct Arguments {
     )]
     batch: usize,
 
+    /// Read inputs once more that were read to their end before; others go on where they stopped
+    #[arg(long, conflicts_with = "restart")]
+    again: bool,
+
+    /// Read all inputs from their beginning, whatever was read of them before
+    #[arg(long)]
+    restart: bool,
+
+    /// The name by which the input is known again [default: its path; none for standard input, which then is
+    /// read anew each time]
+    #[arg(long, value_name = "NAME")]
+    source: Option<OsString>,
+
     /// The scheme of a new database, or of the fingerprints in the input
     #[arg(long, value_name = "NAME", value_parser = parse_scheme)]
     scheme: Option<Scheme>,
@@ -116,11 +131,16 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
                 bar.update(totals);
                 stored = Some(totals.inserted + totals.replaced);
             }
+            Event::Source { path, resumed } => {
+                bar.above(|| complain(&format!("{}: {}", path.display(), words_of(resumed))));
+            }
+            Event::Reported => {}
         }
-        // Flush after each commit: a reader sees a batch as soon as it is durable.
-        if matches!(event, Event::Committed { .. }) || output.is_full() {
+        // What is committed has been printed before. If it could not be, it is not committed.
+        if matches!(event, Event::Reported) || output.is_full() {
             failed = bar.above(|| output.flush()).err().map(Failure::from).or(failed.take());
         }
+        if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     bar.clear();
     let totals = ingested.inspect_err(|_| {
@@ -137,6 +157,18 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let without_text = verification.map(|it| it.complain_of_missing());
     output.print(|| totals_object(&totals, unit, without_text), || totals_line(&totals, unit, without_text));
     Ok(Answer::Yes)
+}
+
+/// How an input is read that was read before.
+fn words_of(resumed: Resumed) -> &'static str {
+    match resumed {
+        Resumed::New => "is read for the first time",
+        Resumed::PassedOver => "was read to its end before, and is passed over; --again reads it once more",
+        Resumed::Continued => "goes on where its reading was stopped",
+        Resumed::Grown => "has become longer since it was read; what is new is read",
+        Resumed::Changed => "has another content than when it was read before; it is read from its beginning",
+        Resumed::Again => "is read once more, from its beginning",
+    }
 }
 
 impl Arguments {
@@ -160,6 +192,15 @@ impl Arguments {
         if let Some(verification) = verification.cloned() {
             ingest = ingest.on_text(move |document, text| verification.keep(document, text));
         }
+        if let Some(name) = &self.source {
+            ingest = ingest.source_name(key_bytes(name));
+        }
+        let reread = match (self.again, self.restart) {
+            (_, true) => Reread::All,
+            (true, _) => Reread::Ended,
+            (false, false) => Reread::Nothing,
+        };
+        ingest = ingest.reread(reread);
         match self.scheme {
             Some(scheme) => ingest.scheme(scheme),
             None => ingest,

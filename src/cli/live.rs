@@ -12,7 +12,7 @@ use super::answer::{Answer, CommandResult, chain};
 use super::arguments::{Globals, LiveDatabase};
 use super::console::Console;
 use super::output::Output;
-use super::{asking, backup, check, compact, delete, expire, explain, get, query, stats};
+use super::{asking, backup, check, compact, delete, expire, explain, get, query, sources, stats};
 
 #[derive(Subcommand)]
 pub(super) enum Live {
@@ -28,6 +28,8 @@ pub(super) enum Live {
     Expire(expire::Arguments),
     /// Print what a database holds and how large it is
     Stats(stats::Arguments),
+    /// Print which inputs a database was filled from, and how far each was read
+    Sources(sources::Arguments),
     /// Check every invariant of a database
     Check(check::Arguments),
     /// Put a dense copy in the place of a database
@@ -55,6 +57,8 @@ impl Live {
             Self::Delete(delete::Arguments { database, .. })
             | Self::Expire(expire::Arguments { database, .. })
             | Self::Compact(compact::Arguments { database, .. }) => (database, Opening::Write),
+            Self::Sources(sources::Arguments { database, forget: None }) => (database, Opening::Read),
+            Self::Sources(sources::Arguments { database, .. }) => (database, Opening::Write),
             Self::Check(check::Arguments { database }) => (database, Opening::Check),
         }
     }
@@ -73,6 +77,7 @@ impl Live {
             Self::Delete(arguments) => delete::run(arguments, database, output),
             Self::Expire(arguments) => expire::run(arguments, database, output),
             Self::Stats(arguments) => stats::run(arguments, database, output),
+            Self::Sources(arguments) => sources::run(arguments, database, output),
             Self::Check(arguments) => check::run(arguments, database, output),
             Self::Compact(arguments) => compact::run(arguments, database, output),
             Self::Backup(arguments) => backup::run(arguments, database, output),

@@ -60,6 +60,7 @@ mod running;
 mod signals;
 #[cfg(unix)]
 mod socket;
+mod sources;
 #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the program uses the rest"))]
 mod stats;
 mod texts;

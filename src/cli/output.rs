@@ -127,6 +127,13 @@ fn add_bytes(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
     };
 }
 
+/// The field of a name that may be any bytes: as text, or as base64 in a field with `_base64` behind its name.
+pub(super) fn name_fields(field: &str, name: &[u8]) -> Map<String, Value> {
+    let mut object = Map::new();
+    add_bytes(&mut object, field, name);
+    object
+}
+
 /// The field of a key: `key`, or `key_base64` if the key is not UTF-8. Without a key, `key` is null.
 pub(super) fn key_fields(key: Option<&[u8]>) -> Map<String, Value> {
     let mut object = Map::new();

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use super::database::Database;
 use super::snapshot::Snapshot;
 use crate::error::{Error, Result};
+use crate::events::{self, Operation};
 use crate::store::{CheckProgress, Checked, Finding, Findings, Reader, Store};
 
 /// The report of [`Database::check`](crate::Database::check).
@@ -97,7 +98,10 @@ impl Database {
         &self,
         mut progress: impl FnMut(u64, u64) -> ControlFlow<()> + Send,
     ) -> Result<CheckReport> {
-        check(&self.store, &mut progress)
+        let done = |report: &CheckReport, took| {
+            events::checked(report.documents, report.total_problems, took);
+        };
+        events::watch(Operation::Check, self.path(), || check(&self.store, &mut progress), done)
     }
 }
 

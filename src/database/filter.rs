@@ -1,8 +1,11 @@
 //! Filter: which documents match beside the fingerprint, as queries and policies say it.
 
+use std::sync::Arc;
+
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::sketch::{Similarity, Sketch, SketchSize};
+use crate::source::Numbers;
 use crate::store::{Read, ScopeNames};
 
 /// Which documents match, apart from the fingerprint, and the most that are listed. Queries and policies
@@ -15,6 +18,8 @@ pub(super) struct Filter {
     pub(super) limit: usize,
     pub(super) since: Option<i64>,
     pub(super) scopes: Option<ScopeNames>,
+    /// The documents of these numbers do not match.
+    pub(super) ignored: Arc<Numbers>,
 }
 
 impl Default for Filter {
@@ -26,6 +31,7 @@ impl Default for Filter {
             limit: 10,
             since: None,
             scopes: None,
+            ignored: Arc::default(),
         }
     }
 }

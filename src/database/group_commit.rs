@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::answer::Promise;
 use super::policy::Policy;
-use super::submissions::Work;
+use super::submissions::{Group, Work};
 use super::ticket::Desk;
 use super::verdict::Verdict;
 use super::write::WriteTxn;
@@ -38,11 +38,12 @@ impl GroupCommit {
         }
     }
 
-    fn commit(&self, group: Vec<Work>) {
-        let mut decided = Decided::new(self.desk.submissions.options().answers, group.len());
-        let outcome = self.decide(group, &mut decided).and_then(WriteTxn::commit);
-        if let Err(error) = &outcome {
-            self.failure.lock().get_or_insert_with(|| error.clone());
+    fn commit(&self, Group { work, submitted }: Group) {
+        let mut decided = Decided::new(self.desk.submissions.options().answers, work.len());
+        let outcome = self.decide(work, &mut decided).and_then(WriteTxn::commit);
+        match &outcome {
+            Ok(()) => self.desk.submissions.durable(&submitted),
+            Err(error) => _ = self.failure.lock().get_or_insert_with(|| error.clone()),
         }
         for pending in decided.pending {
             match pending {

@@ -9,6 +9,7 @@ mod check_sketches_tests;
 mod check_tests;
 #[cfg(test)]
 mod crash_tests;
+mod crowding;
 #[expect(clippy::module_inception, reason = "the folder is named after what it shows first")]
 mod database;
 #[cfg(feature = "admin")]
@@ -20,11 +21,13 @@ mod explain;
 mod filter;
 mod group_commit;
 mod listed;
+mod metrics;
 mod near;
 mod newest;
 mod options;
 mod place;
 mod policy;
+mod prometheus;
 mod query;
 #[cfg(test)]
 mod reopen_tests;
@@ -44,17 +47,19 @@ mod writer_options;
 mod writer_tests;
 
 pub use check::{CheckReport, Problem};
+pub use crowding::{FingerprintGroup, FullPrefix, FullestPrefixes, LargestGroups};
 pub use database::Database;
 #[cfg(feature = "admin")]
 pub(crate) use door::{Door, OpenDoor};
 pub use expiry::Expiry;
 pub use explain::{Explanation, TableProbes};
 pub use filter::Order;
+pub use metrics::{Metrics, Verdicts};
 pub use options::{CreateOptions, OpenOptions};
 pub use policy::{OnMatch, Policy};
 pub use query::{Match, Matches, Query};
 pub use snapshot::{Documents, Snapshot};
-pub use statistics::Statistics;
+pub use statistics::{LevelStatistics, SetStatistics, Statistics};
 pub use ticket::{Submitting, Ticket};
 pub use verdict::{Change, Verdict};
 pub use write::WriteTxn;

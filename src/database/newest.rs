@@ -4,6 +4,7 @@ use std::collections::BinaryHeap;
 
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
+use crate::source::Numbers;
 use crate::store::{DocumentNumber, Read, ReadRecent, ScopeNumber};
 
 /// The documents of a near fingerprint.
@@ -16,13 +17,15 @@ pub(super) struct Group {
 
 /// Which documents of a group are wanted.
 #[derive(Clone, Copy)]
-pub(super) struct NewestWanted {
+pub(super) struct NewestWanted<'n> {
     /// About as many are going to be taken.
     pub(super) limit: usize,
     /// Documents seen before this time may be left out.
     pub(super) since: Option<i64>,
     /// Documents with numbers below this one are left out, if there may be many.
     pub(super) from: DocumentNumber,
+    /// Documents of these numbers are left out.
+    pub(super) ignored: &'n Numbers,
 }
 
 /// The documents of one fingerprint in some scopes, the newest first. It merges the lists of the scopes,
@@ -32,6 +35,7 @@ pub(super) struct NewestFirst<'r, R> {
     reader: &'r R,
     fingerprint: Fingerprint,
     from: DocumentNumber,
+    ignored: &'r Numbers,
     since: Option<i64>,
     part_length: usize,
     scopes: Vec<ScopePart>,
@@ -52,9 +56,9 @@ impl<'r, R: Read> NewestFirst<'r, R> {
         reader: &'r R,
         fingerprint: Fingerprint,
         group: &Group,
-        wanted: NewestWanted,
+        wanted: NewestWanted<'r>,
     ) -> Result<Self> {
-        let NewestWanted { limit, since, from } = wanted;
+        let NewestWanted { limit, since, from, ignored } = wanted;
         // One more than the limit, in case one of them is to be ignored.
         let part_length = limit.saturating_add(1).min(256);
         let part = |(scope, known): &(ScopeNumber, Option<Vec<DocumentNumber>>)| ScopePart {
@@ -64,7 +68,7 @@ impl<'r, R: Read> NewestFirst<'r, R> {
         };
         let scopes: Vec<ScopePart> = group.scopes.iter().map(part).collect();
         let heads = BinaryHeap::new();
-        let mut newest = Self { reader, fingerprint, from, since, part_length, scopes, heads };
+        let mut newest = Self { reader, fingerprint, from, ignored, since, part_length, scopes, heads };
         for index in 0..newest.scopes.len() {
             newest.advance(index)?;
         }
@@ -91,16 +95,16 @@ impl<'r, R: Read> NewestFirst<'r, R> {
                 part.read_down_to = first.copied().unwrap_or(DocumentNumber::MIN);
             }
             let Some(number) = part.numbers.pop() else { return Ok(()) };
-            let recent = match self.since {
-                Some(since) => self.reader.last_since(number, since)?,
-                None => Some(number),
+            let wanted = match (self.since, number.last_outside(self.ignored)) {
+                (Some(since), Some(outside)) if outside == number => self.reader.last_since(number, since)?,
+                (_, outside) => outside,
             };
-            if recent == Some(number) {
+            if wanted == Some(number) {
                 self.heads.push((number, index));
                 return Ok(());
             }
-            // Nothing between the two numbers is recent enough.
-            let below = recent.map_or(DocumentNumber::MIN, DocumentNumber::next);
+            // Nothing between the two numbers is wanted.
+            let below = wanted.map_or(DocumentNumber::MIN, DocumentNumber::next);
             part.numbers.truncate(part.numbers.partition_point(|&number| number < below));
             if part.numbers.is_empty() {
                 part.read_down_to = part.read_down_to.min(below);

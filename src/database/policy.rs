@@ -5,6 +5,8 @@ use std::sync::Arc;
 use super::filter::{Filter, Order};
 use super::verification::{Failure, Verify, VerifyPair};
 use crate::document::Document;
+#[cfg(feature = "ingest")]
+use crate::source::Numbers;
 use crate::store::ScopeNames;
 
 /// What [`WriteTxn::insert_if_new`](crate::WriteTxn::insert_if_new) does with a document that has near-duplicates.
@@ -146,6 +148,16 @@ impl Policy {
     #[must_use]
     pub fn since(mut self, seen: i64) -> Self {
         self.filter.since = Some(seen);
+        self
+    }
+
+    /// The stored documents of these numbers do not match. If a document of the same key is among them, and the new
+    /// document is not stored, the old one gets a number of its own, and counts from then on.
+    ///
+    /// So a source can be read again as if what was stored by the first reading were not there yet.
+    #[cfg(feature = "ingest")]
+    pub(crate) fn ignoring(mut self, numbers: Arc<Numbers>) -> Self {
+        self.filter.ignored = numbers;
         self
     }
 

@@ -16,7 +16,8 @@ use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::plan::Near;
-use crate::store::{DocumentNumber, Numbered, Posted, Read, ReadRecent, ScopeNumber};
+use crate::source::Numbers;
+use crate::store::{DocumentNumber, Numbered, Posted, Read, ReadRecent, ScopeNumber, leave_out};
 
 /// If one match is enough, the number of ranges that are read before the answer is looked at. With
 /// fewer, the reads wait for memory just as long.
@@ -95,7 +96,9 @@ pub(super) fn add_all(reader: &impl Read, searches: &mut [Search<'_>], near: &[(
         for (posted, of) in [(posted, of), (recent, of_recent)] {
             for posted in posted {
                 let (query_index, near) = of[posted.index];
-                searches[query_index].add(near, posted);
+                let search = &mut searches[query_index];
+                let posted = search.without_ignored(reader, near, posted)?;
+                search.add(near, posted);
             }
         }
         searches.iter_mut().try_for_each(|search| search.drop_needless(reader))?;
@@ -121,6 +124,8 @@ pub(super) struct Search<'a> {
     scopes: Arc<[ScopeNumber]>,
     /// A document that does not count, with its fingerprint and scope.
     ignored: Option<(DocumentNumber, Fingerprint, ScopeNumber)>,
+    /// The documents of these numbers do not match.
+    ignored_numbers: &'a Numbers,
     /// The near fingerprints that can still matter, with their documents.
     near: BTreeMap<Near, Group>,
     /// The number of documents of `near`.
@@ -187,7 +192,8 @@ impl<'a> Search<'a> {
             None => ScopeNumber::ALL_DOCUMENTS.into(),
             Some(names) => names.numbers(reader)?,
         };
-        let ignored = match ignored {
+        let ignored_numbers = &*filter.ignored;
+        let ignored = match ignored.filter(|(number, _)| !number.is_among(ignored_numbers)) {
             Some((number, document)) => {
                 let scope = reader.scope_number_of(document)?;
                 document.fingerprint().map(|fingerprint| (*number, fingerprint, scope))
@@ -208,6 +214,7 @@ impl<'a> Search<'a> {
             is_over: from.is_none(),
             scopes,
             ignored,
+            ignored_numbers,
             near: BTreeMap::new(),
             kept: 0,
             total: 0,
@@ -227,6 +234,15 @@ impl<'a> Search<'a> {
 
     fn orders_by_similarity(&self) -> bool {
         self.limit > 0 && self.likeness.is_some_and(|it| it.order == Order::Similarity)
+    }
+
+    /// Leaves out the documents that do not match by their number.
+    fn without_ignored(&self, reader: &impl Read, near: Near, posted: Posted) -> Result<Posted> {
+        // A search by time finds them when it goes through the documents.
+        if self.ignored_numbers.is_empty() || self.since.is_some() && posted.numbers.is_none() {
+            return Ok(posted);
+        }
+        leave_out(reader, near.fingerprint, posted, self.ignored_numbers)
     }
 
     /// Adds the documents of a near fingerprint in one scope, if any are left that count.
@@ -367,7 +383,8 @@ impl<'a> Search<'a> {
     ) -> Result<()> {
         for (near, group) in &self.near {
             let limit = self.most_counted(self.limit);
-            let wanted = NewestWanted { limit, since: self.since, from: self.from };
+            let wanted =
+                NewestWanted { limit, since: self.since, from: self.from, ignored: self.ignored_numbers };
             let mut newest = NewestFirst::new(reader, near.fingerprint, group, wanted)?;
             while let Some(number) = newest.next()? {
                 if self.ignored.is_some_and(|(ignored, ..)| ignored == number) {

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::explain::{self, Explanation};
 use super::query::{Matches, Query};
@@ -10,8 +11,15 @@ use super::search;
 use super::statistics::Statistics;
 use crate::document::{Document, validate_key};
 use crate::error::Result;
+use crate::events::{self, Operation};
+use crate::metrics::Tally;
 use crate::parallel;
+use crate::source::Source;
 use crate::store::{DocumentNumber, Read, Reader, Store};
+
+/// Of the single queries of a thread, one of this number is timed. A query takes about a microsecond, and looking at
+/// the clock twice would show in it.
+const TIMED_QUERIES: u64 = 64;
 
 /// A consistent view of a database, which later commits do not change.
 ///
@@ -82,7 +90,20 @@ impl Snapshot {
     ///
     /// Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, section 3.
     pub fn query(&self, query: &Query) -> Result<Matches> {
-        search::answer(&self.reader, query)
+        self.counted(|| search::answer(&self.reader, query), Matches::total)
+    }
+
+    /// Counts a single query, whose answer has a number of matches. Times one in some of them.
+    fn counted<T>(&self, answer: impl FnOnce() -> Result<T>, matches: impl FnOnce(&T) -> u64) -> Result<T> {
+        let tallies = self.store.tallies();
+        let is_timed = tallies.add(Tally::Queries, 1).is_multiple_of(TIMED_QUERIES);
+        let begun = is_timed.then(Instant::now);
+        let answer = answer()?;
+        tallies.add(Tally::Matches, matches(&answer));
+        if let Some(begun) = begun {
+            self.store.meters().queries.record(begun.elapsed());
+        }
+        Ok(answer)
     }
 
     /// Whether any document matches.
@@ -100,7 +121,7 @@ impl Snapshot {
     /// scopes and time in a database where nothing is deleted, or where the marks of deletion are merged
     /// away. There the first near fingerprint is enough, and no document is looked up.
     pub fn any_match(&self, query: &Query) -> Result<bool> {
-        search::answer_any(&self.reader, query)
+        self.counted(|| search::answer_any(&self.reader, query), |&any| u64::from(any))
     }
 
     /// Answers many queries, in their order, on all cores.
@@ -116,6 +137,17 @@ impl Snapshot {
     /// Each core answers a share of the queries together, up to 1,024 of them. The queries of a share
     /// that need a scan have it in common.
     pub fn query_batch(&self, queries: &[Query]) -> Result<Vec<Matches>> {
+        let answered = |answers: &Vec<Matches>, took| {
+            let (tallies, matches) = (self.store.tallies(), answers.iter().map(Matches::total).sum());
+            tallies.add(Tally::Queries, queries.len() as u64);
+            tallies.add(Tally::Matches, matches);
+            self.store.meters().query_batches.record(took);
+            events::answered(queries.len(), matches, took);
+        };
+        events::watch(Operation::QueryBatch, self.store.path(), || self.answers(queries), answered)
+    }
+
+    fn answers(&self, queries: &[Query]) -> Result<Vec<Matches>> {
         // A few queries are answered in the time that it takes to start a thread.
         let share = queries.len().div_ceil(parallel::cores()).clamp(32, 1024);
         let shares: Vec<&[Query]> = queries.chunks(share).collect();
@@ -174,7 +206,32 @@ impl Snapshot {
         path: impl AsRef<Path>,
         mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<()> {
-        self.reader.backup(path.as_ref(), self.store.sizes(), &mut progress)
+        let copy = || self.reader.backup(path.as_ref(), self.store.sizes(), &mut progress);
+        let done = |(): &(), took| events::backed_up(self.reader.counters().documents, took);
+        events::watch(Operation::Backup, self.store.path(), copy, done)
+    }
+
+    /// How far a source has been read. `None` if it has not, or was forgotten.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`sources`](Self::sources).
+    ///
+    /// # Cost
+    ///
+    /// One look-up. The first one after opening reads the records of all sources.
+    pub fn source(&self, name: impl AsRef<[u8]>) -> Result<Option<Source>> {
+        self.reader.source(name.as_ref())
+    }
+
+    /// The sources that documents were read from, in the order of their names, and how far they have been read.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
+    /// [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
+    pub fn sources(&self) -> Result<Vec<Source>> {
+        self.reader.sources()
     }
 
     /// Goes through all documents in the order in which they were written.

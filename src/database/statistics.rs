@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::sketch::SketchSize;
-use crate::store::{FORMAT_VERSION, Read, Reader, Store, allocated_bytes};
+use crate::store::{FORMAT_VERSION, Read, Reader, SetLevels, Store, allocated_bytes};
 use crate::text::Scheme;
 
 /// The contents and the size of a database.
@@ -63,6 +63,32 @@ pub struct Statistics {
     pub tables_fit: bool,
     /// The largest number of levels in a sorted set, without its recent rows in memory.
     pub levels: u32,
+    /// The sorted sets of the file: the keys, the postings, the numbers of dead documents, and the permuted tables.
+    pub sets: Vec<SetStatistics>,
+}
+
+/// What a sorted set holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SetStatistics {
+    /// Its name, as in the report of a check: `keys`, `postings`, `dead`, or `permuted-0` and so on.
+    pub name: String,
+    /// Its rows in memory, with marks. They are not in a level of the file yet.
+    pub recent_rows: u64,
+    /// Its levels, the newest first, which is mostly the smallest. Queries read each of them.
+    pub levels: Vec<LevelStatistics>,
+}
+
+/// What a level of a sorted set holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LevelStatistics {
+    /// The number of its blocks.
+    pub blocks: u64,
+    /// The rows that it puts.
+    pub rows: u64,
+    /// The rows that it marks as deleted.
+    pub marks: u64,
 }
 
 impl Statistics {
@@ -97,6 +123,15 @@ impl Statistics {
             queries_need_bytes: cache.queries_need,
             tables_fit: cache.tables_fit(),
             levels,
+            sets: reader.sets().map(SetStatistics::of).collect(),
         })
+    }
+}
+
+impl SetStatistics {
+    fn of(set: SetLevels) -> Self {
+        let level = |(blocks, (rows, marks))| LevelStatistics { blocks, rows, marks };
+        let levels = set.levels.into_iter().map(level).collect();
+        Self { name: set.name, recent_rows: set.recent_rows, levels }
     }
 }

@@ -24,6 +24,7 @@ use super::verdict::Verdict;
 use super::writer_options::WriterOptions;
 use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::metrics::{Meters, QueueGauge};
 
 /// What is to be done, and who is to be told.
 pub(super) enum Work {
@@ -68,6 +69,16 @@ pub(super) struct Submissions {
     /// Signalled when a group may be due.
     due: Condvar,
     options: WriterOptions,
+    meters: Arc<Meters>,
+    /// Shows how long the queue is.
+    gauge: Arc<QueueGauge>,
+}
+
+/// What is decided in one transaction.
+pub(super) struct Group {
+    pub(super) work: Vec<Work>,
+    /// When each of it was submitted.
+    pub(super) submitted: Vec<Instant>,
 }
 
 #[derive(Default)]
@@ -201,8 +212,9 @@ enum Due {
 }
 
 impl Submissions {
-    pub(super) fn new(options: WriterOptions) -> Self {
-        Self { queue: Mutex::default(), due: Condvar::new(), options }
+    pub(super) fn new(options: WriterOptions, meters: Arc<Meters>) -> Self {
+        let gauge = meters.queue_gauge();
+        Self { queue: Mutex::default(), due: Condvar::new(), options, meters, gauge }
     }
 
     pub(super) fn options(&self) -> &WriterOptions {
@@ -251,10 +263,15 @@ impl Submissions {
     /// The thread knows how long it may sleep for the first. More of them change that only if they make the
     /// group full. Whoever waits is told of by [`wait_for`](Self::wait_for).
     fn notify_after_push(&self, queue: &Queue) {
+        self.show(queue);
         let length = queue.waiting.len();
         if length == 1 || length == self.options.batch || queue.flushes > 0 {
             self.due.notify_one();
         }
+    }
+
+    fn show(&self, queue: &Queue) {
+        self.gauge.set(queue.waiting.len(), queue.bytes);
     }
 
     /// Takes work out of the line before the queue. False if it is in the queue already.
@@ -293,7 +310,7 @@ impl Submissions {
     }
 
     /// Waits until a group is due, and takes it out of the queue. `None` if the queue is closed and empty.
-    pub(super) fn next_group(&self) -> Option<Vec<Work>> {
+    pub(super) fn next_group(&self) -> Option<Group> {
         let mut queue = self.queue.lock();
         loop {
             match queue.due(&self.options, Instant::now()) {
@@ -306,15 +323,24 @@ impl Submissions {
         queue.expected = queue.waited;
         queue.has_refused = false;
         let length = queue.waiting.len().min(self.options.batch);
-        let mut group = Vec::with_capacity(length);
-        while group.len() < length {
-            group.extend(queue.pop().map(|it| it.work));
+        let (mut work, mut submitted) = (Vec::with_capacity(length), Vec::with_capacity(length));
+        while let Some(submission) = (work.len() < length).then(|| queue.pop()).flatten() {
+            work.push(submission.work);
+            submitted.push(submission.at);
         }
         let let_in = queue.let_in(&self.options);
+        self.show(&queue);
         drop(queue);
         // Whoever wakes up may come back to the queue at once.
         let_in.iter().for_each(|place| place.let_in());
-        Some(group)
+        self.meters.submissions.add(work.len() as u64);
+        Some(Group { work, submitted })
+    }
+
+    /// Notes that a group was committed that was submitted at these times.
+    pub(super) fn durable(&self, submitted: &[Instant]) {
+        let now = Instant::now();
+        self.meters.answers.record_all(submitted.iter().map(|&at| now.saturating_duration_since(at)));
     }
 
     /// Notes that a group was answered, and how long it took to commit it.
@@ -328,6 +354,7 @@ impl Submissions {
         let mut queue = self.queue.lock();
         queue.is_closed = true;
         let (waiting, line) = (mem::take(&mut queue.waiting), mem::take(&mut queue.line));
+        self.gauge.set(0, 0);
         drop(queue);
         line.iter().for_each(|(_, place)| place.let_in());
         // A promise that is dropped gives its answer.

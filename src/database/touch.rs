@@ -17,6 +17,7 @@ impl WriteTxn {
         document: &Document,
         policy: &Policy,
         search: &Search<'_>,
+        own: Option<&Numbered>,
         mut verdict: Verdict,
     ) -> Result<Verdict> {
         if policy.touch {
@@ -28,6 +29,12 @@ impl WriteTxn {
             if let Some(nearest) = nearest {
                 self.touch_found(&nearest, document.seen())?;
             }
+        }
+        // The document of the same key stays. Its old number says that it does not count yet.
+        if let Some(own @ (number, document)) = own
+            && number.is_among(&policy.filter.ignored)
+        {
+            self.writer.put(document, Some(own))?;
         }
         verdict.change = Change::Skipped;
         Ok(verdict)

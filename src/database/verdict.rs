@@ -2,6 +2,7 @@
 
 use super::query::Matches;
 use crate::document::Document;
+use crate::metrics::{Decided, MOST_DISTANCE};
 
 /// What [`WriteTxn::insert_if_new`](crate::WriteTxn::insert_if_new) did with the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +28,26 @@ impl Verdict {
     /// The verdict on a document of a new key that has no near-duplicates.
     pub(super) fn inserted() -> Self {
         Self { change: Change::Inserted, matches: Matches::default(), deleted: Vec::new() }
+    }
+
+    /// Counts it among the verdicts of its transaction.
+    pub(super) fn count_in(&self, decided: &mut Decided) {
+        let duplicates = u64::from(self.is_duplicate());
+        match self.change {
+            Change::Inserted => {
+                decided.inserted += 1;
+                decided.inserted_duplicates += duplicates;
+            }
+            Change::Replaced(_) => {
+                decided.replaced += 1;
+                decided.replaced_duplicates += duplicates;
+            }
+            Change::Skipped => decided.skipped += 1,
+        }
+        // Matches may be in the order of similarity.
+        if let Some(distance) = self.matches.iter().map(|it| it.distance as usize).min() {
+            decided.nearest[distance.min(MOST_DISTANCE)] += 1;
+        }
     }
 
     /// What was done with the document.

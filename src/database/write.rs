@@ -12,8 +12,11 @@ use super::sought::Sought;
 use super::verdict::{Change, Verdict};
 use crate::document::{Document, validate_key};
 use crate::error::{Error, Result};
+use crate::metrics::Decided;
 use crate::parallel;
 use crate::plan::Near;
+#[cfg(feature = "ingest")]
+use crate::source::Source;
 use crate::store::{Numbered, Patience, Read, Store, Transaction};
 
 /// The most and the fewest documents that are searched for together, by one thread. Many together read
@@ -37,14 +40,20 @@ pub struct WriteTxn {
     // Before the store, so that the engine's transaction ends before the engine.
     pub(super) writer: Transaction,
     near_written: NearWritten,
-    _store: Arc<Store>,
+    decided: Decided,
+    store: Arc<Store>,
 }
 
 impl WriteTxn {
     /// Begins the transaction when its turn has come. `None` if that is not in time.
     pub(super) fn begin(store: &Arc<Store>, patience: Patience) -> Result<Option<Self>> {
         let begun = store.begin_write(patience)?;
-        Ok(begun.map(|writer| Self { writer, near_written: NearWritten::default(), _store: store.clone() }))
+        Ok(begun.map(|writer| Self {
+            writer,
+            near_written: NearWritten::default(),
+            decided: Decided::default(),
+            store: store.clone(),
+        }))
     }
 
     /// Stores a document, whatever it resembles, and returns the document of the same key that it
@@ -201,7 +210,7 @@ impl WriteTxn {
                 Ok(max_distance) => match self.decide(document, policy, max_distance, known) {
                     // Nothing was changed. So it fails alone.
                     Err(error @ Error::Verify(_)) => Err(error),
-                    decided => Ok(decided?),
+                    decided => Ok(decided.inspect(|verdict| verdict.count_in(&mut self.decided))?),
                 },
                 Err(error) => Err(error),
             };
@@ -233,9 +242,9 @@ impl WriteTxn {
             if verdict.is_duplicate() {
                 match policy.on_match {
                     OnMatch::Link => {}
-                    OnMatch::Skip => return self.skip(document, policy, &search, verdict),
+                    OnMatch::Skip => return self.skip(document, policy, &search, own.as_ref(), verdict),
                     OnMatch::Replace => match outranked(&self.writer, document, &search)? {
-                        None => return self.skip(document, policy, &search, verdict),
+                        None => return self.skip(document, policy, &search, own.as_ref(), verdict),
                         Some(outranked) => {
                             outranked.iter().try_for_each(|it| self.writer.remove(it))?;
                             verdict.deleted = outranked.into_iter().map(|(_, document)| document).collect();
@@ -282,6 +291,39 @@ impl WriteTxn {
         Ok(Some(found.1))
     }
 
+    /// Notes how far a source was read. That becomes durable together with the documents of this transaction.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::SourceName`](crate::Error::SourceName) for a name of no bytes or too many. It changes nothing.
+    /// * [`Error::Aborted`](crate::Error::Aborted) if an earlier operation broke the transaction.
+    #[cfg(feature = "ingest")]
+    pub(crate) fn set_source(&mut self, source: &Source) -> Result<()> {
+        source.validate()?;
+        self.writer.put_source(&source.name, Some(source.record.clone()))
+    }
+
+    /// Forgets how far a source was read, so it counts as new. Its documents stay. False if it is not known.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
+    ///   [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
+    /// * [`Error::Aborted`](crate::Error::Aborted) if an earlier operation broke the transaction.
+    pub fn forget_source(&mut self, name: impl AsRef<[u8]>) -> Result<bool> {
+        let known = self.writer.source(name.as_ref())?.is_some();
+        if known {
+            self.writer.put_source(name.as_ref(), None)?;
+        }
+        Ok(known)
+    }
+
+    /// The number that the next document gets.
+    #[cfg(feature = "ingest")]
+    pub(crate) fn next_number(&self) -> u64 {
+        self.writer.next_number()
+    }
+
     /// Makes all changes visible and durable.
     ///
     /// When it returns, they survive a kill of the process and a loss of power, if the disk keeps the
@@ -310,7 +352,10 @@ impl WriteTxn {
     /// [`recent_documents`](crate::OpenOptions::recent_documents) waits until all recent documents are
     /// merged, and packs its own rows.
     pub fn commit(self) -> Result<()> {
-        self.writer.commit()
+        let Self { writer, decided, store, .. } = self;
+        writer.commit()?;
+        store.meters().verdicts.add(&decided);
+        Ok(())
     }
 
     /// The search for the near-duplicates of a document, and the matches to list. `None` if nothing is near.

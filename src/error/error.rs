@@ -127,6 +127,13 @@ pub enum Error {
         /// The most a scope may have.
         max_bytes: usize,
     },
+    /// The name of a source is empty or too long.
+    SourceName {
+        /// Its length.
+        bytes: usize,
+        /// The most it may have.
+        max_bytes: usize,
+    },
     /// A payload is too long.
     PayloadLength {
         /// Its length.

@@ -80,6 +80,9 @@ impl fmt::Display for Error {
             Self::ScopeLength { bytes, max_bytes } => {
                 write!(f, "the scope has {bytes} bytes; at most {max_bytes} are allowed")
             }
+            Self::SourceName { bytes, max_bytes } => {
+                write!(f, "the name of a source has {bytes} bytes; 1 to {max_bytes} are allowed")
+            }
             Self::PayloadLength { bytes, max_bytes } => {
                 write!(f, "the payload has {bytes} bytes; at most {max_bytes} are allowed")
             }

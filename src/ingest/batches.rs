@@ -1,16 +1,22 @@
-//! Collects documents in batches and commits each batch. What happened is reported after the commit.
+//! Collects documents in batches and commits each batch, together with the places up to which the inputs were read.
 
+use std::fmt;
+use std::mem;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::cut_document::{CutDocument, Taken, keys_of};
-use super::events::{Event, Totals};
-use super::records::Chunk;
+use super::events::{Event, add_verdict};
+use super::raw::{Mark, Origin};
+use super::records::Step;
 use super::rejected::Rejected;
-use crate::database::{Database, Policy, Verdict, WriteTxn};
+use super::resuming::{Noted, Sources};
+use crate::database::{Database, Policy, WriteTxn};
 use crate::document::Document;
 use crate::error::Result;
+use crate::source::Totals;
 use crate::text::Unit;
 
 /// The settings of an ingestion that concern its batches.
@@ -21,9 +27,28 @@ pub(super) struct Settings {
     pub(super) batch: usize,
     /// Whether a bad record ends the ingestion.
     pub(super) strict: bool,
+    pub(super) stop: Stop,
 }
 
-/// The current batch, and the events to report after its commit.
+impl Settings {
+    /// The same settings, without the documents that are to be ignored.
+    pub(super) fn ignoring(&self, sources: &Sources) -> Self {
+        let policy = self.policy.clone().ignoring(sources.ignored.clone());
+        Self { policy, ..self.clone() }
+    }
+}
+
+/// Says whether the ingestion is to end.
+#[derive(Clone)]
+pub(super) struct Stop(pub(super) Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl fmt::Debug for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stop(..)")
+    }
+}
+
+/// The current batch, and what was read so far.
 pub(super) struct Batches<'i, F> {
     database: &'i Database,
     settings: &'i Settings,
@@ -31,204 +56,286 @@ pub(super) struct Batches<'i, F> {
     unit: Unit,
     observe: F,
     txn: Option<WriteTxn>,
-    pending: Vec<Pending>,
-    /// The approximate memory that `pending` takes (bytes). Payloads can make verdicts large.
-    pending_bytes: usize,
     in_batch: usize,
+    /// How far the inputs were read.
+    sources: Sources,
+    /// The input that is being read, and the place behind the last record that was taken.
+    at: Option<(Arc<Origin>, Mark)>,
+    /// What was read before the place of an input was noted last.
     pub(super) totals: Totals,
-    began: Instant,
+    /// What was read since then.
+    since: Totals,
+    noted: Instant,
+    /// The number that the next document got then.
+    next_number: u64,
 }
 
-/// A batch ends when its pending events take more memory than this.
-const MOST_PENDING_BYTES: usize = 64 << 20;
+/// A batch that is not full is committed when nothing was read for so long.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-enum Pending {
-    Duplicate(Box<(Document, Verdict)>),
-    Rejected(Rejected),
-}
-
-impl<'i, F: FnMut(Event<'_>)> Batches<'i, F> {
-    pub(super) fn new(database: &'i Database, settings: &'i Settings, unit: Unit, observe: F) -> Self {
+impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
+    pub(super) fn new(
+        database: &'i Database,
+        settings: &'i Settings,
+        unit: Unit,
+        sources: Sources,
+        observe: F,
+        began: Instant,
+    ) -> Self {
         Self {
             database,
             settings,
             unit,
             observe,
             txn: None,
-            pending: Vec::new(),
-            pending_bytes: 0,
             in_batch: 0,
-            totals: Totals::default(),
-            began: Instant::now(),
+            totals: sources.before,
+            sources,
+            at: None,
+            since: Totals::default(),
+            noted: began,
+            next_number: 0,
         }
     }
 
-    pub(super) fn take_all(&mut self, chunks: &mpsc::Receiver<Result<Chunk>>) -> Result<()> {
-        loop {
-            let chunk = match chunks.recv_timeout(Duration::from_secs(1)) {
-                Ok(chunk) => chunk?,
-                Err(RecvTimeoutError::Timeout) => {
-                    self.commit()?;
-                    continue;
+    /// Takes all records. Breaks if the observer does: then the batch must not be committed.
+    pub(super) fn take_all(&mut self, chunks: &mpsc::Receiver<Result<Vec<Step>>>) -> Result<ControlFlow<()>> {
+        let mut last = Instant::now();
+        while !(self.settings.stop.0)() {
+            let taken = match chunks.recv_timeout(Duration::from_millis(100)) {
+                Ok(chunk) => {
+                    let chunk = chunk?;
+                    if chunk.is_empty() {
+                        break;
+                    }
+                    last = Instant::now();
+                    self.take_chunk(chunk)?
                 }
+                Err(RecvTimeoutError::Timeout) if last.elapsed() >= LONGEST_PAUSE => self.commit()?,
+                Err(RecvTimeoutError::Timeout) => ControlFlow::Continue(()),
                 // The last thing the thread sends is an empty chunk or an error, unless it panics.
                 Err(RecvTimeoutError::Disconnected) => panic!("the thread that reads the input has panicked"),
             };
-            if chunk.is_empty() {
-                return Ok(());
+            if taken.is_break() {
+                return Ok(taken);
             }
-            self.take_chunk(chunk)?;
         }
+        self.commit()
     }
 
-    fn take_chunk(&mut self, chunk: Chunk) -> Result<()> {
-        let mut documents = Vec::new();
-        for taken in chunk {
-            match taken {
-                Ok(Taken::Document(document)) => documents.push(document),
-                Ok(Taken::Cut(cut)) => self.take_cut(cut, &mut documents)?,
-                Err(rejected) => {
-                    self.insert(std::mem::take(&mut documents))?;
-                    self.reject(rejected)?;
+    fn take_chunk(&mut self, chunk: Vec<Step>) -> Result<ControlFlow<()>> {
+        let mut waiting = Waiting::default();
+        for Step { taken, input, mark } in chunk {
+            let flow = match taken {
+                Some(Ok(Taken::Document(document))) => {
+                    waiting.push(document, input, mark);
+                    continue;
                 }
+                Some(Ok(Taken::Cut(cut))) => self.take_cut(cut, &mut waiting, input, mark)?,
+                Some(Err(rejected)) => {
+                    let flow = self.insert(&mut waiting)?;
+                    if flow.is_break() { flow } else { self.reject(&rejected, input, mark)? }
+                }
+                None => {
+                    let flow = self.insert(&mut waiting)?;
+                    self.at = Some((input, mark));
+                    self.note(true)?;
+                    flow
+                }
+            };
+            if flow.is_break() {
+                return Ok(flow);
             }
         }
-        self.insert(documents)
+        self.insert(&mut waiting)
     }
 
-    /// Takes a document in units. They join `documents`, which are not inserted yet, and are inserted with them
-    /// when these are many.
+    /// Takes a document in units. They join those that are waiting, and are inserted with them when these are many.
     ///
     /// If the document is known, its old units are removed first. So no old unit is left, and none is a
     /// near-duplicate of a new one. The head is written with that, before the units. All of that is in one
-    /// transaction, unless the pending events take too much memory: then the head tells where to look for the units
-    /// that are durable.
-    fn take_cut(&mut self, cut: CutDocument, documents: &mut Vec<Document>) -> Result<()> {
+    /// transaction.
+    fn take_cut(
+        &mut self,
+        cut: CutDocument,
+        waiting: &mut Waiting,
+        input: Arc<Origin>,
+        mark: Mark,
+    ) -> Result<ControlFlow<()>> {
         const TOGETHER: usize = 1024;
         let CutDocument { head, count, judged, payload } = cut;
         if let Some(old) = self.transaction()?.find(head.key())? {
             // The same document may be among them.
-            self.insert(std::mem::take(documents))?;
+            if self.insert(waiting)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
             let txn = self.transaction()?;
             let mut deleted = 0;
             for key in keys_of(&old) {
                 deleted += u64::from(txn.delete(key)?.is_some());
             }
-            self.totals.deleted += deleted;
+            self.since.deleted += deleted;
         }
         self.transaction()?.insert(&head)?;
         self.in_batch += 1;
-        self.totals.documents += 1;
-        self.totals.units += count as u64;
-        self.totals.too_short += (count - judged.len()) as u64;
+        self.since.documents += 1;
+        self.since.units += count as u64;
+        self.since.too_short += (count - judged.len()) as u64;
         for unit in judged {
-            documents.push(if payload.is_empty() { unit } else { unit.with_payload(payload.as_slice()) });
-            if documents.len() >= TOGETHER {
-                self.insert(std::mem::take(documents))?;
+            let unit = if payload.is_empty() { unit } else { unit.with_payload(payload.as_slice()) };
+            waiting.push_unit(unit);
+            if waiting.documents.len() >= TOGETHER && self.insert(waiting)?.is_break() {
+                return Ok(ControlFlow::Break(()));
             }
         }
-        if self.in_batch + documents.len() >= self.settings.batch {
-            self.insert(std::mem::take(documents))?;
-            self.commit()?;
+        // Behind the last unit, a batch may end.
+        waiting.behind = Some((input, mark));
+        if self.in_batch + waiting.documents.len() < self.settings.batch {
+            return Ok(ControlFlow::Continue(()));
         }
-        Ok(())
+        let flow = self.insert(waiting)?;
+        if flow.is_break() { Ok(flow) } else { self.commit() }
     }
 
     /// The transaction of the current batch.
     fn transaction(&mut self) -> Result<&mut WriteTxn> {
         let begun = match self.txn.take() {
             Some(txn) => txn,
-            None => self.database.begin_write()?,
+            None => {
+                let txn = self.database.begin_write()?;
+                // Others may have written in the meantime.
+                self.next_number = txn.next_number();
+                txn
+            }
         };
         Ok(self.txn.insert(begun))
     }
 
-    fn reject(&mut self, rejected: Rejected) -> Result<()> {
+    fn reject(&mut self, rejected: &Rejected, input: Arc<Origin>, mark: Mark) -> Result<ControlFlow<()>> {
         if self.settings.strict {
-            return Err(rejected.into());
+            return Err(rejected.to_error());
         }
-        self.totals.rejected += 1;
-        self.pending.push(Pending::Rejected(rejected));
+        self.since.rejected += 1;
         self.in_batch += 1;
-        if self.is_full() { self.commit() } else { Ok(()) }
+        self.at = Some((input, mark));
+        let flow = (self.observe)(Event::Rejected(rejected));
+        if flow.is_continue() && self.in_batch >= self.settings.batch { self.commit() } else { Ok(flow) }
     }
 
-    /// Inserts documents. Commits each time a batch is full. If the documents are units, a batch may end only behind
-    /// the last unit of a record, and whoever cuts the records commits it.
-    fn insert(&mut self, documents: Vec<Document>) -> Result<()> {
-        let mut documents = documents.into_iter();
-        while !documents.as_slice().is_empty() {
-            let together = match self.unit {
-                Unit::Document => documents.len().min(self.settings.batch - self.in_batch),
-                Unit::Paragraph | Unit::Sentence => documents.len(),
+    /// Inserts the documents that are waiting. Commits each time a batch is full. If the documents are units, a batch
+    /// may end only behind the last unit of a record, and whoever cuts the records commits it.
+    fn insert(&mut self, waiting: &mut Waiting) -> Result<ControlFlow<()>> {
+        let Waiting { documents, marks, behind } = mem::take(waiting);
+        let is_whole = self.unit == Unit::Document;
+        let mut from = 0;
+        while from < documents.len() {
+            let left = documents.len() - from;
+            let together = if is_whole { left.min(self.settings.batch - self.in_batch) } else { left };
+            let inserted = self.insert_together(&documents[from..from + together])?;
+            if inserted.is_break() {
+                return Ok(inserted);
+            }
+            from += together;
+            self.in_batch += together;
+            if let Some(at) = marks.get(from - 1) {
+                self.at = Some(at.clone());
+            }
+            if is_whole && self.in_batch >= self.settings.batch && self.commit()?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        if behind.is_some() {
+            self.at = behind;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Inserts documents, and reports those that have near-duplicates.
+    fn insert_together(&mut self, documents: &[Document]) -> Result<ControlFlow<()>> {
+        let settings = self.settings;
+        let is_whole = self.unit == Unit::Document;
+        let asked: Vec<_> = documents.iter().map(|document| (document, &settings.policy)).collect();
+        let (mut refused, mut stopped) = (Ok(()), ControlFlow::Continue(()));
+        let mut left = documents.iter();
+        self.transaction()?;
+        let (Some(txn), since, observe) = (&mut self.txn, &mut self.since, &mut self.observe) else {
+            unreachable!("it has just begun")
+        };
+        txn.insert_each_if_new(&asked, |verdict| {
+            let (Ok(verdict), Some(document)) = (verdict.map_err(|error| refused = Err(error)), left.next())
+            else {
+                return ControlFlow::Break(());
             };
-            let verdicts = self.insert_together(&documents.as_slice()[..together])?;
-            for (verdict, document) in verdicts.into_iter().zip(documents.by_ref()) {
-                self.in_batch += 1;
-                // A document in units is counted with its head.
-                self.totals.documents += u64::from(self.unit == Unit::Document);
-                self.totals.add(&document, &verdict);
-                if verdict.is_duplicate() {
-                    self.pending.push(Pending::Duplicate(Box::new((document, verdict))));
-                }
+            // A document in units is counted with its head.
+            since.documents += u64::from(is_whole);
+            add_verdict(since, document, &verdict);
+            if verdict.is_duplicate() {
+                stopped = observe(Event::Duplicate { document, verdict: &verdict });
             }
-            if self.pending_bytes > MOST_PENDING_BYTES || self.unit == Unit::Document && self.is_full() {
-                self.commit()?;
-            }
+            stopped
+        })?;
+        refused.map(|()| stopped)
+    }
+
+    /// Notes how far the current input was read, and whether it has ended.
+    fn note(&mut self, has_ended: bool) -> Result<()> {
+        let Some((input, mark)) = self.at.clone() else { return Ok(()) };
+        let next_number = self.transaction()?.next_number();
+        let now = Instant::now();
+        let mut totals = mem::take(&mut self.since);
+        totals.elapsed = now - self.noted;
+        self.totals.add_all(&totals);
+        let numbers = self.next_number..next_number;
+        (self.noted, self.next_number) = (now, next_number);
+        self.sources.note(&input, mark, Noted { totals, numbers, has_ended });
+        // What comes next is of another input.
+        if has_ended {
+            self.at = None;
         }
         Ok(())
     }
 
-    /// Inserts documents and returns their verdicts. Stops early when the pending events take too much
-    /// memory.
-    fn insert_together(&mut self, documents: &[Document]) -> Result<Vec<Verdict>> {
-        let mut verdicts = Vec::with_capacity(documents.len());
-        let mut bytes = self.pending_bytes;
-        let settings = self.settings;
-        let asked: Vec<_> = documents.iter().map(|document| (document, &settings.policy)).collect();
-        let mut refused = Ok(());
-        self.transaction()?.insert_each_if_new(&asked, |verdict| {
-            let verdict = match verdict {
-                Ok(verdict) => verdict,
-                Err(error) => {
-                    refused = Err(error);
-                    return ControlFlow::Break(());
-                }
-            };
-            if verdict.is_duplicate() {
-                let listed = verdict.matches().iter().map(|found| &found.document);
-                let listed = listed.chain(verdict.deleted()).chain([&documents[verdicts.len()]]);
-                bytes += listed.map(Document::memory_bytes).sum::<usize>();
+    /// Commits the batch, after all of its events were reported.
+    fn commit(&mut self) -> Result<ControlFlow<()>> {
+        self.note(false)?;
+        if let Some(mut txn) = self.txn.take() {
+            self.sources.write(&mut txn)?;
+            if (self.observe)(Event::Reported).is_break() {
+                return Ok(ControlFlow::Break(()));
             }
-            verdicts.push(verdict);
-            if bytes > MOST_PENDING_BYTES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
-        refused?;
-        self.pending_bytes = bytes;
-        Ok(verdicts)
-    }
-
-    fn is_full(&self) -> bool {
-        self.in_batch >= self.settings.batch || self.pending_bytes > MOST_PENDING_BYTES
-    }
-
-    /// Commits the batch, then reports its events.
-    pub(super) fn commit(&mut self) -> Result<()> {
-        if let Some(txn) = self.txn.take() {
             txn.commit()?;
         }
-        self.totals.elapsed = self.began.elapsed();
-        for pending in self.pending.drain(..) {
-            (self.observe)(match &pending {
-                Pending::Duplicate(both) => Event::Duplicate { document: &both.0, verdict: &both.1 },
-                Pending::Rejected(rejected) => Event::Rejected(rejected),
-            });
+        // When it is read further, that is noted anew.
+        self.at = None;
+        if mem::take(&mut self.in_batch) == 0 {
+            return Ok(ControlFlow::Continue(()));
         }
-        self.pending_bytes = 0;
-        if self.in_batch > 0 {
-            self.in_batch = 0;
-            (self.observe)(Event::Committed { totals: &self.totals });
-        }
-        Ok(())
+        Ok((self.observe)(Event::Committed { totals: &self.totals }))
+    }
+
+    /// Commits the records before an error of the input.
+    pub(super) fn commit_before(&mut self) -> Result<()> {
+        self.commit().map(drop)
+    }
+}
+
+/// Documents that are not inserted yet.
+#[derive(Default)]
+struct Waiting {
+    documents: Vec<Document>,
+    /// The place behind each document. There is none if the documents are units.
+    marks: Vec<(Arc<Origin>, Mark)>,
+    /// The place behind the last record that is wholly among them.
+    behind: Option<(Arc<Origin>, Mark)>,
+}
+
+impl Waiting {
+    fn push(&mut self, document: Document, input: Arc<Origin>, mark: Mark) {
+        self.documents.push(document);
+        self.marks.push((input, mark));
+    }
+
+    fn push_unit(&mut self, unit: Document) {
+        self.documents.push(unit);
     }
 }

@@ -1,16 +1,27 @@
 //! What an ingestion reports: events while it runs, totals at its end.
 
-use std::time::Duration;
+use std::path::Path;
 
 use super::rejected::Rejected;
 use crate::database::{Change, Verdict};
 use crate::document::Document;
+use crate::source::Totals;
 
-/// What an ingestion reports while it runs. After each commit come the events of the records in the batch, in
-/// their order, and then the commit.
+/// What an ingestion reports while it runs. First how each input is read, if it was read before. Then, for each
+/// batch, the events of its records in their order, that they are complete, and that the batch is durable.
+///
+/// The events of a batch come before its commit. If the program is stopped in between, they come again when the
+/// ingestion goes on. So none is lost, and some may come twice.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'e> {
+    /// An input was read before.
+    Source {
+        /// The path of the input.
+        path: &'e Path,
+        /// How it is read now.
+        resumed: Resumed,
+    },
     /// A document has near-duplicates.
     Duplicate {
         /// The document.
@@ -20,6 +31,9 @@ pub enum Event<'e> {
     },
     /// A record could not be taken.
     Rejected(&'e Rejected),
+    /// The events of a batch are complete, and it is committed next. What was printed of them has to be written
+    /// out now.
+    Reported,
     /// A batch is durable.
     Committed {
         /// The totals up to this commit.
@@ -27,44 +41,32 @@ pub enum Event<'e> {
     },
 }
 
-/// The numbers of records by what was done with them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How an input is read, if it or another of its name was read before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Totals {
-    /// The number of records that were read, without the rejected ones.
-    pub documents: u64,
-    /// The number of paragraphs or sentences into which they were cut. 0 if they were not cut. If they were, the
-    /// numbers below are of these units.
-    pub units: u64,
-    /// The number of these that were stored under a new key.
-    pub inserted: u64,
-    /// The number of these that replaced a document of the same key.
-    pub replaced: u64,
-    /// The number of these that were not stored because they are near-duplicates.
-    pub skipped: u64,
-    /// The number of stored documents that were deleted, because a new one has a higher rank, or because they were
-    /// the units of a document that came again.
-    pub deleted: u64,
-    /// The number of records that have near-duplicates.
-    pub duplicates: u64,
-    /// The number of records that are too short to judge. Units that are too short are not stored.
-    pub too_short: u64,
-    /// The number of records that were rejected.
-    pub rejected: u64,
-    /// The time it took.
-    pub elapsed: Duration,
+pub enum Resumed {
+    /// From its beginning, since it was not read before.
+    New,
+    /// Not at all, since it was read to its end.
+    PassedOver,
+    /// From where its reading was stopped.
+    Continued,
+    /// From where it ended when it was read. It has become longer.
+    Grown,
+    /// From its beginning, since it has another content now.
+    Changed,
+    /// From its beginning, since the caller wants it.
+    Again,
 }
 
-impl Totals {
-    /// Adds a document, or a unit of one.
-    pub(super) fn add(&mut self, document: &Document, verdict: &Verdict) {
-        match verdict.change() {
-            Change::Inserted => self.inserted += 1,
-            Change::Replaced(_) => self.replaced += 1,
-            Change::Skipped => self.skipped += 1,
-        }
-        self.deleted += verdict.deleted().len() as u64;
-        self.duplicates += u64::from(verdict.is_duplicate());
-        self.too_short += u64::from(document.fingerprint().is_none());
+/// Adds a document, or a unit of one, to totals.
+pub(super) fn add_verdict(totals: &mut Totals, document: &Document, verdict: &Verdict) {
+    match verdict.change() {
+        Change::Inserted => totals.inserted += 1,
+        Change::Replaced(_) => totals.replaced += 1,
+        Change::Skipped => totals.skipped += 1,
     }
+    totals.deleted += verdict.deleted().len() as u64;
+    totals.duplicates += u64::from(verdict.is_duplicate());
+    totals.too_short += u64::from(document.fingerprint().is_none());
 }

@@ -1,14 +1,20 @@
 //! Ingestion: its settings, and the run that stores all records.
 
-use super::batches::{Batches, Settings};
-use super::events::{Event, Totals};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::batches::{Batches, Settings, Stop};
+use super::events::Event;
 use super::fingerprinting::Fingerprinting;
 use super::on_text::OnText;
 use super::records::{Records, read_ahead};
+use super::resuming::{Naming, Reread, Sources};
 use crate::database::{Database, Policy};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::sketch::SketchSize;
+use crate::source::Totals;
 use crate::text::Scheme;
 
 /// Ingests records into a database.
@@ -16,6 +22,7 @@ use crate::text::Scheme;
 pub struct Ingest<'d> {
     database: &'d Database,
     settings: Settings,
+    naming: Naming,
     scheme: Option<Scheme>,
     on_text: Option<OnText>,
 }
@@ -23,8 +30,9 @@ pub struct Ingest<'d> {
 impl<'d> Ingest<'d> {
     /// Ingestion into `database`, with the defaults of the setters below.
     pub fn new(database: &'d Database) -> Self {
-        let settings = Settings { policy: Policy::link(), batch: 10_000, strict: false };
-        Self { database, settings, scheme: None, on_text: None }
+        let stop = Stop(Arc::new(|| false));
+        let settings = Settings { policy: Policy::link(), batch: 10_000, strict: false, stop };
+        Self { database, settings, naming: Naming::default(), scheme: None, on_text: None }
     }
 
     /// What to do with near-duplicates. Default: [`Policy::link`].
@@ -37,8 +45,7 @@ impl<'d> Ingest<'d> {
     /// The number of records that are committed together, at least 1. Default: 10,000. Each paragraph or sentence
     /// counts, if records are cut into these. Those of one record are committed together in any case.
     ///
-    /// A batch is committed with fewer records if the input pauses for a second, or if the events to report
-    /// take more than 64 MiB.
+    /// A batch is committed with fewer records if the input pauses for a second.
     #[must_use]
     pub fn batch(mut self, records: usize) -> Self {
         self.settings.batch = records.max(1);
@@ -72,7 +79,40 @@ impl<'d> Ingest<'d> {
         self
     }
 
-    /// Ingests all records. Reports each event to `observe` as soon as it is durable.
+    /// Which inputs are read again that were read before. Default: none.
+    ///
+    /// Reading them again gives the verdicts of the first time: documents that were stored while they were read
+    /// do not count before their turn has come again.
+    #[must_use]
+    pub fn reread(mut self, reread: Reread) -> Self {
+        self.naming.reread = reread;
+        self
+    }
+
+    /// The name by which the only input is known again. Default: for a file its absolute path. The place in other
+    /// inputs, such as standard input, is kept only if they have a name.
+    ///
+    /// Under a name that was read before, standard input has to bring the same bytes again. Those that were read are
+    /// passed over.
+    #[must_use]
+    pub fn source_name(mut self, name: impl Into<Vec<u8>>) -> Self {
+        self.naming.name = Some(name.into());
+        self
+    }
+
+    /// A function that is asked several times a second whether to end. If it says so, what was read is committed.
+    /// Default: never.
+    #[must_use]
+    pub fn stop_when(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.settings.stop = Stop(Arc::new(stop));
+        self
+    }
+
+    /// Ingests all records that were not ingested before. Reports each event to `observe`. If it breaks, the ingestion
+    /// ends, and the batch that is not committed yet is not stored.
+    ///
+    /// With each batch, the place up to which each input was read is committed. So after a stop at any moment, the
+    /// same ingestion goes on from there. Its totals are those of an ingestion that was not stopped.
     ///
     /// # Errors
     ///
@@ -86,7 +126,12 @@ impl<'d> Ingest<'d> {
     ///
     /// One thread reads, all cores make fingerprints and look for near-duplicates, one thread writes. Memory
     /// grows with the batch: for each record a document, and matches up to the limit of the policy.
-    pub fn run(&self, records: Records, observe: impl FnMut(Event<'_>)) -> Result<Totals> {
+    pub fn run(
+        &self,
+        mut records: Records,
+        mut observe: impl FnMut(Event<'_>) -> ControlFlow<()>,
+    ) -> Result<Totals> {
+        let began = Instant::now();
         let needs_sketches = self.settings.policy.needs_sketches();
         let sketch_size = self.database.sketch_size();
         if needs_sketches && sketch_size == SketchSize::None {
@@ -94,13 +139,17 @@ impl<'d> Ingest<'d> {
         }
         let rule = Fingerprinting::new(self.database.scheme(), self.scheme)?;
         let rule = rule.sketch_size(sketch_size).needs_sketches(needs_sketches);
-        let mut batches = Batches::new(self.database, &self.settings, records.unit(), observe);
+        records.begin_again()?;
+        let sources = Sources::plan(self.database, records.inputs(), &self.naming, &mut observe)?;
+        let settings = self.settings.ignoring(&sources);
+        let unit = records.unit();
+        let mut batches = Batches::new(self.database, &settings, unit, sources, observe, began);
         let taken = batches.take_all(&read_ahead(records, rule, self.on_text.clone()));
         // If an input failed, the records read before are good and are committed. If the database failed,
         // nothing more is committed.
-        if matches!(taken, Ok(()) | Err(Error::Input { .. })) {
-            batches.commit()?;
+        if matches!(taken, Err(Error::Input { .. })) {
+            batches.commit_before()?;
         }
-        taken.map(|()| batches.totals)
+        taken.map(|_| batches.totals)
     }
 }

@@ -6,52 +6,87 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::format::InputFormat;
-use super::opening::{StandardInput, cannot_read, is_stdin, open};
-use super::options::ReadOptions;
-use super::progress::Progress;
-use super::raw::{Raw, RawContent};
+use super::opening::{Opened, cannot_read, is_stdin};
+use super::raw::{Mark, Origin, Raw, RawContent};
+use super::unpacked::Unpacked;
 use crate::error::Result;
+use crate::source::{Place, Sample};
 
 /// An open input. Cuts it into raw records.
 pub(super) struct Input {
-    path: Arc<Path>,
-    reader: BufReader<Box<dyn Read + Send>>,
+    origin: Arc<Origin>,
+    reader: BufReader<Unpacked>,
     format: InputFormat,
     max_record_bytes: usize,
+    /// The unpacked bytes that were used, as the reader counts them.
+    used: u64,
+    /// The lines and the records before the next one.
     lines: u64,
+    records: u64,
+    last: Sample,
     ended: bool,
 }
 
 impl Input {
-    pub(super) fn open(
+    /// An input that was opened at the place behind `mark`.
+    pub(super) fn new(
+        index: usize,
         path: &Path,
-        stdin: impl FnOnce() -> StandardInput,
-        options: &ReadOptions,
-        progress: &Progress,
-    ) -> Result<Self> {
-        let (reader, format) = open(path, stdin, options, progress)?;
-        Ok(Self {
-            path: path.into(),
-            reader: BufReader::with_capacity(256 << 10, reader),
+        opened: Opened,
+        mark: Mark,
+        max_record_bytes: usize,
+    ) -> Self {
+        let Opened { content, format, first, length, offset, is_same: _ } = opened;
+        Self {
+            origin: Arc::new(Origin { index, path: path.into(), length, first }),
+            reader: BufReader::with_capacity(256 << 10, content),
             format,
-            max_record_bytes: options.max_record_bytes,
-            lines: 0,
+            max_record_bytes,
+            used: offset,
+            lines: mark.place.line,
+            records: mark.place.records,
+            last: mark.last,
             ended: false,
-        })
+        }
     }
 
+    /// The next record. Behind the last one the end, and then `None`.
     pub(super) fn next_raw(&mut self) -> Result<Option<Raw>> {
         if self.ended {
             return Ok(None);
         }
+        let path = &self.origin.path.clone();
         let (line, content) = if self.format == InputFormat::Text {
-            (None, self.read_all().map_err(|source| cannot_read(&self.path, None, &source))?)
+            (None, self.read_all().map_err(|source| cannot_read(path, None, &source))?)
         } else {
             let content =
-                self.read_line().map_err(|source| cannot_read(&self.path, Some(self.lines + 1), &source))?;
+                self.read_line().map_err(|source| cannot_read(path, Some(self.lines + 1), &source))?;
             (Some(self.lines), content)
         };
-        Ok(content.map(|content| Raw { path: self.path.clone(), line, format: self.format, content }))
+        match content {
+            Some(_) => self.records += 1,
+            None => self.end(),
+        }
+        let content = content.unwrap_or(RawContent::End);
+        let mark = self.mark();
+        Ok(Some(Raw { input: self.origin.clone(), line, format: self.format, content, mark }))
+    }
+
+    /// The place behind what was used.
+    fn mark(&mut self) -> Mark {
+        let (raw_offset, skip) = self.reader.get_mut().place_of(self.used);
+        let place = Place { raw_offset, skip, line: self.lines, records: self.records };
+        Mark { place, last: self.last }
+    }
+
+    /// Notes that the input has ended, and its length.
+    fn end(&mut self) {
+        self.ended = true;
+        if self.origin.length.is_some() {
+            let Origin { index, ref path, first, .. } = *self.origin;
+            let length = Some(self.reader.get_ref().stored_offset());
+            self.origin = Arc::new(Origin { index, path: path.clone(), first, length });
+        }
     }
 
     /// Whether reading the next record may have to wait, because none of it has been read yet.
@@ -59,18 +94,24 @@ impl Input {
         !self.ended && self.reader.buffer().is_empty()
     }
 
-    /// Reads the whole input as one record. `None` if there is no document.
+    /// Reads the whole input as one record. `None` if there is no document, and after the first time.
     fn read_all(&mut self) -> io::Result<Option<RawContent>> {
-        self.ended = true;
+        if self.records > 0 {
+            return Ok(None);
+        }
         let mut bytes = Vec::new();
         let limit = self.max_record_bytes as u64;
         self.reader.by_ref().take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+        self.used += bytes.len() as u64;
+        self.last = Sample::last_of(&bytes);
         if bytes.len() as u64 > limit {
             let rest = io::copy(&mut self.reader, &mut io::sink())?;
+            self.used += rest;
+            self.last = Sample::default();
             return Ok(Some(RawContent::TooLong(bytes.len() as u64 + rest)));
         }
         // An empty file is a document without words. Empty standard input is no document.
-        let is_nothing = bytes.is_empty() && is_stdin(&self.path);
+        let is_nothing = bytes.is_empty() && is_stdin(&self.origin.path);
         Ok((!is_nothing).then_some(RawContent::Bytes(bytes)))
     }
 
@@ -80,10 +121,11 @@ impl Input {
             let mut line = Vec::new();
             let length = self.read_until_line_feed(&mut line)?;
             if length == 0 {
-                self.ended = true;
                 return Ok(None);
             }
             self.lines += 1;
+            self.used += length;
+            self.last = Sample::last_of(&line);
             if line.is_empty() {
                 return Ok(Some(RawContent::TooLong(length)));
             }
@@ -127,6 +169,9 @@ impl Input {
 
 impl fmt::Debug for Input {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Input").field("path", &self.path).field("lines", &self.lines).finish_non_exhaustive()
+        f.debug_struct("Input")
+            .field("path", &self.origin.path)
+            .field("lines", &self.lines)
+            .finish_non_exhaustive()
     }
 }

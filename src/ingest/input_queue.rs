@@ -1,20 +1,26 @@
 //! Reads the raw records of all inputs, one input after the other.
 
-use std::collections::VecDeque;
+use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::input::Input;
-use super::opening::{STDIN, StandardInput, is_stdin, readable_bytes};
+use super::opening::{self, STDIN, cannot_read, is_stdin, readable_bytes};
 use super::options::ReadOptions;
 use super::progress::Progress;
-use super::raw::Raw;
+use super::raw::{Mark, Raw};
+use super::unpacked::Stored;
 use crate::error::{Error, Result};
+use crate::source::{Identity, Source};
 
-/// The inputs that are not read to the end yet.
+/// The inputs, and where each is read from.
 #[derive(Debug)]
 pub(super) struct Inputs {
-    waiting: VecDeque<PathBuf>,
+    paths: Vec<PathBuf>,
+    /// Where the reading of each input begins.
+    begins: Vec<Begin>,
+    /// The index of the first input that was not opened yet.
+    next: usize,
     current: Option<Input>,
     /// The error that ended the reading. It is returned after the records that were read before it.
     failed: Option<Error>,
@@ -24,12 +30,35 @@ pub(super) struct Inputs {
 }
 
 /// What is read as standard input: that of the process, if nothing else is given.
-struct Stdin(Option<StandardInput>);
+struct Stdin(Option<Stored>);
 
-impl std::fmt::Debug for Stdin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Stdin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stdin").finish_non_exhaustive()
     }
+}
+
+/// Where the reading of an input begins.
+#[derive(Clone, Debug)]
+enum Begin {
+    Start,
+    /// Behind what was read before.
+    Behind(Mark, Identity),
+    /// It is not read.
+    End,
+}
+
+/// How the content of an input stands to what was read of it before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It is the same.
+    Same,
+    /// It has become longer.
+    Grown,
+    /// It is another content.
+    Changed,
+    /// That shows when it is read, since it can be read only once.
+    Unknown,
 }
 
 impl Inputs {
@@ -48,12 +77,21 @@ impl Inputs {
             total = total.zip(bytes).map(|(total, bytes)| total + bytes);
         }
         let progress = Progress::new(total);
-        let stdin = Stdin(None);
-        Ok(Self { waiting: paths.into(), current: None, failed: None, options, progress, stdin })
+        let begins = vec![Begin::Start; paths.len()];
+        Ok(Self {
+            paths,
+            begins,
+            next: 0,
+            current: None,
+            failed: None,
+            options,
+            progress,
+            stdin: Stdin(None),
+        })
     }
 
     /// Reads `-` from somewhere else.
-    pub(super) fn set_standard_input(&mut self, input: StandardInput) {
+    pub(super) fn set_standard_input(&mut self, input: Stored) {
         self.stdin.0 = Some(input);
     }
 
@@ -65,8 +103,57 @@ impl Inputs {
         &self.options
     }
 
+    /// The paths of the inputs.
+    pub(super) fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
+    /// Compares a file with what was read of it before. Other inputs are compared when they are read.
+    pub(super) fn standing(&self, index: usize, source: &Source) -> Result<Standing> {
+        let (path, identity) = (&self.paths[index], source.identity());
+        let Some(length) = (if is_stdin(path) { None } else { readable_bytes(path, &self.options)? }) else {
+            return Ok(Standing::Unknown);
+        };
+        let before = identity.length.unwrap_or_default();
+        if length < before {
+            return Ok(Standing::Changed);
+        }
+        let progress = Progress::new(None);
+        let stdin = || unreachable!("standard input is compared when it is read");
+        let opened = opening::open_at(path, stdin, &self.options, &progress, source.place(), &identity)?;
+        Ok(match opened.is_same {
+            false => Standing::Changed,
+            true if length > before => Standing::Grown,
+            true => Standing::Same,
+        })
+    }
+
+    /// The reading of an input begins where the source says.
+    pub(super) fn begin_behind(&mut self, index: usize, source: &Source) {
+        let identity = source.identity();
+        let mark = Mark { place: source.place(), last: identity.last };
+        self.begins[index] = Begin::Behind(mark, identity);
+    }
+
+    /// An input is not read.
+    pub(super) fn pass_over(&mut self, index: usize) {
+        self.begins[index] = Begin::End;
+    }
+
+    /// Goes back to the beginning of the first input. False if that is not possible, since a pipe has been opened.
+    pub(super) fn begin_again(&mut self) -> Result<bool> {
+        for path in &self.paths[..self.next] {
+            if is_stdin(path) || readable_bytes(path, &self.options)?.is_none() {
+                return Ok(false);
+            }
+        }
+        self.progress.begin_again();
+        (self.next, self.current, self.failed) = (0, None, None);
+        Ok(true)
+    }
+
     /// Reads the next records, at least one and at most `limit`. Stops where it would have to wait for more
-    /// input, and at about 4 MiB. Empty at the end.
+    /// input, and at about 4 MiB. Empty at the end. The end of an input counts as a record.
     pub(super) fn next_chunk(&mut self, limit: usize) -> Result<Vec<Raw>> {
         const CHUNK_BYTES: usize = 4 << 20;
         let mut chunk = Vec::new();
@@ -98,9 +185,37 @@ impl Inputs {
                 }
                 self.current = None;
             }
-            let Some(path) = self.waiting.pop_front() else { return Ok(None) };
-            let stdin = || self.stdin.0.take().unwrap_or_else(|| Box::new(io::stdin()));
-            self.current = Some(Input::open(&path, stdin, &self.options, &self.progress)?);
+            if self.next == self.paths.len() {
+                return Ok(None);
+            }
+            self.current = self.open_next()?;
         }
+    }
+
+    /// Opens the next input, unless it is passed over.
+    fn open_next(&mut self) -> Result<Option<Input>> {
+        let (index, options, progress) = (self.next, &self.options, &self.progress);
+        let path: &Path = &self.paths[index];
+        self.next += 1;
+        let stdin = || self.stdin.0.take().unwrap_or_else(|| Box::new(io::stdin()));
+        let (opened, mark) = match &self.begins[index] {
+            Begin::Start => (opening::open(path, stdin, options, progress)?, Mark::default()),
+            Begin::Behind(mark, identity) => {
+                let opened = opening::open_at(path, stdin, options, progress, mark.place, identity)?;
+                if !opened.is_same {
+                    let changed = io::Error::other(
+                        "it does not begin as it did when it was read before; `--restart` reads it from its \
+                         beginning",
+                    );
+                    return Err(cannot_read(path, None, &changed));
+                }
+                (opened, *mark)
+            }
+            Begin::End => {
+                progress.pass_over(readable_bytes(path, &self.options)?.unwrap_or_default());
+                return Ok(None);
+            }
+        };
+        Ok(Some(Input::new(index, path, opened, mark, options.max_record_bytes)))
     }
 }

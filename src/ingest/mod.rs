@@ -39,11 +39,13 @@ mod raw;
 mod record;
 mod records;
 mod rejected;
+mod resuming;
 mod text;
 mod tsv;
 mod units;
+mod unpacked;
 
-pub use events::{Event, Totals};
+pub use events::{Event, Resumed};
 pub use fingerprinting::Fingerprinting;
 pub use format::InputFormat;
 pub use ingestion::Ingest;
@@ -52,7 +54,10 @@ pub use progress::Progress;
 pub use record::Record;
 pub use records::Records;
 pub use rejected::{Reason, Rejected};
+pub use resuming::Reread;
 pub use units::Units;
+
+pub use crate::source::Totals;
 
 #[cfg(feature = "eval")]
 pub(crate) use {opening::lines_of, record::Page};

@@ -1,25 +1,44 @@
-//! Opening an input: checks that it can be read, unpacks gzip, skips the byte order mark, detects the
-//! format.
+//! Opening an input, at its beginning or where an earlier reading has stopped. Checks that it can be read, skips the
+//! byte order mark, detects the format, and tells whether the content is still the same.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, BufReader, Seek, SeekFrom};
 use std::path::Path;
-
-use flate2::read::MultiGzDecoder;
 
 use super::format::{InputFormat, detect};
 use super::options::ReadOptions;
 use super::progress::Progress;
+use super::unpacked::{Stored, Unpacked};
 use crate::error::{Error, Result};
-
-/// What the input `-` is read from.
-pub(super) type StandardInput = Box<dyn Read + Send>;
+use crate::source::{Identity, Place, Sample};
 
 /// The name of standard input.
 pub(super) const STDIN: &str = "-";
 
+/// The most bytes of a sample.
+const SAMPLE_BYTES: usize = 4096;
+
+/// The most bytes that are looked at to find the format.
+const MOST_LOOKED_AT: usize = 64 << 10;
+
 pub(super) fn is_stdin(path: &Path) -> bool {
     path == Path::new(STDIN)
+}
+
+impl Sample {
+    /// The sample that begins where these bytes begin.
+    fn first_of(bytes: &[u8]) -> Self {
+        Self::of(&bytes[..bytes.len().min(SAMPLE_BYTES)])
+    }
+
+    /// The sample that ends where these bytes end.
+    pub(super) fn last_of(bytes: &[u8]) -> Self {
+        Self::of(&bytes[bytes.len().saturating_sub(SAMPLE_BYTES)..])
+    }
+
+    fn of(bytes: &[u8]) -> Self {
+        Self { length: bytes.len() as u16, hash: xxhash_rust::xxh3::xxh3_64(bytes) }
+    }
 }
 
 /// The size of a regular file that can be opened. `None` for a pipe or a device.
@@ -52,27 +71,122 @@ pub(super) fn cannot_read(path: &Path, line: Option<u64>, source: &io::Error) ->
     Error::Input { source_name: path.display().to_string(), line, reason }
 }
 
+/// An open input, at a place between two records.
+pub(super) struct Opened {
+    pub(super) content: Unpacked,
+    pub(super) format: InputFormat,
+    pub(super) first: Sample,
+    /// The length of the input as it is stored. `None` if it is not known.
+    pub(super) length: Option<u64>,
+    /// The unpacked bytes before the place, as `content` counts them.
+    pub(super) offset: u64,
+    /// Whether the content is that of the earlier reading.
+    pub(super) is_same: bool,
+}
+
 /// Opens an input, or takes `stdin` if it is standard input. Unpacks it and detects its format.
 pub(super) fn open(
     path: &Path,
-    stdin: impl FnOnce() -> StandardInput,
+    stdin: impl FnOnce() -> Stored,
     options: &ReadOptions,
     progress: &Progress,
-) -> Result<(Box<dyn Read + Send>, InputFormat)> {
-    let begun = || -> io::Result<(Box<dyn Read + Send>, Vec<u8>)> {
-        let file: Box<dyn Read + Send> =
-            if is_stdin(path) { stdin() } else { Box::new(File::open(options.place_of(path))?) };
-        let mut reader = decompressed(progress.count(file))?;
-        let beginning = read_beginning(&mut reader, |bytes| bytes.contains(&b'\n'))?;
-        Ok((reader, beginning))
+) -> Result<Opened> {
+    open_to_look(path, stdin, options, progress, 0)
+        .map_err(|source| cannot_read(path, None, &source))
+        .and_then(|(mut opened, beginning)| {
+            opened.format = format_of(path, options, &beginning)?;
+            if beginning.starts_with(b"\xef\xbb\xbf") {
+                let passed = opened.content.pass_over(3, 0);
+                passed.map_err(|source| cannot_read(path, None, &source))?;
+                opened.offset = 3;
+            }
+            Ok(opened)
+        })
+}
+
+/// Opens an input where an earlier reading has stopped.
+pub(super) fn open_at(
+    path: &Path,
+    stdin: impl FnOnce() -> Stored,
+    options: &ReadOptions,
+    progress: &Progress,
+    place: Place,
+    identity: &Identity,
+) -> Result<Opened> {
+    let failed = |source| cannot_read(path, None, &source);
+    let (mut opened, beginning) =
+        open_to_look(path, stdin, options, progress, identity.first.length.into()).map_err(failed)?;
+    opened.format = format_of(path, options, &beginning)?;
+    let first = beginning.get(..identity.first.length.into()).map(Sample::first_of);
+    opened.is_same = first == Some(identity.first);
+    if !opened.is_same {
+        return Ok(opened);
+    }
+    opened.first = identity.first;
+    let kept = go_to(&mut opened, &options.place_of(path), progress, place, identity.last.length.into())
+        .map_err(failed)?;
+    opened.is_same = kept.is_none_or(|kept| Sample::last_of(&kept) == identity.last);
+    Ok(opened)
+}
+
+/// Goes to a place, and returns the `keep` bytes before it. `None` if they are not all in the packed part of the place.
+fn go_to(
+    opened: &mut Opened,
+    path: &Path,
+    progress: &Progress,
+    place: Place,
+    keep: usize,
+) -> io::Result<Option<Vec<u8>>> {
+    let Place { raw_offset, skip, .. } = place;
+    if opened.length.is_none() {
+        // It cannot be opened again. Its places are counted from its beginning.
+        let offset = raw_offset + skip;
+        opened.offset = offset;
+        return opened.content.pass_over(offset, keep).map(Some);
+    }
+    // In a packed input, the bytes before the place may be in an earlier part.
+    let back = if opened.content.is_packed() { 0 } else { keep as u64 };
+    let from = raw_offset.saturating_sub(back);
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(from))?;
+    progress.pass_over(from);
+    opened.content = opened.content.again_from(progress.count(Box::new(file)), from);
+    opened.offset = raw_offset - from + skip;
+    let kept = opened.content.pass_over(opened.offset, keep)?;
+    let is_whole = back > 0 || skip >= keep as u64;
+    Ok(is_whole.then_some(kept))
+}
+
+fn format_of(path: &Path, options: &ReadOptions, beginning: &[u8]) -> Result<InputFormat> {
+    match options.format {
+        InputFormat::Auto => detect(path, is_stdin(path), beginning),
+        named => Ok(named),
+    }
+}
+
+/// Opens an input and looks at its beginning: at least `least` bytes, unless it ends before.
+fn open_to_look(
+    path: &Path,
+    stdin: impl FnOnce() -> Stored,
+    options: &ReadOptions,
+    progress: &Progress,
+    least: usize,
+) -> io::Result<(Opened, Vec<u8>)> {
+    let (file, length): (Stored, _) = if is_stdin(path) {
+        (stdin(), None)
+    } else {
+        let file = File::open(options.place_of(path))?;
+        let metadata = file.metadata()?;
+        (Box::new(file), metadata.is_file().then_some(metadata.len()))
     };
-    let (rest, beginning) = begun().map_err(|source| cannot_read(path, None, &source))?;
-    let format = match options.format {
-        InputFormat::Auto => detect(path, is_stdin(path), &beginning)?,
-        named => named,
-    };
-    let reader: Box<dyn Read + Send> = Box::new(Cursor::new(without_byte_order_mark(beginning)).chain(rest));
-    Ok((reader, format))
+    let mut content = Unpacked::new(progress.count(file), length.is_some())?;
+    // A pipe may have no more than a line for now.
+    let least = if length.is_some() { SAMPLE_BYTES } else { least };
+    let enough = |it: &[u8]| it.len() >= MOST_LOOKED_AT || it.len() >= least && it.contains(&b'\n');
+    let beginning = content.peek(enough)?.to_vec();
+    let first = Sample::first_of(&beginning);
+    let format = InputFormat::Auto;
+    Ok((Opened { content, format, first, length, offset: 0, is_same: true }, beginning))
 }
 
 /// The lines of a text that is no input of records, such as a list of labels. Opened like an input.
@@ -82,40 +196,6 @@ pub(crate) fn lines_of(path: &Path) -> Result<impl Iterator<Item = io::Result<St
     if !is_stdin(path) {
         readable_bytes(path, &options)?;
     }
-    let (reader, _) = open(path, || Box::new(io::stdin()), &options, &Progress::new(None))?;
-    Ok(io::BufRead::lines(BufReader::new(reader)))
-}
-
-/// The bytes of the input, unpacked if they begin as gzip does.
-fn decompressed(mut reader: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
-    let beginning = read_beginning(&mut reader, |bytes| bytes.len() >= 2)?;
-    let is_gzip = beginning.starts_with(&[0x1f, 0x8b]);
-    let whole = Cursor::new(beginning).chain(reader);
-    Ok(if is_gzip {
-        Box::new(MultiGzDecoder::new(BufReader::with_capacity(64 << 10, whole)))
-    } else {
-        Box::new(whole)
-    })
-}
-
-/// Reads until `enough` is true, the input ends, or 64 KiB are read.
-fn read_beginning(reader: &mut impl Read, enough: impl Fn(&[u8]) -> bool) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let mut buffer = [0; 4096];
-    while bytes.len() < 64 << 10 && !enough(&bytes) {
-        match reader.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(read) => bytes.extend_from_slice(&buffer[..read]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(bytes)
-}
-
-fn without_byte_order_mark(mut bytes: Vec<u8>) -> Vec<u8> {
-    if bytes.starts_with(b"\xef\xbb\xbf") {
-        bytes.drain(..3);
-    }
-    bytes
+    let opened = open(path, || Box::new(io::stdin()), &options, &Progress::new(None))?;
+    Ok(io::BufRead::lines(BufReader::new(opened.content)))
 }

@@ -4,6 +4,8 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::unpacked::Stored;
+
 /// The progress of reading. Clones share the count.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
@@ -18,8 +20,18 @@ impl Progress {
     }
 
     /// Returns a reader that counts the bytes read from `inner`.
-    pub(super) fn count<R: Read>(&self, inner: R) -> Counted<R> {
-        Counted { inner, read: self.read.clone() }
+    pub(super) fn count(&self, inner: Stored) -> Stored {
+        Box::new(Counted { inner, read: self.read.clone() })
+    }
+
+    /// All is to be read again.
+    pub(super) fn begin_again(&self) {
+        self.read.store(0, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that are not read because they were read before.
+    pub(super) fn pass_over(&self, bytes: u64) {
+        self.read.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// The number of bytes read so far. Of a compressed input, its compressed bytes count.
@@ -34,7 +46,7 @@ impl Progress {
 }
 
 /// A reader that counts the bytes read through it.
-pub(super) struct Counted<R> {
+struct Counted<R> {
     inner: R,
     read: Arc<AtomicU64>,
 }

@@ -41,9 +41,11 @@ pub(crate) enum Page {
 impl Record {
     /// Parses a raw record.
     pub(super) fn parse(raw: Raw, options: &ReadOptions) -> Result<Self, Rejected> {
-        let Raw { path, line, format, content } = raw;
+        let Raw { input, line, format, content, mark: _ } = raw;
+        let path = input.path.clone();
         let parsed = match content {
             RawContent::TooLong(bytes) => Err(Reason::TooLong { bytes, max_bytes: options.max_record_bytes }),
+            RawContent::End => unreachable!("the end of an input is no record"),
             RawContent::Bytes(bytes) => match format {
                 InputFormat::Jsonl => parse_json(&bytes, options),
                 InputFormat::Tsv => parse_tsv(&bytes),
@@ -166,7 +168,7 @@ mod tests {
     #[test]
     fn a_rejected_record_is_named_by_its_input_and_line() {
         let content = RawContent::Bytes(b"{\"id\":1}".to_vec());
-        let raw = Raw { path: Path::new("in").into(), line: Some(7), format: InputFormat::Jsonl, content };
+        let raw = Raw::of_line_7(InputFormat::Jsonl, content);
         let rejected = Record::parse(raw, &ReadOptions::new()).err().map(|it| it.to_string());
         assert!(rejected.is_some_and(|it| it.starts_with("in, line 7: the record has no content")));
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::Read;
 use std::path::PathBuf;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 
 use super::cut_document::Taken;
@@ -13,7 +13,7 @@ use super::input_queue::Inputs;
 use super::on_text::OnText;
 use super::options::ReadOptions;
 use super::progress::Progress;
-use super::raw::Raw;
+use super::raw::{Mark, Origin, Raw};
 use super::record::Record;
 use super::rejected::Rejected;
 use crate::error::Result;
@@ -79,9 +79,9 @@ impl Records {
         while self.ahead.len() < MOST_RECORDS && bytes < MOST_BYTES {
             let Some(raw) = self.inputs.next_chunk(1)?.pop() else { break };
             bytes += raw.bytes();
-            let parsed = Record::parse(raw.clone(), self.inputs.options());
+            let parsed = (!raw.is_end()).then(|| Record::parse(raw.clone(), self.inputs.options()));
             self.ahead.push_back(raw);
-            match parsed.ok().and_then(|record| record.brings_fingerprint()) {
+            match parsed.and_then(Result::ok).and_then(|record| record.brings_fingerprint()) {
                 Some(true) => return Ok(Scheme::External),
                 Some(false) => break,
                 // A bad record is reported later, by `next_chunk`.
@@ -105,17 +105,57 @@ impl Records {
         &mut self,
         turn: impl Fn(Record) -> Result<T, E> + Sync,
     ) -> Result<Vec<Result<T, E>>> {
-        let raw = if self.ahead.is_empty() {
-            self.inputs.next_chunk(CHUNK_LENGTH)?
-        } else {
-            self.ahead.drain(..).collect()
-        };
-        let options = self.inputs.options();
-        Ok(parallel::map_each(raw, |raw| turn(Record::parse(raw, options)?)))
+        loop {
+            let mut raw = self.next_raw()?;
+            let has_ended = raw.is_empty();
+            raw.retain(|raw| !raw.is_end());
+            if has_ended || !raw.is_empty() {
+                let options = self.inputs.options();
+                return Ok(parallel::map_each(raw, |raw| turn(Record::parse(raw, options)?)));
+            }
+        }
+    }
+
+    /// As [`next_chunk`](Self::next_chunk), with the place behind each record and with the ends of inputs.
+    fn next_steps(&mut self, turn: impl Fn(Record) -> Result<Taken, Rejected> + Sync) -> Result<Vec<Step>> {
+        let (raw, options) = (self.next_raw()?, self.inputs.options());
+        Ok(parallel::map_each(raw, |raw| {
+            let (input, mark) = (raw.input.clone(), raw.mark);
+            let taken = (!raw.is_end()).then(|| turn(Record::parse(raw, options)?));
+            Step { taken, input, mark }
+        }))
+    }
+
+    /// Goes back to the beginning of the inputs, if anything was read to find a suitable scheme. A pipe cannot be read
+    /// again, so there what was read is kept.
+    pub(super) fn begin_again(&mut self) -> Result<()> {
+        if !self.ahead.is_empty() && self.inputs.begin_again()? {
+            self.ahead.clear();
+        }
+        Ok(())
+    }
+
+    /// The inputs, before anything of them is read.
+    pub(super) fn inputs(&mut self) -> &mut Inputs {
+        &mut self.inputs
+    }
+
+    fn next_raw(&mut self) -> Result<Vec<Raw>> {
+        match self.ahead.is_empty() {
+            true => self.inputs.next_chunk(CHUNK_LENGTH),
+            false => Ok(self.ahead.drain(..).collect()),
+        }
     }
 }
 
-pub(super) type Chunk = Vec<Result<Taken, Rejected>>;
+/// One record of an input, or its end.
+pub(super) struct Step {
+    /// What the record gives. `None` at the end of the input.
+    pub(super) taken: Option<Result<Taken, Rejected>>,
+    pub(super) input: Arc<Origin>,
+    /// Where the input goes on behind it.
+    pub(super) mark: Mark,
+}
 
 /// Reads, parses and fingerprints on another thread, a few chunks ahead. The last thing it sends is an empty
 /// chunk or an error.
@@ -123,12 +163,12 @@ pub(super) fn read_ahead(
     mut records: Records,
     rule: Fingerprinting,
     on_text: Option<OnText>,
-) -> mpsc::Receiver<Result<Chunk>> {
+) -> mpsc::Receiver<Result<Vec<Step>>> {
     let (sender, receiver) = mpsc::sync_channel(2);
     // The thread is not joined. It may wait for standard input for ever after the receiver is dropped.
     thread::spawn(move || {
         loop {
-            let chunk = records.next_chunk(|record| Taken::of(record, rule, on_text.as_ref()));
+            let chunk = records.next_steps(|record| Taken::of(record, rule, on_text.as_ref()));
             let ended = chunk.as_ref().map_or(true, Vec::is_empty);
             if sender.send(chunk).is_err() || ended {
                 break;

@@ -26,13 +26,20 @@ impl fmt::Display for Rejected {
     }
 }
 
+impl Rejected {
+    /// The error of an ingestion that ends at this record.
+    pub(super) fn to_error(&self) -> Error {
+        Error::Input {
+            source_name: self.source_name.clone(),
+            line: self.line,
+            reason: self.reason.to_string(),
+        }
+    }
+}
+
 impl From<Rejected> for Error {
     fn from(rejected: Rejected) -> Self {
-        Self::Input {
-            source_name: rejected.source_name,
-            line: rejected.line,
-            reason: rejected.reason.to_string(),
-        }
+        rejected.to_error()
     }
 }
 

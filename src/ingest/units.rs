@@ -92,8 +92,6 @@ pub(super) fn unit_key(key: &[u8], number: usize) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::super::format::InputFormat;
     use super::super::options::ReadOptions;
     use super::super::raw::{Raw, RawContent};
@@ -101,7 +99,7 @@ mod tests {
 
     fn units(line: &str, unit: Unit) -> Result<Vec<(String, Content)>, String> {
         let content = RawContent::Bytes(line.as_bytes().to_vec());
-        let raw = Raw { path: Path::new("in").into(), line: Some(7), format: InputFormat::Jsonl, content };
+        let raw = Raw::of_line_7(InputFormat::Jsonl, content);
         let record = Record::parse(raw, &ReadOptions::new().unit(unit)).map_err(|it| it.to_string())?;
         let units = record.into_units().map_err(|it| it.to_string())?;
         let key = |unit: &Record| String::from_utf8_lossy(unit.key().unwrap_or_default()).into_owned();

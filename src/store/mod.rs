@@ -14,15 +14,17 @@
 //! | `dense` | files written whole: build, copy, compaction, backup |
 //! | `checking` | whether all sets and the documents agree |
 //!
-//! Above them are `postings`, `scan`, `read`, `scope_names`, `snapshot`, `write` and `store`, for the rest of
-//! the crate. `numbers` and `sizes` are small values that the upper floors use.
+//! Above them are `postings`, `scan`, `read`, `crowding`, `scope_names`, `snapshot`, `write` and `store`, for the rest
+//! of the crate. `numbers` and `sizes` are small values that the upper floors use.
 
 mod blocks;
 mod checking;
+mod crowding;
 mod dense;
 mod engine;
 mod expiry;
 mod file;
+mod ignored;
 mod lookup;
 mod merging;
 mod numbers;
@@ -44,6 +46,7 @@ pub(crate) use blocks::FileSeed;
 #[cfg(test)]
 pub(crate) use blocks::{Extent, Lists};
 pub(crate) use checking::{CheckProgress, Checked, Finding, Findings};
+pub(crate) use crowding::{fullest_prefixes, largest_groups};
 pub(crate) use engine::{Access, allocated_bytes};
 #[cfg(test)]
 pub(crate) use engine::{Event, Image, Recording, fail_directory_syncs};
@@ -51,6 +54,7 @@ pub(crate) use expiry::Conditions;
 pub(crate) use file::{CacheLimit, FORMAT_VERSION, Patience, Settings};
 #[cfg(test)]
 pub(crate) use file::{DEAD, KEYS, POSTINGS, Set, SetRow, number_of, permuted};
+pub(crate) use ignored::leave_out;
 pub(crate) use numbers::{DocumentNumber, ScopeNumber};
 pub(crate) use postings::Posted;
 pub(crate) use read::Read;
@@ -58,6 +62,7 @@ pub(crate) use recent::ReadRecent;
 pub(crate) use scan::Scan;
 pub(crate) use scope_names::ScopeNames;
 pub(crate) use sizes::Sizes;
-pub(crate) use snapshot::Reader;
+pub(crate) use snapshot::{Reader, SetLevels};
+pub(crate) use sorted_set::Crowds;
 pub(crate) use store::Store;
 pub(crate) use write::{Numbered, Transaction};

@@ -10,6 +10,7 @@ use super::scan::Scan;
 use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
+use crate::metrics::Tally;
 use crate::plan::{Candidates, CostModel, Probe};
 use crate::sketch::Sketch;
 use crate::store::file::{
@@ -52,9 +53,12 @@ pub(crate) trait Read: Sync {
             first: probe.first,
             last: probe.last,
         });
+        let mut met = 0;
         let read = read_puts(ranges, usize::MAX, |index, puts| {
+            met += puts.len() as u64;
             each(&probes[index], Candidates::new(puts));
         })?;
+        self.view().blocks().cache.tallies.add(Tally::Candidates, met);
         Ok(read.blocks)
     }
 

@@ -7,11 +7,14 @@ use std::sync::Arc;
 use super::read::Read;
 use crate::document::Document;
 use crate::error::Result;
+use crate::source::Source;
+use crate::store::blocks::Row;
 use crate::store::checking::{self, CheckProgress, Checked};
 use crate::store::dense::{self, CopyProgress};
-use crate::store::file::{CountedSnapshot, Counters, State, View, Written, damaged_document};
+use crate::store::file::{CountedSnapshot, Counters, State, View, Written, by_row, damaged_document};
 use crate::store::numbers::DocumentNumber;
 use crate::store::sizes::Sizes;
+use crate::store::sorted_set::SortedSet;
 
 /// A snapshot: what is committed at one moment.
 pub(crate) struct Reader {
@@ -21,6 +24,23 @@ pub(crate) struct Reader {
 
 /// Documents with their numbers. A damaged document does not hide the others.
 pub(crate) type NumberedDocuments = Vec<(DocumentNumber, Result<Document>)>;
+
+/// A set with its levels.
+pub(crate) struct SetLevels {
+    pub(crate) name: String,
+    /// The rows in memory, with marks.
+    pub(crate) recent_rows: u64,
+    /// The blocks of each level, and the rows that it puts and marks.
+    pub(crate) levels: Vec<(u64, (u64, u64))>,
+}
+
+impl SetLevels {
+    fn of<R: Row>(name: String, set: &SortedSet<R>) -> Self {
+        let recent_rows = set.recent.iter().chain(&set.frozen).map(|run| run.len() as u64).sum();
+        let levels = set.levels.iter().map(|it| (it.level.blocks() as u64, it.level.rows())).collect();
+        Self { name, recent_rows, levels }
+    }
+}
 
 impl Reader {
     pub(crate) fn new(view: Arc<View>, counted: CountedSnapshot) -> Self {
@@ -49,6 +69,16 @@ impl Reader {
         Ok(Some((documents, last.next())))
     }
 
+    /// The source of this name. `None` if there is none.
+    pub(crate) fn source(&self, name: &[u8]) -> Result<Option<Source>> {
+        Ok(self.view.source(name)?.map(|record| Source { name: name.to_vec(), record }))
+    }
+
+    /// All sources, in the order of their names.
+    pub(crate) fn sources(&self) -> Result<Vec<Source>> {
+        self.view.sources()
+    }
+
     /// Makes a dense copy at `path`, where nothing may be yet.
     pub(crate) fn backup(&self, path: &Path, sizes: &Sizes, progress: CopyProgress<'_>) -> Result<()> {
         dense::backup(&self.view, path, sizes, progress)
@@ -62,6 +92,12 @@ impl Reader {
     /// The greatest number of levels of a set, and the number of marks in all sets.
     pub(crate) fn levels_and_marks(&self) -> (u32, u64) {
         self.view.state().sets.levels_and_marks()
+    }
+
+    /// The sets, with their levels.
+    pub(crate) fn sets(&self) -> impl Iterator<Item = SetLevels> {
+        let sets = &self.view.state().sets;
+        sets.sets().map(|any| by_row!(any, id => SetLevels::of(id.table().to_string(), &sets[id])))
     }
 
     /// The memory that the directories take once all of them are read, in bytes.

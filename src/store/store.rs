@@ -10,14 +10,16 @@ use super::snapshot::Reader;
 use super::write::Transaction;
 use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::events::{self, Operation};
 use crate::memory::Cache;
+use crate::metrics::{Meters, Tallies};
 use crate::plan::Plan;
 use crate::store::dense::{self, CopyProgress};
 use crate::store::engine::{Access, Changes, NewFile, OpenFile, directory_of, ensure_nothing_at};
 #[cfg(test)]
 use crate::store::engine::{Engine, FirstRows, Recording};
 use crate::store::expiry::{self, Conditions, Removed};
-use crate::store::file::{self, CacheLimit, CacheUse, Patience, Settings, Shared, Turn};
+use crate::store::file::{self, CacheLimit, CacheUse, Now, Patience, Settings, Shared, Turn};
 use crate::store::merging::{Worker, settle};
 use crate::store::sizes::Sizes;
 
@@ -126,7 +128,11 @@ impl Store {
     /// If the engine has failed, opens the file again and goes on with what it holds.
     pub(crate) fn open_again(&self) -> Result<()> {
         let turn = Turn::wait(&self.shared)?;
-        turn.shared().open_again()
+        let open = || turn.shared().open_again();
+        events::watch(Operation::Reopening, self.path(), open, |&had_failed, took| {
+            events::reopened(had_failed, took);
+        })
+        .map(drop)
     }
 
     /// Whether this thread has the open transaction.
@@ -148,7 +154,8 @@ impl Store {
     /// there are none or `removed` breaks. Returns their number.
     pub(crate) fn expire(&self, conditions: &Conditions, removed: Removed<'_>) -> Result<u64> {
         self.ensure_writable()?;
-        expiry::expire(&self.shared, conditions, removed)
+        let expire = || expiry::expire(&self.shared, conditions, removed);
+        events::watch(Operation::Expiry, self.path(), expire, |&removed, took| events::expired(removed, took))
     }
 
     /// Whether the file is open to write.
@@ -169,7 +176,18 @@ impl Store {
         let turn = Turn::wait(&self.shared)?;
         let _merging = turn.shared().merging.lock();
         turn.shared().ensure_certain()?;
-        dense::compact(turn.shared(), plan, progress)
+        let length = || self.metadata().map_or(0, |metadata| metadata.len());
+        let before = length();
+        let done = |(): &(), took| {
+            self.meters().compactions.record(took);
+            events::compacted(before, length(), took);
+        };
+        events::watch(
+            Operation::Compaction,
+            self.path(),
+            || dense::compact(turn.shared(), plan, progress),
+            done,
+        )
     }
 
     /// Sets another limit of the cache.
@@ -180,6 +198,21 @@ impl Store {
     /// What the cache takes, and what it would need for the data of a snapshot.
     pub(crate) fn cache_use(&self, reader: &Reader) -> CacheUse {
         self.shared.cache_use(reader.state())
+    }
+
+    /// What is counted of this open file.
+    pub(crate) fn meters(&self) -> &Arc<Meters> {
+        &self.shared.meters
+    }
+
+    /// What readers count.
+    pub(crate) fn tallies(&self) -> &Tallies {
+        self.shared.tallies()
+    }
+
+    /// How the open file stands now.
+    pub(crate) fn now(&self) -> Now {
+        self.shared.now()
     }
 
     /// The sizes of runs, blocks and merges.

@@ -8,10 +8,12 @@ use std::sync::Arc;
 use super::read::Read;
 use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::events::{self, Operation as Watched};
 use crate::fingerprint::Fingerprint;
+use crate::source::SourceRecord;
 use crate::store::blocks::Blocks;
 use crate::store::file::{
-    Appended, Change, Counters, Edit, KEYS, NewLevels, Operation, Shared, Turn, View, Written,
+    Appended, Change, Counters, Edit, KEYS, NewLevels, Operation, Shared, SourceRows, Turn, View, Written,
     WrittenFingerprints, permuted,
 };
 use crate::store::merging::{keep_pace, wait_for_empty_log};
@@ -110,19 +112,61 @@ impl Transaction {
         !self.removed.is_empty()
     }
 
+    /// Notes how far a source was read. `None` forgets the source.
+    pub(crate) fn put_source(&mut self, name: &[u8], record: Option<SourceRecord>) -> Result<()> {
+        self.ensure_whole()?;
+        self.written.sources.insert(name.to_vec(), record);
+        Ok(())
+    }
+
+    /// The record of a source, as this transaction has it.
+    pub(crate) fn source(&self, name: &[u8]) -> Result<Option<SourceRecord>> {
+        match self.written.sources.get(name) {
+            Some(record) => Ok(record.clone()),
+            None => self.view.source(name),
+        }
+    }
+
+    /// The number that the next document gets.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.counters.next_document
+    }
+
     /// Makes all changes durable at once. If nothing was changed, nothing is written.
     pub(crate) fn commit(self) -> Result<()> {
+        if self.operations.as_ref().is_some_and(Vec::is_empty) && self.written.sources.is_empty() {
+            return self.ensure_whole();
+        }
+        let shared = self.turn.shared().clone();
+        let (stored, deleted) = self.stored_and_deleted();
+        let done = |(): &(), took| {
+            shared.meters.committed(stored, deleted, took);
+            events::committed(stored, deleted, took);
+        };
+        let committed = events::watch(Watched::Commit, &shared.path, || self.make_durable(), done);
+        if committed.is_err() {
+            shared.meters.failed_commits.add(1);
+        }
+        committed
+    }
+
+    /// The number of documents that this transaction has stored, and of those that are gone with it.
+    fn stored_and_deleted(&self) -> (u64, u64) {
+        let before = self.view.state().counters;
+        let stored = self.counters.next_document - before.next_document;
+        (stored, before.documents + stored - self.counters.documents)
+    }
+
+    fn make_durable(self) -> Result<()> {
         self.ensure_whole()?;
         let Self { view, counters, mut written, operations, turn, .. } = self;
         let shared = turn.shared();
         let Some(operations) = operations else { return commit_as_levels(shared, view, counters, written) };
-        if operations.is_empty() {
-            return Ok(());
-        }
         keep_pace(shared, operations.len())?;
         shared.ensure_certain()?;
         let appended = Appended::new(&view, &mut written.documents, shared.sizes.document_block_bytes)?;
         let runs = written.overlays.into_runs();
+        let sources = SourceRows::of(written.sources, &view)?;
         // The view keeps pages that this commit can then use again.
         drop(view);
         shared.commit_transaction(|edit, of| {
@@ -130,6 +174,7 @@ impl Transaction {
             edit.log(&operations);
             edit.add_runs(runs);
             edit.add_scopes(written.scopes);
+            edit.put_sources(sources);
             appended.apply(edit, of)
         })
     }
@@ -240,14 +285,16 @@ fn commit_as_levels(
     drop(view);
     let view = shared.view()?;
     let appended = Appended::new(&view, &mut written.documents, shared.sizes.document_block_bytes)?;
-    let Written { overlays, scopes, documents } = written;
+    let Written { overlays, scopes, documents, sources } = written;
     drop(documents);
+    let sources = SourceRows::of(sources, &view)?;
     let levels = NewLevels::new(overlays, &view.state().sets, view.settings().file, &shared.sizes);
     drop(view);
     shared.commit_transaction(|edit, of| {
         edit.state.counters = counters;
         levels.apply(edit, of)?;
         edit.add_scopes(scopes);
+        edit.put_sources(sources);
         appended.apply(edit, of)
     })
 }

@@ -3,9 +3,12 @@
 mod admin;
 mod cli;
 mod copy;
+mod crowding;
 mod damage;
 mod data;
 mod eval;
+#[cfg(feature = "tracing")]
+mod events;
 mod exactness;
 mod files;
 mod floors;
@@ -19,12 +22,14 @@ mod levels;
 mod library;
 mod limits;
 mod memory;
+mod metrics;
 mod model;
 mod names;
 mod odd_fields;
 mod owners;
 mod panics;
 mod plan;
+mod resuming;
 mod second_reader;
 mod similarity;
 mod sketch_laws;

@@ -113,7 +113,7 @@ impl Reader {
             |name: &str| Ok::<_, redb::Error>(meta.get(name)?.expect("the row is there").value().to_vec());
         let format = row("format")?;
         let mut format = Bytes(open_envelope(&format, 2, 0, b"format"));
-        assert_eq!((format.number(4), format.u64()), (5, 0), "version and features");
+        assert_eq!((format.number(4), format.u64()), (6, 0), "version and features");
         let seed = format.u64();
         let settings = row("settings")?;
         let tables = read_tables(open_envelope(&settings, 3, seed, b"settings"));
@@ -121,7 +121,7 @@ impl Reader {
         let mut state = Bytes(open_envelope(&state, 4, seed, b"state"));
         state.take(8 + 4 + 8 + 8 + 8);
         let pages = [state.u64(), state.u64(), state.u64()];
-        state.take(3 * 8);
+        state.take(5 * 8);
         let documents = read_directory(&mut state, true);
         let sets = (0..3 + tables.len()).map(|_| read_set(&mut state)).collect();
         assert!(state.0.is_empty());

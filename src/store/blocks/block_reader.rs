@@ -10,6 +10,7 @@ use super::envelope::{FileSeed, Problem};
 use super::row::{Lists, Row};
 use super::{packed, packed_part};
 use crate::error::{Error, Result};
+use crate::metrics::Tally;
 use crate::store::engine::{BlockSource, BlockTable, LevelName};
 use crate::store::lookup::Samples;
 
@@ -41,8 +42,10 @@ impl SetBlocks<'_> {
     /// cache admits it.
     pub(crate) fn documents(self, entry: &Entry<u64>) -> Result<Arc<DocumentBlock>> {
         if let Some(Decoded::Documents(block)) = self.cache().get(entry.id) {
+            self.cache().tallies.add(Tally::CacheHits, 1);
             return Ok(block);
         }
+        self.cache().tallies.add(Tally::CacheMisses, 1);
         let block = self.documents_once(entry)?;
         if self.cache().admits() {
             self.cache().insert(entry.id, &entry.hint, Decoded::Documents(block.clone()));
@@ -103,8 +106,10 @@ impl<'a> SetBlocks<'a> {
     /// admits it.
     pub(crate) fn rows<R: CachedRow>(self, entry: &Entry<R>) -> Result<Block<R>> {
         if let Some(Sampled { rows, .. }) = self.cache().get(entry.id).and_then(R::unwrap) {
+            self.cache().tallies.add(Tally::CacheHits, 1);
             return Ok(Block::new(rows, entry));
         }
+        self.cache().tallies.add(Tally::CacheMisses, 1);
         if self.cache().admits() { self.rows_to_keep(entry) } else { self.rows_once(entry) }
     }
 
@@ -196,6 +201,9 @@ impl<'a> SetBlocks<'a> {
             if self.blocks.file.checksum(bytes) != entry.checksum {
                 return Err(damaged("its checksum is not the one in the directory"));
             }
+            let tallies = &self.cache().tallies;
+            tallies.add(Tally::BlocksRead, 1);
+            tallies.add(Tally::BytesRead, bytes.len() as u64);
             decode(bytes).map_err(damaged)
         })?;
         if is_there { Ok(()) } else { Err(damaged("it is missing")) }

@@ -15,6 +15,7 @@ use parking_lot::RwLockReadGuard;
 use super::decoded::Decoded;
 use super::entry::{BlockId, Hint};
 use super::slots::{SLOT_BYTES, SLOTS_PER_SET, Slot, Slots, USED};
+use crate::metrics::Tallies;
 use crate::store::lookup::prefetch;
 
 /// The number of slots for each block. With four, few sets are full. Before a set is divided, it has up to twice as
@@ -35,6 +36,8 @@ pub(crate) struct BlockCache {
     asked: AtomicU64,
     /// The set at which the next search for blocks to evict begins.
     hand: AtomicUsize,
+    /// What readers of the file count.
+    pub(crate) tallies: Tallies,
 }
 
 /// A block that cannot be evicted while it is held. The holder must not insert into the cache: two holders
@@ -59,6 +62,7 @@ impl BlockCache {
             bytes: 0.into(),
             asked: 0.into(),
             hand: 0.into(),
+            tallies: Tallies::new(),
         }
     }
 

@@ -20,6 +20,7 @@ pub(crate) enum Kind {
     Chunk = 6,
     Log = 7,
     Summary = 8,
+    Source = 9,
 }
 
 /// The version of every kind of value. It is part of the format.
@@ -110,7 +111,25 @@ pub(crate) fn encode(value: &impl Serialize, bytes: &mut Vec<u8>) {
 /// Reads back a value that [`encode`] wrote. The value must take all bytes.
 pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
     let config = bincode::config::legacy().with_limit::<BYTE_LIMIT>();
-    match bincode::serde::borrow_decode_from_slice(bytes, config) {
+    whole(bincode::serde::borrow_decode_from_slice(bytes, config), bytes)
+}
+
+/// As [`encode`], but small numbers take few bytes: bincode's encoding of numbers of any width.
+pub(crate) fn encode_short(value: &impl Serialize, bytes: &mut Vec<u8>) {
+    let config = bincode::config::legacy().with_variable_int_encoding().with_limit::<BYTE_LIMIT>();
+    bincode::serde::encode_into_std_write(value, bytes, config)
+        .expect("values are plain data far below the limit, and memory does not fail to be written");
+}
+
+/// Reads back a value that [`encode_short`] wrote. The value must take all bytes.
+pub(crate) fn decode_short<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
+    let config = bincode::config::legacy().with_variable_int_encoding().with_limit::<BYTE_LIMIT>();
+    whole(bincode::serde::borrow_decode_from_slice(bytes, config), bytes)
+}
+
+/// A decoded value, if it has taken all bytes.
+fn whole<T, E>(decoded: Result<(T, usize), E>, bytes: &[u8]) -> Result<T, Problem> {
+    match decoded {
         Ok((value, used)) if used == bytes.len() => Ok(value),
         Ok(_) => Err("bytes are left over"),
         Err(_) => Err("it cannot be decoded"),

@@ -57,6 +57,7 @@ pub(crate) fn check(view: &View, progress: CheckProgress<'_>) -> Result<Checked>
     }
     strays::find(view, &mut findings)?;
     check_scopes(view, &mut findings)?;
+    view.sources().map(drop).or_else(|error| findings.add_error(usize::MAX, "sources", error))?;
     check_keys(view, &found, &mut findings)?;
     if let Some(empty) = products.differing(MOST_COLLECTED) {
         let (collected, _) = walk(&found.hidden).run(|| empty.emptied())?;

@@ -17,8 +17,8 @@ use crate::plan::{Permuted, Plan, Table};
 use crate::store::blocks::{BlockCache, DocumentRef, Lists, SetBlocks};
 use crate::store::engine::{Engine, NewFile, OpenFile, allocated_bytes, available_bytes, directory_of};
 use crate::store::file::{
-    self, Change, FIXED, KEYS, Operation, Set, SetRow, Settings, State, View, by_row, damaged_document,
-    missing_scope, permuted,
+    self, Change, FIXED, KEYS, Operation, Set, SetRow, Settings, SourceRows, State, View, by_row,
+    damaged_document, missing_scope, permuted,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;
@@ -153,6 +153,7 @@ impl Copy<'_> {
             }
         }
         bulk.edit.add_scopes(scopes);
+        bulk.edit.put_sources(SourceRows::copied(&self.view.sources()?, self.settings.file));
         bulk.finish()
     }
 

@@ -9,7 +9,7 @@ use super::block_tables::{BlockTable, LevelName, OpenBlockTable};
 use super::errors::engine_error;
 use super::guard::{Guarded, guarded};
 use super::lent::LoanState;
-use super::redb_tables::{ChunkKey, DIRECTORY, LOG, META, SCOPES, SUMMARIES};
+use super::redb_tables::{ChunkKey, DIRECTORY, LOG, META, SCOPES, SOURCES, SUMMARIES};
 use crate::error::{Error, Result};
 
 /// A source of stored blocks and of the chunks that describe them: the file, or memory in tests.
@@ -234,6 +234,27 @@ impl Tables {
         self.loan.read(|| {
             let bytes = self.tables.scopes()?.get(name).map_err(engine_error)?;
             Ok(bytes.map(|bytes| bytes.value().to_vec()))
+        })
+    }
+
+    /// The record of a source.
+    pub(crate) fn source(&self, name: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.loan.read(|| {
+            let table = self.tables.txn.open_table(SOURCES).map_err(engine_error)?;
+            let bytes = table.get(name).map_err(engine_error)?;
+            Ok(bytes.map(|bytes| bytes.value().to_vec()))
+        })
+    }
+
+    /// Calls `each` with the name and the record of every source.
+    pub(crate) fn sources(&self, mut each: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+        self.loan.read(|| {
+            let table = self.tables.txn.open_table(SOURCES).map_err(engine_error)?;
+            for row in table.iter().map_err(engine_error)? {
+                let (name, bytes) = row.map_err(engine_error)?;
+                each(name.value(), bytes.value())?;
+            }
+            Ok(())
         })
     }
 

@@ -14,6 +14,7 @@ pub(super) const DIRECTORY: TableDefinition<'static, ChunkKey, &[u8]> = TableDef
 pub(super) const SUMMARIES: TableDefinition<'static, ChunkKey, &[u8]> = TableDefinition::new("summaries");
 pub(super) const LOG: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("log");
 pub(super) const SCOPES: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("scopes");
+pub(super) const SOURCES: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("sources");
 
 /// The key of a chunk of a directory, or of a summary: the level id, then the last row.
 pub(crate) type ChunkKey = (u16, u128);
@@ -31,6 +32,8 @@ pub(crate) struct Changes {
     /// Pages of the log before this one are removed.
     pub(crate) log_begins_at: Option<u64>,
     pub(crate) scopes: Vec<(String, Vec<u8>)>,
+    /// Rows of sources. `None` removes the row.
+    pub(crate) sources: Vec<(Vec<u8>, Option<Vec<u8>>)>,
 }
 
 /// Makes every table, empty.
@@ -40,6 +43,7 @@ pub(super) fn create_all(txn: &WriteTransaction, block_tables: &[BlockTable]) ->
     txn.open_table(SUMMARIES).map_err(engine_error)?;
     txn.open_table(LOG).map_err(engine_error)?;
     txn.open_table(SCOPES).map_err(engine_error)?;
+    txn.open_table(SOURCES).map_err(engine_error)?;
     block_tables.iter().try_for_each(|table| block_tables::create(txn, table))
 }
 
@@ -55,9 +59,24 @@ pub(super) fn write(txn: &WriteTransaction, changes: &Changes, meta: &[MetaRow])
             table.insert(name.as_str(), bytes.as_slice()).map_err(engine_error)?;
         }
     }
+    write_sources(txn, &changes.sources)?;
     let mut table = txn.open_table(META).map_err(engine_error)?;
     for (name, bytes) in meta {
         table.insert(name, bytes.as_slice()).map_err(engine_error)?;
+    }
+    Ok(())
+}
+
+fn write_sources(txn: &WriteTransaction, sources: &[(Vec<u8>, Option<Vec<u8>>)]) -> Result<()> {
+    if sources.is_empty() {
+        return Ok(());
+    }
+    let mut table = txn.open_table(SOURCES).map_err(engine_error)?;
+    for (name, bytes) in sources {
+        match bytes {
+            Some(bytes) => table.insert(name.as_slice(), bytes.as_slice()).map_err(engine_error)?,
+            None => table.remove(name.as_slice()).map_err(engine_error)?,
+        };
     }
     Ok(())
 }

@@ -104,6 +104,7 @@ impl Expirer<'_> {
                 committed => committed?,
             }
             self.total += removed;
+            self.shared.meters.expired.add(removed);
             self.adapt(begun.elapsed());
             return Ok(left_out);
         }

@@ -9,6 +9,7 @@ use super::log::encode_log;
 use super::meta::{self, encode_scopes};
 use super::operation::Operation;
 use super::overlays::Runs;
+use super::sources::SourceRows;
 use super::state::{LogSums, State};
 use crate::error::Result;
 use crate::store::blocks::{BlockId, Blocks, Entry, FileSeed, Hint, Packed, Row, share_of_sum};
@@ -19,6 +20,8 @@ use crate::store::sorted_set::{Level, NewBlock, Position, Splice};
 
 /// The most pages of the log that a commit removes. To remove one takes some 5 us.
 const PAGES_AT_A_TIME: u64 = 256;
+/// The bytes of a page of the engine. A page of the log takes one.
+const PAGE_BYTES: u64 = 4096;
 
 /// A change of the file that is not committed yet: the next state, and the changed rows of the engine's
 /// tables.
@@ -27,24 +30,16 @@ pub(crate) struct Edit {
     pub(crate) changes: Changes,
     /// Blocks that the change removes.
     pub(crate) gone: Vec<BlockId>,
+    /// The bytes of these blocks and of the pages of the log that it removes, in whole pages of the engine.
+    pub(crate) freed_bytes: u64,
     file: FileSeed,
-    /// The most entries of a chunk of a directory.
-    chunk_entries: usize,
-    /// The most rows of short runs.
-    short_rows: usize,
+    sizes: Sizes,
 }
 
 impl Edit {
     /// An edit of `state` that changes nothing yet. `file` is the seed of the file.
     pub(crate) fn new(state: State, file: FileSeed, sizes: &Sizes) -> Self {
-        Self {
-            state,
-            changes: Changes::default(),
-            gone: Vec::new(),
-            file,
-            chunk_entries: sizes.chunk_entries,
-            short_rows: sizes.short_rows,
-        }
+        Self { state, changes: Changes::default(), gone: Vec::new(), freed_bytes: 0, file, sizes: *sizes }
     }
 
     /// The seed of the file.
@@ -65,7 +60,7 @@ impl Edit {
 
     /// Adds the rows of operations to the sets.
     pub(crate) fn add_runs(&mut self, runs: Runs) {
-        self.state.sets.push(runs, self.short_rows);
+        self.state.sets.push(runs, self.sizes.short_rows);
     }
 
     /// Adds operations to the log.
@@ -84,6 +79,15 @@ impl Edit {
         let sum = share_of_sum(rows.iter().map(|(_, record)| record.as_slice()));
         self.state.scopes_sum = self.state.scopes_sum.wrapping_add(sum);
         self.changes.scopes.extend(rows);
+    }
+
+    /// Writes the rows of sources.
+    pub(crate) fn put_sources(&mut self, SourceRows { rows, sum_change }: SourceRows) {
+        if !rows.is_empty() {
+            self.state.sources_sum = self.state.sources_sum.wrapping_add(sum_change);
+            self.state.source_commits += 1;
+            self.changes.sources.extend(rows);
+        }
     }
 
     /// Makes the recent runs the frozen runs. There must be no frozen run. They are not merged here, since a
@@ -119,6 +123,7 @@ impl Edit {
         }
         if self.state.has_old_pages() && self.changes.log_begins_at.is_none() {
             let end = self.state.first_page.min(self.state.oldest_page + PAGES_AT_A_TIME);
+            self.freed_bytes += (end - self.state.oldest_page) * PAGE_BYTES;
             self.state.oldest_page = end;
             self.changes.log_begins_at = Some(end);
         }
@@ -139,12 +144,15 @@ impl Edit {
             rows.push(entry.high.number());
             self.gone.push(entry.id);
         }
+        let is_documents = name.table.has_extents;
+        let bytes = if is_documents { self.sizes.document_block_bytes } else { self.sizes.block_bytes };
+        self.freed_bytes += rows.len() as u64 * (bytes as u64).next_multiple_of(PAGE_BYTES);
         let removed = rows.first().zip(rows.last());
         let removed = removed.map(|(&first, &last)| RemovedBlocks { rows: first..=last, count: rows.len() });
         let mut change = LevelChange { removed, ..LevelChange::none(name) };
         let new: Vec<_> = new.into_iter().map(|block| self.number_block(block, &mut change)).collect();
         let Splice { level, chunks, summaries } =
-            level.splice(name, old, &new, self.chunk_entries, blocks)?;
+            level.splice(name, old, &new, self.sizes.chunk_entries, blocks)?;
         (change.chunks, change.summaries) = (chunks, summaries);
         self.changes.levels.push(change);
         Ok(Arc::new(level))

@@ -14,7 +14,7 @@ use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::text::Scheme;
 
 /// The version of the file format that this release writes, and the only one it reads.
-pub(crate) const FORMAT_VERSION: u32 = 5;
+pub(crate) const FORMAT_VERSION: u32 = 6;
 
 /// The feature bits this release knows: none yet.
 const KNOWN_FEATURES: u64 = 0;
@@ -332,11 +332,11 @@ mod tests {
                 bytes.extend(b"whatever a later version adds");
             })
         };
-        for found in [1, 2, 3, 4, 6] {
+        for found in [1, 2, 3, 4, 5, 7] {
             let refused = check_format(&format(found, 0));
-            assert!(matches!(refused, Err(Error::FormatVersion { found: it, supported: 5 }) if it == found));
+            assert!(matches!(refused, Err(Error::FormatVersion { found: it, supported: 6 }) if it == found));
         }
-        assert!(matches!(check_format(&format(5, 4)), Err(Error::UnknownFeatures { bits: 4 })));
+        assert!(matches!(check_format(&format(6, 4)), Err(Error::UnknownFeatures { bits: 4 })));
         assert!(matches!(check_format(b"too short"), Err(Error::Damaged { table: "meta", .. })));
         let unknown = StoredSettings {
             scheme: 77,

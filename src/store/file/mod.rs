@@ -7,13 +7,16 @@ mod known_scopes;
 mod log;
 mod meta;
 mod new_levels;
+mod now;
 mod opening;
 mod operation;
 mod overlays;
+mod pins;
 mod progress;
 mod replay;
 mod schema;
 mod shared;
+mod sources;
 mod state;
 mod turn;
 mod turns;
@@ -27,6 +30,7 @@ pub(crate) use edit::Edit;
 pub(crate) use known_scopes::KnownScopes;
 pub(crate) use meta::{Counters, FORMAT_VERSION, Settings, decode_scope};
 pub(crate) use new_levels::NewLevels;
+pub(crate) use now::Now;
 #[cfg(test)]
 pub(crate) use opening::first_rows;
 pub(crate) use opening::{create, read_state};
@@ -34,13 +38,15 @@ pub(crate) use operation::{Change, Operation, RowSink, give_fingerprint_rows};
 #[cfg(test)]
 pub(crate) use overlays::Overlays;
 pub(crate) use overlays::Runs;
+pub(crate) use pins::CountedSnapshot;
 pub(crate) use progress::{MergeFailure, Progress};
 pub(crate) use replay::runs_of;
 pub(crate) use schema::{
     AnySet, ByRow, DEAD, DOCUMENTS, FIXED, KEYS, POSTINGS, PerSet, RowFamily, Set, SetRow, all_listed,
     all_sets, by_row, fingerprint_of, key_row, number_of, permuted, posting_row, scope_of,
 };
-pub(crate) use shared::{CountedSnapshot, Shared};
+pub(crate) use shared::Shared;
+pub(crate) use sources::SourceRows;
 pub(crate) use state::{Sets, State};
 pub(crate) use turn::Turn;
 pub(crate) use turns::Patience;

@@ -12,7 +12,9 @@ use parking_lot::{Condvar, Mutex};
 use super::cache_limit::{CacheLimit, CacheUse};
 use super::edit::Edit;
 use super::meta::Settings;
+use super::now::Now;
 use super::opening;
+use super::pins::{CountedSnapshot, Pins};
 use super::progress::Progress;
 use super::state::State;
 use super::turns::Turns;
@@ -20,6 +22,7 @@ use super::view::View;
 use crate::error::{Error, Result};
 use crate::events;
 use crate::memory::Cache;
+use crate::metrics::{Meters, Tallies};
 use crate::store::blocks::{BlockCache, Blocks};
 use crate::store::engine::{OpenFile, is_same_file, names_of};
 use crate::store::sizes::Sizes;
@@ -51,8 +54,9 @@ pub(crate) struct Shared {
     /// The number of transactions that commit or wait to commit. Merges let them go first.
     committing: AtomicUsize,
     pub(super) turns: Turns,
-    /// The number of open snapshots.
-    snapshots: Arc<AtomicUsize>,
+    /// The open snapshots, and the commits that are still read although there are newer ones.
+    pins: Pins,
+    pub(crate) meters: Arc<Meters>,
     /// Signalled after each commit, and when the merging thread fails, has nothing to do or is to stop.
     /// Merges wait for it, and so do transactions that are ahead of the merges.
     pub(crate) changed: Condvar,
@@ -92,7 +96,8 @@ impl Shared {
             merging: Mutex::new(()),
             committing: AtomicUsize::new(0),
             turns: Turns::default(),
-            snapshots: Arc::default(),
+            pins: Pins::default(),
+            meters: Arc::new(Meters::new()),
             changed: Condvar::new(),
             progress: Mutex::new(Progress::default()),
             failed: Mutex::new(None),
@@ -140,14 +145,14 @@ impl Shared {
         let mut edit = Edit::new(view.state().clone(), view.settings().file, &self.sizes);
         change(&mut edit, view.blocks())?;
         drop(view);
-        let gone = std::mem::take(&mut edit.gone);
+        let (gone, freed_bytes) = (std::mem::take(&mut edit.gone), edit.freed_bytes);
         match self.publish(edit) {
             Ok(view) => {
                 // The cache would otherwise fill up with blocks that nobody asks for.
                 gone.into_iter().for_each(|id| self.cache.forget(id));
                 self.limit.look_now_and_then();
                 self.share_cache(view.state());
-                *self.current.lock() = Some(Arc::new(view));
+                self.replace_current(view, freed_bytes);
             }
             // The transaction's own temporary file failed. The engine has undone the change.
             Err(error @ Error::SpillFile { .. }) => return Err(error),
@@ -183,8 +188,15 @@ impl Shared {
         let mut state = view.state().clone();
         change(&mut state);
         let view = self.view_of(&self.open(), state)?;
-        *self.current.lock() = Some(Arc::new(view));
+        self.replace_current(view, 0);
         Ok(())
+    }
+
+    /// Makes a view the last commit. It frees some bytes of the file when nobody reads the commits before it.
+    fn replace_current(&self, view: View, freed_bytes: u64) {
+        let before = self.current.lock().replace(Arc::new(view));
+        before.iter().for_each(|before| self.pins.note(before, self.meters.freed_bytes.get()));
+        self.meters.freed_bytes.add(freed_bytes);
     }
 
     /// Does what [`commit`](Self::commit) does, for a transaction. Merges let it go first.
@@ -225,9 +237,11 @@ impl Shared {
     /// Replaces the file by a copy of the database, and the settings by those of the copy. `view` is what
     /// the copy holds. The caller makes sure that nobody commits.
     pub(crate) fn swap(&self, open: Arc<OpenFile>, view: View) {
-        *self.open.lock() = open;
+        let old = std::mem::replace(&mut *self.open.lock(), open);
         *self.settings.lock() = view.settings().clone();
-        *self.current.lock() = Some(Arc::new(view));
+        self.replace_current(view, 0);
+        // Who still reads the old file keeps all of it.
+        self.pins.file_replaced(old.file.metadata().map_or(0, |metadata| metadata.len()));
         // Only old snapshots could ask for the blocks of the old file.
         self.cache.clear();
     }
@@ -259,19 +273,18 @@ impl Shared {
 
     /// The error for an operation that needs the database for itself.
     fn in_use(&self) -> Error {
-        let snapshots = self.snapshots.load(Ordering::Acquire);
-        Error::InUse { snapshots, transaction: self.turns.is_taken() }
+        Error::InUse { snapshots: self.pins.snapshots(), transaction: self.turns.is_taken() }
     }
 
     /// Opens the file again if the engine has failed, and goes on with what the file holds. Snapshots of
-    /// before can then no longer be read. The caller has the turn to write.
-    pub(crate) fn open_again(&self) -> Result<()> {
+    /// before can then no longer be read. The caller has the turn to write. Returns whether it had failed.
+    pub(crate) fn open_again(&self) -> Result<bool> {
         let _merging = self.merging.lock();
         let _gate = self.gate.lock();
         let mut current = self.current.lock();
         let mut open = self.open.lock();
         if self.ensure_certain().is_ok() && current.is_some() && !open.engine.has_failed() {
-            return Ok(());
+            return Ok(false);
         }
         let of_failure = self.failed.lock().as_ref().map_or(0, |failure| failure.generation);
         let generation = current.as_ref().map_or(of_failure, |view| view.state().generation());
@@ -292,10 +305,12 @@ impl Shared {
         };
         *current = Some(opened?);
         drop((current, open));
+        // Snapshots of before can read nothing, and keep nothing.
+        self.pins.forget_all();
         // The merging thread waits for this.
         self.progress.lock().commits += 1;
         self.changed.notify_all();
-        Ok(())
+        Ok(true)
     }
 
     /// Whether this thread has the turn to write.
@@ -305,8 +320,25 @@ impl Shared {
 
     /// Counts a snapshot as open until the returned value is dropped.
     pub(crate) fn count_snapshot(&self) -> CountedSnapshot {
-        self.snapshots.fetch_add(1, Ordering::AcqRel);
-        CountedSnapshot(self.snapshots.clone())
+        self.pins.count_snapshot()
+    }
+
+    /// What readers count.
+    pub(crate) fn tallies(&self) -> &Tallies {
+        &self.cache.tallies
+    }
+
+    /// How the open file stands now.
+    pub(crate) fn now(&self) -> Now {
+        // No view is kept meanwhile. Somebody could need the database for itself.
+        let current = self.current.lock();
+        let mut now = current.as_ref().map(|view| Now::of(view.state())).unwrap_or_default();
+        drop(current);
+        (now.cache_bytes, now.cache_limit_bytes) =
+            (now.cache_bytes + self.cache.bytes(), self.limit.bytes() as u64);
+        now.snapshots = self.pins.snapshots() as u64;
+        now.pinned = self.pins.pinned(self.meters.freed_bytes.get());
+        now
     }
 
     /// Gives decoded blocks the part of the cache that the directories do not take.
@@ -369,13 +401,4 @@ fn innermost(error: &Error) -> String {
         error = cause;
     }
     error.to_string()
-}
-
-/// A snapshot that counts as open until this is dropped.
-pub(crate) struct CountedSnapshot(Arc<AtomicUsize>);
-
-impl Drop for CountedSnapshot {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
 }

@@ -35,6 +35,12 @@ pub(crate) struct State {
     pub(crate) log_sums: LogSums,
     /// The sum of the rows of all scopes. A row adds the checksum of its record and one.
     pub(crate) scopes_sum: u64,
+    /// The sum of the rows of all sources, as that of the scopes.
+    pub(crate) sources_sum: u64,
+    /// The number of commits that have changed sources.
+    pub(crate) source_commits: u64,
+    /// Whether the sources were compared with their sum since the file was opened.
+    pub(crate) sources_are_whole: Arc<AtomicBool>,
     /// Whether the scopes were compared with their sum since the file was opened.
     pub(crate) scopes_are_whole: Arc<AtomicBool>,
     /// Scopes that were looked up since the file was opened, also by other commits.
@@ -162,6 +168,9 @@ impl State {
             recent_operations: 0,
             log_sums: LogSums::default(),
             scopes_sum: 0,
+            sources_sum: 0,
+            source_commits: 0,
+            sources_are_whole: Arc::default(),
             scopes_are_whole: Arc::default(),
             known_scopes: Arc::default(),
         }
@@ -189,7 +198,8 @@ impl State {
 
     /// A number that grows with every transaction.
     pub(crate) fn generation(&self) -> u64 {
-        self.next_page
+        // A transaction that only notes how far a source was read writes no page.
+        self.next_page + self.source_commits
     }
 
     /// The state record.
@@ -200,7 +210,7 @@ impl State {
             for number in [self.next_block, self.first_page, self.frozen_pages, self.next_page] {
                 bytes.extend(number.to_le_bytes());
             }
-            for sum in [frozen, recent, self.scopes_sum] {
+            for sum in [frozen, recent, self.scopes_sum, self.sources_sum, self.source_commits] {
                 bytes.extend(sum.to_le_bytes());
             }
             encode_directory(&self.documents, bytes);
@@ -220,6 +230,8 @@ impl State {
         state.log_sums.frozen = u64::from_le_bytes(fields.take()?);
         state.log_sums.recent = u64::from_le_bytes(fields.take()?);
         state.scopes_sum = u64::from_le_bytes(fields.take()?);
+        state.sources_sum = u64::from_le_bytes(fields.take()?);
+        state.source_commits = u64::from_le_bytes(fields.take()?);
         // The blocks and levels that are made next need numbers too.
         if state.next_block > BlockId::MAX_NUMBER / 2 {
             return Err("its next block has an impossible number");

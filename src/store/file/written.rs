@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::meta::Settings;
 use super::overlays::Overlays;
+use super::sources::ChangedSources;
 use super::view::damaged_document;
 use crate::document::Document;
 use crate::error::Result;
@@ -20,13 +21,14 @@ pub(crate) struct Written {
     pub(crate) documents: WrittenDocuments,
     /// The scopes that are new, with their numbers.
     pub(crate) scopes: BTreeMap<String, ScopeNumber>,
+    pub(crate) sources: ChangedSources,
 }
 
 impl Written {
     /// Nothing is written yet.
     pub(crate) fn new(settings: &Settings) -> Self {
         let (documents, scopes) = (WrittenDocuments::new(settings.file), BTreeMap::new());
-        Self { overlays: Overlays::new(&settings.plan), documents, scopes }
+        Self { overlays: Overlays::new(&settings.plan), documents, scopes, sources: ChangedSources::new() }
     }
 }
 

@@ -31,6 +31,16 @@ pub(super) struct Step<R> {
     lower: Replacement<R>,
 }
 
+impl<R: Row> Step<R> {
+    /// The rows and bytes of its new blocks.
+    pub(super) fn written(&self) -> (u64, u64) {
+        let new = self.upper.iter().chain([&self.lower]).flat_map(|it| &it.new);
+        new.fold((0, 0), |(rows, bytes), block| {
+            (rows + u64::from(block.puts) + u64::from(block.marks), bytes + block.bytes.len() as u64)
+        })
+    }
+}
+
 /// New blocks in the place of old ones.
 struct Replacement<R> {
     old: Range<Position>,

@@ -9,6 +9,7 @@ use super::policy::{self, Source, Task};
 use super::reclaim::{self, Look, Sweep};
 use super::step::{self, Step};
 use crate::error::{Error, Result};
+use crate::events::{self, Operation};
 use crate::parallel;
 use crate::store::blocks::Blocks;
 use crate::store::engine::{available_bytes, guarded};
@@ -138,6 +139,7 @@ impl Merger {
                     pause = if came { Pause::None } else { pause.longer() };
                 }
                 Err(error) => {
+                    self.shared.meters.failed_merges.add(1);
                     self.shared.progress.lock().failure = Some(MergeFailure::new(&error));
                     self.shared.changed.notify_all();
                     let is_certain = self.shared.ensure_certain().is_ok();
@@ -243,6 +245,16 @@ impl Merger {
 
     /// Does one step of each task.
     fn step(&self, view: Arc<View>, tasks: &[Task]) -> Result<()> {
+        let done = |&(rows, bytes): &_, took| {
+            self.shared.meters.merged(rows, bytes, took);
+            events::merged(tasks.len(), rows, bytes, took);
+        };
+        let step = || self.rows_and_bytes_of_step(view, tasks);
+        events::watch(Operation::MergeStep, &self.shared.path, step, done).map(drop)
+    }
+
+    /// Does one step of each task. Returns the rows and the bytes that it wrote.
+    fn rows_and_bytes_of_step(&self, view: Arc<View>, tasks: &[Task]) -> Result<(u64, u64)> {
         let most = policy::step_blocks(&view.state().sets, &self.shared.sizes);
         let prepare = |index: usize| {
             let Task { set, source, .. } = tasks[index];
@@ -250,11 +262,14 @@ impl Merger {
         };
         let steps: Vec<ByRow<Prepared>> =
             parallel::map(tasks.len(), prepare).into_iter().collect::<Result<_>>()?;
+        let written = steps.iter().map(|step| by_row!(step, (_, step) => step.written()));
+        let (rows, bytes) = written.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
         self.commit(view, |edit, blocks| {
             steps
                 .into_iter()
                 .try_for_each(|step| by_row!(step, (set, step) => step::apply(step, set, edit, blocks)))
-        })
+        })?;
+        Ok((rows, bytes))
     }
 
     fn prepare<R: SetRow>(

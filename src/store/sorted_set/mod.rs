@@ -3,6 +3,7 @@
 
 mod backward;
 mod collected;
+mod crowds;
 mod directory;
 mod extents;
 mod fence;
@@ -25,6 +26,7 @@ mod summary;
 mod tests;
 
 pub(crate) use collected::Collected;
+pub(crate) use crowds::{Crowds, CrowdsWanted, crowds};
 pub(crate) use directory::{Chunk, NewBlock, cut};
 pub(crate) use inspect::Fault;
 pub(crate) use level::{Level, Position};

@@ -25,6 +25,7 @@ use super::run::Run;
 use super::set::SetLevel;
 use super::set_reader::SetReader;
 use crate::error::Result;
+use crate::metrics::Tally;
 use crate::store::blocks::{Block, CachedRow, Entry, Held, SetBlocks};
 use crate::store::lookup::{prefetch, prefetch_at};
 
@@ -52,6 +53,8 @@ pub(crate) struct Wanted<'a, R> {
 pub(crate) struct Reading {
     /// The number of blocks.
     pub(crate) blocks: u64,
+    /// The number of blocks that were not cached.
+    missed: u64,
     /// The indexes of the ranges with more than `most_blocks` blocks in some level. Nothing of that level
     /// was read.
     pub(crate) too_long: Vec<usize>,
@@ -91,6 +94,7 @@ fn read<'a, R: CachedRow, const MARKS: bool>(
     let (runs, levels, parts) = (SmallVec::new(), SmallVec::new(), SmallVec::new());
     let last_read = LastRead::new();
     let mut together = Together::<R, MARKS> { most_blocks, runs, levels, parts, last_read, reading };
+    let mut cache = None;
     for (index, Wanted { reader, first, last }) in ranges.enumerate() {
         let (puts, marks) = reader.unsorted();
         let one = std::slice::from_ref::<R>;
@@ -103,6 +107,7 @@ fn read<'a, R: CachedRow, const MARKS: bool>(
         }
         let guess = Position::default();
         let blocks = reader.blocks;
+        cache = Some(blocks.cache());
         let in_run = |source| InSource { index, first, last, source, guess, blocks };
         together.runs.extend(reader.memory_runs().map(in_run));
         let in_level =
@@ -113,7 +118,13 @@ fn read<'a, R: CachedRow, const MARKS: bool>(
         }
     }
     together.read(&mut each)?;
-    Ok(together.reading)
+    let reading = together.reading;
+    // Once for all blocks, since a query is over after some of them.
+    if let Some(cache) = cache.filter(|_| reading.blocks > 0) {
+        cache.tallies.add(Tally::CacheHits, reading.blocks - reading.missed);
+        cache.tallies.add(Tally::CacheMisses, reading.missed);
+    }
+    Ok(reading)
 }
 
 /// The ranges that are read together, with their marks or without. The lists are on the stack. To allocate
@@ -300,6 +311,7 @@ impl<'a, R: CachedRow, const MARKS: bool> Together<'a, R, MARKS> {
         for part in self.parts.iter_mut().filter(|part| part.slot.is_none()) {
             let block = self.last_read.rows(part.blocks, part.entry, part.first, part.last)?;
             part.rows = Rows::Read(block);
+            self.reading.missed += 1;
         }
         for part in &mut self.parts {
             let Some(slot) = part.slot else { continue };

@@ -121,25 +121,32 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
     /// The number of rows of a range that are in the set: the puts less the marks. The length of the range
     /// hardly changes the cost. Rows must live [`once`](super::lists::Life::Once).
     pub(crate) fn count(&self, range: &RangeInclusive<R>) -> Result<i64> {
-        let (puts, marks) = self.unsorted();
-        let within = |rows: &[R]| rows.iter().filter(|row| range.contains(row)).count() as i64;
-        let mut count = within(puts) - within(marks);
-        for run in self.runs() {
-            let (puts, marks) = run.within(range);
-            count += puts.len() as i64 - marks.len() as i64;
-        }
-        for SetLevel { level, .. } in &self.set.levels {
-            count += self.count_level(level, range)?;
-        }
-        Ok(count)
+        self.puts_and_marks(range).map(|(puts, marks)| puts - marks)
     }
 
-    fn count_level(&self, level: &Level<R>, range: &RangeInclusive<R>) -> Result<i64> {
+    /// The numbers of rows of a range that all sources together put and mark. A row that several put counts for
+    /// each. The cost is that of [`count`](Self::count).
+    pub(crate) fn puts_and_marks(&self, range: &RangeInclusive<R>) -> Result<(i64, i64)> {
+        let (puts, marks) = self.unsorted();
+        let within = |rows: &[R]| rows.iter().filter(|row| range.contains(row)).count() as i64;
+        let mut sum = (within(puts), within(marks));
+        for run in self.runs() {
+            let (puts, marks) = run.within(range);
+            sum = (sum.0 + puts.len() as i64, sum.1 + marks.len() as i64);
+        }
+        for SetLevel { level, .. } in &self.set.levels {
+            let (puts, marks) = self.count_level(level, range)?;
+            sum = (sum.0 + puts, sum.1 + marks);
+        }
+        Ok(sum)
+    }
+
+    fn count_level(&self, level: &Level<R>, range: &RangeInclusive<R>) -> Result<(i64, i64)> {
         let first = level.find(*range.start(), self.blocks)?;
-        let Some(entry) = level.entry(first, self.blocks)? else { return Ok(0) };
+        let Some(entry) = level.entry(first, self.blocks)? else { return Ok((0, 0)) };
         let block = self.blocks.rows(entry)?;
         let count = |block: &Block<R>, range: &RangeInclusive<R>| {
-            part(block.puts(), range).len() as i64 - part(block.marks(), range).len() as i64
+            (part(block.puts(), range).len() as i64, part(block.marks(), range).len() as i64)
         };
         let mut sum = count(&block, range);
         if entry.high >= *range.end() {
@@ -149,9 +156,10 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
         let last = level.find(*range.end(), self.blocks)?;
         let from = level.rows_before(level.after(first, 1), self.blocks)?;
         let to = level.rows_before(last, self.blocks)?;
-        sum += (to.0 - from.0) as i64 - (to.1 - from.1) as i64;
+        sum = (sum.0 + (to.0 - from.0) as i64, sum.1 + (to.1 - from.1) as i64);
         if let Some(entry) = level.entry(last, self.blocks)? {
-            sum += count(&self.blocks.rows(entry)?, range);
+            let (puts, marks) = count(&self.blocks.rows(entry)?, range);
+            sum = (sum.0 + puts, sum.1 + marks);
         }
         Ok(sum)
     }

@@ -1,0 +1,264 @@
+//! Metrics: what has happened in an open database, and how it stands, as plain data.
+
+use std::time::Duration;
+
+use super::database::Database;
+use crate::metrics::{Counter, Histogram, Tally};
+
+/// What has happened in a database since this handle was opened, and how it stands now.
+///
+/// It is plain data. [`Metrics::prometheus`] prints it for the monitoring of a crawler. The numbers are read one after
+/// the other while others work, so two of them may be some operations apart. What other handles or processes did
+/// before is not counted.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Metrics {
+    /// How long the handle has been open.
+    pub open_for: Duration,
+
+    /// The number of documents in the database now.
+    pub documents: u64,
+    /// The length of the file now, in bytes. 0 if the system does not tell it.
+    pub file_bytes: u64,
+    /// Documents that were stored by committed transactions. A document that takes the place of another, or is touched,
+    /// is stored too.
+    pub documents_stored: u64,
+    /// Documents that are gone by committed transactions: deleted, outranked, or replaced by another of their key or
+    /// by themselves when they were touched. Expired ones are not counted here.
+    pub documents_deleted: u64,
+    /// Documents that [`Database::expire`] removed.
+    pub documents_expired: u64,
+    /// The verdicts of committed transactions.
+    pub verdicts: Verdicts,
+
+    /// Queries: single ones, those in batches, and [`Snapshot::any_match`](crate::Snapshot::any_match). The searches
+    /// for verdicts are not counted.
+    pub queries: u64,
+    /// The matches of these queries: their totals added up.
+    pub query_matches: u64,
+    /// How long single queries took. Each thread times one in 64 of them, since looking at the clock would make them
+    /// slower.
+    pub query_times: Histogram,
+    /// How long [`Snapshot::query_batch`](crate::Snapshot::query_batch) took.
+    pub query_batch_times: Histogram,
+    /// Fingerprints that probes met, for queries and for verdicts. Each was compared with a query. Fingerprints that a
+    /// scan compared are not counted.
+    pub candidates: u64,
+
+    /// How long commits took, with the time for which they waited for merges. Only commits that changed something and
+    /// succeeded are counted. Those of expiry are not.
+    pub commit_times: Histogram,
+    /// Commits that returned an error.
+    pub failed_commits: u64,
+
+    /// Submissions to writers: documents, removals and flushes.
+    pub submissions: u64,
+    /// Submissions that wait in the queues of writers now.
+    pub queue_length: u64,
+    /// The memory that these take, in bytes.
+    pub queue_bytes: u64,
+    /// The time from a submission until it was durable. Submissions that failed are not counted.
+    pub submission_times: Histogram,
+
+    /// Merge debt: the changes in the log with which no merge has begun. A merge begins when they reach
+    /// [`OpenOptions::recent_documents`](crate::OpenOptions::recent_documents), and commits are slowed down above that.
+    pub waiting_changes: u64,
+    /// Merge debt: the rows in memory that are not in a level of the file yet, of all sorted sets together.
+    pub waiting_rows: u64,
+    /// How long the steps of merges took.
+    pub merge_times: Histogram,
+    /// The rows that these steps wrote.
+    pub merged_rows: u64,
+    /// The bytes of the blocks that these steps wrote.
+    pub merged_bytes: u64,
+    /// Merge steps that failed, for example because the disk was full. They are tried again.
+    pub failed_merges: u64,
+
+    /// Blocks that were looked for in the cache and were there. The blocks of scans, checks, merges and copies are not
+    /// counted, neither here nor as misses.
+    pub cache_hits: u64,
+    /// Blocks that were looked for in the cache and were not there.
+    pub cache_misses: u64,
+    /// The bytes that directories and blocks take in the cache now.
+    pub cache_bytes: u64,
+    /// The bytes that the cache may take now.
+    pub cache_limit_bytes: u64,
+    /// Blocks that were read from the file, for whatever reason. The engine may have had their pages in memory.
+    pub blocks_read: u64,
+    /// The bytes of these blocks.
+    pub bytes_read: u64,
+
+    /// The snapshots that are open now.
+    pub snapshots: u64,
+    /// For how long the oldest commit that a snapshot or transaction reads has not been the newest one. `None` if all
+    /// of them read the newest commit. Then they keep nothing.
+    pub oldest_pin: Option<Duration>,
+    /// The space in the file that is free only after these have ended, in bytes: the blocks, and pages of the log, that
+    /// commits have removed since that oldest commit, and the old file after a compaction. The pages of the engine's
+    /// trees, some per commit, come on top.
+    pub pinned_bytes: u64,
+
+    /// How long compactions took.
+    pub compaction_times: Histogram,
+}
+
+/// The verdicts of committed transactions since a handle was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Verdicts {
+    /// Documents of a new key that were stored.
+    pub inserted: u64,
+    /// Those of them that had a match.
+    pub inserted_duplicates: u64,
+    /// Documents that replaced another of the same key.
+    pub replaced: u64,
+    /// Those of them that had a match.
+    pub replaced_duplicates: u64,
+    /// Documents that were not stored, because they had a match.
+    pub skipped: u64,
+    /// The number of verdicts by the distance of the nearest listed match, from 0 to 64. Verdicts that list no match,
+    /// because there is none or the limit of the policy is 0, are not among them.
+    pub nearest: [u64; 65],
+}
+
+impl Verdicts {
+    /// The number of all verdicts.
+    pub fn total(&self) -> u64 {
+        self.inserted + self.replaced + self.skipped
+    }
+
+    /// The number of verdicts with a match.
+    pub fn duplicates(&self) -> u64 {
+        self.inserted_duplicates + self.replaced_duplicates + self.skipped
+    }
+}
+
+impl Metrics {
+    /// The mean number of documents that a commit stored. `None` before the first commit.
+    pub fn documents_per_commit(&self) -> Option<f64> {
+        let commits = self.commit_times.count();
+        (commits > 0).then(|| self.documents_stored as f64 / commits as f64)
+    }
+
+    /// The share of the looked-for blocks that were in the cache. `None` if none was looked for.
+    pub fn cache_hit_share(&self) -> Option<f64> {
+        let all = self.cache_hits + self.cache_misses;
+        (all > 0).then(|| self.cache_hits as f64 / all as f64)
+    }
+}
+
+impl Database {
+    /// What has happened since this handle was opened, and how the database stands now.
+    ///
+    /// # Cost
+    ///
+    /// Some hundred counters are read. Nothing is read from the file, and nobody has to wait.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use simdb::{CreateOptions, Database, Document, Fingerprint, Query};
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("pages.simdb");
+    ///
+    /// let database = Database::create(&path, &CreateOptions::new())?;
+    /// let mut txn = database.begin_write()?;
+    /// txn.insert(&Document::new("page", Fingerprint::from_bits(7)))?;
+    /// txn.commit()?;
+    /// database.snapshot()?.query(&Query::new(Fingerprint::from_bits(6)))?;
+    ///
+    /// let metrics = database.metrics();
+    /// assert_eq!((metrics.documents_stored, metrics.queries, metrics.query_matches), (1, 1, 1));
+    /// assert!(metrics.prometheus().contains("simdb_documents_stored_total 1\n"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn metrics(&self) -> Metrics {
+        let (meters, tallies) = (self.store.meters(), self.store.tallies());
+        let now = self.store.now();
+        let (queue_length, queue_bytes) = meters.queued();
+        Metrics {
+            open_for: meters.opened.elapsed(),
+            documents: now.documents,
+            file_bytes: self.store.metadata().map_or(0, |metadata| metadata.len()),
+            documents_stored: meters.stored.get(),
+            documents_deleted: meters.deleted.get(),
+            documents_expired: meters.expired.get(),
+            verdicts: self.verdicts(),
+            queries: tallies.sum(Tally::Queries),
+            query_matches: tallies.sum(Tally::Matches),
+            query_times: meters.queries.histogram(),
+            query_batch_times: meters.query_batches.histogram(),
+            candidates: tallies.sum(Tally::Candidates),
+            commit_times: meters.commits.histogram(),
+            failed_commits: meters.failed_commits.get(),
+            submissions: meters.submissions.get() + queue_length,
+            queue_length,
+            queue_bytes,
+            submission_times: meters.answers.histogram(),
+            waiting_changes: now.waiting_operations,
+            waiting_rows: now.waiting_rows,
+            merge_times: meters.merge_steps.histogram(),
+            merged_rows: meters.merged_rows.get(),
+            merged_bytes: meters.merged_bytes.get(),
+            failed_merges: meters.failed_merges.get(),
+            cache_hits: tallies.sum(Tally::CacheHits),
+            cache_misses: tallies.sum(Tally::CacheMisses),
+            cache_bytes: now.cache_bytes,
+            cache_limit_bytes: now.cache_limit_bytes,
+            blocks_read: tallies.sum(Tally::BlocksRead),
+            bytes_read: tallies.sum(Tally::BytesRead),
+            snapshots: now.snapshots,
+            oldest_pin: now.pinned.oldest,
+            pinned_bytes: now.pinned.bytes,
+            compaction_times: meters.compactions.histogram(),
+        }
+    }
+
+    fn verdicts(&self) -> Verdicts {
+        let verdicts = &self.store.meters().verdicts;
+        Verdicts {
+            inserted: verdicts.inserted.get(),
+            inserted_duplicates: verdicts.inserted_duplicates.get(),
+            replaced: verdicts.replaced.get(),
+            replaced_duplicates: verdicts.replaced_duplicates.get(),
+            skipped: verdicts.skipped.get(),
+            nearest: verdicts.nearest.each_ref().map(Counter::get),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::document::Document;
+    use crate::error::Result;
+    use crate::fingerprint::Fingerprint;
+    use crate::{CreateOptions, Database, Scheme};
+
+    #[test]
+    fn a_commit_that_fails_is_counted_and_its_documents_are_not() -> Result<()> {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let options = CreateOptions::new().scheme(Scheme::External);
+        let database = Database::create(folder.path().join("d.simdb"), &options)?;
+        let insert = || {
+            let mut txn = database.begin_write()?;
+            txn.insert(&Document::new("key", Fingerprint::from_bits(1)))?;
+            txn.commit()
+        };
+        database.store.set_broken(true);
+        assert!(insert().is_err(), "the disk is broken");
+        database.store.set_broken(false);
+        let metrics = database.metrics();
+        assert_eq!(
+            (metrics.failed_commits, metrics.commit_times.count(), metrics.documents_stored),
+            (1, 0, 0)
+        );
+        database.reopen()?;
+        insert()?;
+        let metrics = database.metrics();
+        assert_eq!(
+            (metrics.failed_commits, metrics.commit_times.count(), metrics.documents_stored),
+            (1, 1, 1)
+        );
+        Ok(())
+    }
+}

@@ -1,0 +1,256 @@
+//! Which inputs are read, and from where: what an earlier ingestion has read is not read again.
+
+use std::collections::BTreeSet;
+use std::mem;
+use std::ops::{ControlFlow, Range};
+use std::path::{self, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use xxhash_rust::xxh3::Xxh3;
+
+use super::events::{Event, Resumed};
+use super::input_queue::{Inputs, Standing};
+use super::opening::{cannot_read, is_stdin, readable_bytes};
+use super::raw::{Mark, Origin};
+use crate::database::{Database, WriteTxn};
+use crate::error::{Error, Result};
+use crate::source::{Identity, Numbers, Place, Source, SourceRecord, Totals};
+
+/// Which inputs are read again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reread {
+    /// None: reading goes on where it stopped.
+    #[default]
+    Nothing,
+    /// Those that were read to their end. The others go on where they stopped.
+    Ended,
+    /// All, from their beginning.
+    All,
+}
+
+/// How the inputs of an ingestion are known again.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Naming {
+    /// The name of the only input.
+    pub(super) name: Option<Vec<u8>>,
+    pub(super) reread: Reread,
+}
+
+/// The sources of one ingestion, in the order of the inputs.
+pub(super) struct Sources {
+    /// `None` for an input whose place is not kept, since it cannot be known again.
+    sources: Vec<Option<Source>>,
+    /// Whether each is read now.
+    is_read: Vec<bool>,
+    /// Those that are to be committed.
+    changed: BTreeSet<usize>,
+    /// The documents that earlier readings have stored, of the sources that are read again.
+    pub(super) ignored: Arc<Numbers>,
+    /// What this run had read before it was stopped.
+    pub(super) before: Totals,
+}
+
+/// What was read of an input since it was noted last.
+#[derive(Default)]
+pub(super) struct Noted {
+    pub(super) totals: Totals,
+    /// The numbers that its documents got.
+    pub(super) numbers: Range<u64>,
+    pub(super) has_ended: bool,
+}
+
+/// A run: all ingestions of the same inputs that follow each other until they are read.
+struct Run {
+    number: u64,
+    /// The hash of the names of the sources.
+    command: u64,
+    reread: Reread,
+}
+
+impl Sources {
+    /// Decides for each input where its reading begins, and tells `inputs`. Calls `tell` for each that was read
+    /// before.
+    pub(super) fn plan(
+        database: &Database,
+        inputs: &mut Inputs,
+        naming: &Naming,
+        tell: &mut impl FnMut(Event<'_>) -> ControlFlow<()>,
+    ) -> Result<Self> {
+        let names = names_of(inputs, naming)?;
+        let stored = stored_of(database, &names)?;
+        let run = Run::of(&names, &stored, naming.reread);
+        let count = names.len();
+        let mut sources = Self {
+            sources: vec![None; count],
+            is_read: vec![true; count],
+            changed: BTreeSet::new(),
+            ignored: Arc::default(),
+            before: Totals::default(),
+        };
+        let mut ignored = Numbers::default();
+        for (index, (name, stored)) in names.into_iter().zip(&stored).enumerate() {
+            let Some(name) = name else { continue };
+            let resumed = run.resumed(inputs, index, stored.as_ref())?;
+            let record = run.begin(inputs, index, stored.as_ref(), resumed);
+            sources.is_read[index] = resumed != Resumed::PassedOver;
+            ignored.add_all(&record.earlier);
+            if record.run == run.number {
+                sources.before.add_all(&record.totals);
+            }
+            if resumed != Resumed::New {
+                _ = tell(Event::Source { path: &inputs.paths()[index], resumed });
+            }
+            sources.sources[index] = Some(Source { name, record });
+        }
+        if !sources.is_read.contains(&true) {
+            // The last run may have been stopped just before it could tell what it has read.
+            sources.before = sources.totals_of_last_run();
+        }
+        sources.ignored = Arc::new(ignored);
+        Ok(sources)
+    }
+
+    /// The totals of the last run that has read any of the sources.
+    fn totals_of_last_run(&self) -> Totals {
+        let mut totals = Totals::default();
+        let records = || self.sources.iter().flatten().map(|it| &it.record);
+        let last = records().map(|it| it.run).max();
+        records().filter(|it| Some(it.run) == last).for_each(|it| totals.add_all(&it.totals));
+        totals
+    }
+
+    /// Notes how far an input was read.
+    pub(super) fn note(&mut self, input: &Origin, mark: Mark, noted: Noted) {
+        let Some(source) = &mut self.sources[input.index] else { return };
+        let Noted { totals, numbers, has_ended } = noted;
+        let record = &mut source.record;
+        record.place = mark.place;
+        record.identity = Identity { length: input.length, first: input.first, last: mark.last };
+        record.ended = has_ended;
+        record.totals.add_all(&totals);
+        record.numbers.add(numbers);
+        record.updated = (now_micros() / 1_000_000) as i64;
+        self.changed.insert(input.index);
+        if has_ended {
+            // By its run, the next one tells that this run is not over.
+            self.changed.extend((input.index + 1..self.is_read.len()).find(|&next| self.is_read[next]));
+        }
+    }
+
+    /// Writes what was noted.
+    pub(super) fn write(&mut self, txn: &mut WriteTxn) -> Result<()> {
+        for index in mem::take(&mut self.changed) {
+            if let Some(source) = &self.sources[index] {
+                txn.set_source(source)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Run {
+    /// The run that was stopped, if it had the same sources. Otherwise a new one.
+    fn of(names: &[Option<Vec<u8>>], stored: &[Option<Source>], reread: Reread) -> Self {
+        let mut hash = Xxh3::new();
+        for name in names {
+            let name = name.as_deref().unwrap_or_default();
+            hash.update(&(name.len() as u64).to_le_bytes());
+            hash.update(name);
+        }
+        let command = hash.digest();
+        let records = || stored.iter().flatten().map(|it| &it.record);
+        let stopped = records().find(|it| !it.ended && it.command == command && reread != Reread::All);
+        // Runs are numbered by the time. The clock may have been set back.
+        let after_last = records().map(|it| it.run + 1).max().unwrap_or_default();
+        let number = stopped.map_or_else(|| now_micros().max(after_last), |it| it.run);
+        Self { number, command, reread }
+    }
+
+    /// How an input is read.
+    fn resumed(&self, inputs: &Inputs, index: usize, stored: Option<&Source>) -> Result<Resumed> {
+        let Some(stored) = stored else { return Ok(Resumed::New) };
+        let is_of_this_run = stored.record.run == self.number;
+        if self.reread == Reread::All || self.reread == Reread::Ended && stored.has_ended() && !is_of_this_run
+        {
+            return Ok(Resumed::Again);
+        }
+        if stored.place() == Place::default() && !stored.has_ended() {
+            return Ok(Resumed::New);
+        }
+        Ok(match inputs.standing(index, stored)? {
+            Standing::Changed => Resumed::Changed,
+            Standing::Same if stored.has_ended() => Resumed::PassedOver,
+            Standing::Grown if stored.has_ended() => Resumed::Grown,
+            Standing::Same | Standing::Grown | Standing::Unknown => Resumed::Continued,
+        })
+    }
+
+    /// Tells `inputs` where an input begins, and returns the record of its source.
+    fn begin(
+        &self,
+        inputs: &mut Inputs,
+        index: usize,
+        stored: Option<&Source>,
+        resumed: Resumed,
+    ) -> SourceRecord {
+        let new = SourceRecord { run: self.number, command: self.command, ..SourceRecord::default() };
+        let Some(stored) = stored else { return new };
+        let mut old = stored.record.clone();
+        match resumed {
+            Resumed::New => SourceRecord { earlier: old.earlier, ..new },
+            Resumed::Changed => new,
+            Resumed::Again => {
+                old.earlier.add_all(&old.numbers);
+                SourceRecord { earlier: old.earlier, ..new }
+            }
+            Resumed::PassedOver => {
+                inputs.pass_over(index);
+                SourceRecord { earlier: Numbers::default(), ..old }
+            }
+            Resumed::Continued | Resumed::Grown => {
+                inputs.begin_behind(index, stored);
+                if old.run != self.number || resumed == Resumed::Grown {
+                    old.totals = Totals::default();
+                }
+                SourceRecord { run: self.number, command: self.command, ended: false, ..old }
+            }
+        }
+    }
+}
+
+/// The names of the sources. `None` for an input that cannot be known again: a pipe that was not given a name.
+fn names_of(inputs: &Inputs, naming: &Naming) -> Result<Vec<Option<Vec<u8>>>> {
+    let paths = inputs.paths();
+    if let Some(name) = &naming.name {
+        let [_] = paths else {
+            let reason = "a name for the source is for one input; name the others by their paths".to_owned();
+            let source_name = String::from_utf8_lossy(name).into_owned();
+            return Err(Error::Input { source_name, line: None, reason });
+        };
+        return Ok(vec![Some(name.clone())]);
+    }
+    let name_of = |path: &PathBuf| -> Result<Option<Vec<u8>>> {
+        if is_stdin(path) || readable_bytes(path, inputs.options())?.is_none() {
+            return Ok(None);
+        }
+        let absolute = path::absolute(inputs.options().place_of(path))
+            .map_err(|source| cannot_read(path, None, &source))?;
+        Ok(Some(absolute.into_os_string().into_encoded_bytes()))
+    };
+    paths.iter().map(name_of).collect()
+}
+
+fn stored_of(database: &Database, names: &[Option<Vec<u8>>]) -> Result<Vec<Option<Source>>> {
+    let snapshot = database.snapshot()?;
+    let stored = |name: &Option<Vec<u8>>| match name {
+        Some(name) => snapshot.source(name),
+        None => Ok(None),
+    };
+    names.iter().map(stored).collect()
+}
+
+/// The time, in microseconds since 1970.
+fn now_micros() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_micros() as u64)
+}

@@ -1,0 +1,264 @@
+//! Source: an input of documents, and how far it has been read. It is committed with the documents that were read,
+//! so reading can go on where it stopped.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// How far an input has been read, as of a commit.
+///
+/// An ingestion commits it together with the documents that it has read up to there. So after a kill at any moment
+/// both are there or none of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// Its name: 1 to [`MAX_NAME_BYTES`](Self::MAX_NAME_BYTES) bytes, normally the path of a file.
+    pub(crate) name: Vec<u8>,
+    pub(crate) record: SourceRecord,
+}
+
+/// What is stored under the name of a source.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SourceRecord {
+    /// The run that read it last. Later runs have greater numbers.
+    pub(crate) run: u64,
+    /// The hash of the names of all sources that this run was given.
+    pub(crate) command: u64,
+    /// Where its next record begins.
+    pub(crate) place: Place,
+    /// By what its content is known again.
+    pub(crate) identity: Identity,
+    pub(crate) ended: bool,
+    /// Of the records that were read in this run, or in those that were stopped before it.
+    pub(crate) totals: Totals,
+    /// When it was last read, in Unix seconds.
+    pub(crate) updated: i64,
+    /// The numbers of the documents that were stored while it was read.
+    pub(crate) numbers: Numbers,
+    /// The numbers of the documents that were stored while it was read before, from its beginning.
+    pub(crate) earlier: Numbers,
+}
+
+impl Source {
+    /// The longest name, in bytes.
+    pub const MAX_NAME_BYTES: usize = 4_096;
+
+    /// Checks that it can be stored.
+    pub(crate) fn validate(&self) -> Result<()> {
+        let max_bytes = Self::MAX_NAME_BYTES;
+        match self.name.len() {
+            1..=Self::MAX_NAME_BYTES => Ok(()),
+            bytes => Err(Error::SourceName { bytes, max_bytes }),
+        }
+    }
+
+    /// The name: the path of a file as it was given, or the name that the caller chose.
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// Where its next record begins.
+    pub fn place(&self) -> Place {
+        self.record.place
+    }
+
+    /// By what its content is known again.
+    pub fn identity(&self) -> Identity {
+        self.record.identity
+    }
+
+    /// Whether it was read to its end.
+    pub fn has_ended(&self) -> bool {
+        self.record.ended
+    }
+
+    /// When it was last read, in Unix seconds.
+    pub fn updated(&self) -> i64 {
+        self.record.updated
+    }
+
+    /// What was read of it, by the last run and the runs that were stopped before that.
+    pub fn totals(&self) -> &Totals {
+        &self.record.totals
+    }
+}
+
+/// A place between two records of an input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Place {
+    /// An offset in the input as it is stored (bytes). If the input is packed, a part begins there that can be
+    /// unpacked without what is before it.
+    pub raw_offset: u64,
+    /// The unpacked bytes from there to the place. 0 if the input is not packed.
+    pub skip: u64,
+    /// The number of lines before the place. 0 if the input is not cut into lines.
+    pub line: u64,
+    /// The number of records before the place.
+    pub records: u64,
+}
+
+/// By what the content of an input is known again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Identity {
+    /// The length of the input as it is stored (bytes). `None` if it is not known, as for a pipe.
+    pub length: Option<u64>,
+    /// The first bytes.
+    pub first: Sample,
+    /// The last bytes that were read.
+    pub last: Sample,
+}
+
+/// Some bytes of an input, by their hash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Sample {
+    /// The number of bytes.
+    pub length: u16,
+    /// The `xxh3_64` of the bytes.
+    pub hash: u64,
+}
+
+/// The numbers of records by what was done with them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Totals {
+    /// The number of records that were read, without the rejected ones and those that were passed over.
+    pub documents: u64,
+    /// The number of paragraphs or sentences into which they were cut. 0 if they were not cut. If they were, the
+    /// numbers below are of these units.
+    pub units: u64,
+    /// The number of these that were stored under a new key.
+    pub inserted: u64,
+    /// The number of these that replaced a document of the same key.
+    pub replaced: u64,
+    /// The number of these that were not stored because they are near-duplicates.
+    pub skipped: u64,
+    /// The number of stored documents that were deleted, because a new one has a higher rank, or because they were
+    /// the units of a document that came again.
+    pub deleted: u64,
+    /// The number of records that have near-duplicates.
+    pub duplicates: u64,
+    /// The number of records that are too short to judge. Units that are too short are not stored.
+    pub too_short: u64,
+    /// The number of records that were rejected.
+    pub rejected: u64,
+    /// The number of records that are no documents, such as the requests of a web archive.
+    pub passed_over: u64,
+    /// The time it took.
+    pub elapsed: Duration,
+}
+
+impl Totals {
+    /// Adds the numbers of other records.
+    pub(crate) fn add_all(&mut self, other: &Self) {
+        self.documents += other.documents;
+        self.units += other.units;
+        self.inserted += other.inserted;
+        self.replaced += other.replaced;
+        self.skipped += other.skipped;
+        self.deleted += other.deleted;
+        self.duplicates += other.duplicates;
+        self.too_short += other.too_short;
+        self.rejected += other.rejected;
+        self.passed_over += other.passed_over;
+        self.elapsed += other.elapsed;
+    }
+}
+
+/// Ranges of the numbers of documents, in order, which neither overlap nor adjoin.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Numbers(Vec<Range<u64>>);
+
+impl Numbers {
+    /// The most ranges. Beyond that, the two ranges with the smallest gap become one.
+    const MOST: usize = 256;
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn ranges(&self) -> &[Range<u64>] {
+        &self.0
+    }
+
+    /// The range that has this number.
+    pub(crate) fn range_of(&self, number: u64) -> Option<&Range<u64>> {
+        let after = self.0.partition_point(|range| range.start <= number);
+        self.0[..after].last().filter(|range| range.contains(&number))
+    }
+
+    /// Adds a range.
+    pub(crate) fn add(&mut self, range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        let from = self.0.partition_point(|it| it.end < range.start);
+        let to = self.0.partition_point(|it| it.start <= range.end);
+        let joined = self.0[from..to].iter().fold(range, |a, b| a.start.min(b.start)..a.end.max(b.end));
+        self.0.splice(from..to, [joined]);
+        if self.0.len() > Self::MOST {
+            self.join_nearest();
+        }
+    }
+
+    pub(crate) fn add_all(&mut self, other: &Self) {
+        other.0.iter().for_each(|range| self.add(range.clone()));
+    }
+
+    fn join_nearest(&mut self) {
+        let gap = |index: &usize| self.0[index + 1].start - self.0[*index].end;
+        if let Some(nearest) = (0..self.0.len() - 1).min_by_key(gap) {
+            self.0[nearest].end = self.0[nearest + 1].end;
+            self.0.remove(nearest + 1);
+        }
+    }
+
+    /// Whether the ranges are as they are described, and below `end`.
+    pub(crate) fn are_valid(&self, end: u64) -> bool {
+        let mut at = 0;
+        self.0.iter().all(|range| {
+            let valid = range.start >= at && range.start < range.end && range.end <= end;
+            // Those that adjoin would be one.
+            at = range.end + 1;
+            valid
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(ranges: impl IntoIterator<Item = Range<u64>>) -> Numbers {
+        let mut numbers = Numbers::default();
+        ranges.into_iter().for_each(|range| numbers.add(range));
+        numbers
+    }
+
+    #[test]
+    fn ranges_of_numbers_are_joined_where_they_meet() {
+        assert_eq!(numbers([3..5, 5..8, 10..11]).ranges(), [3..8, 10..11]);
+        assert_eq!(numbers([10..11, 3..5, 1..2, 4..12]).ranges(), [1..2, 3..12]);
+        assert!(numbers([4..4, 5..5]).is_empty());
+        let numbers = numbers([3..8, 10..11]);
+        assert_eq!(
+            [2, 3, 7, 8, 10, 11].map(|it| numbers.range_of(it).is_some()),
+            [false, true, true, false, true, false]
+        );
+        assert!(numbers.are_valid(11) && !numbers.are_valid(10));
+        assert!(!Numbers(vec![3..5, 5..8]).are_valid(100) && !Numbers(vec![3..5, 7..7]).are_valid(100));
+    }
+
+    #[test]
+    fn too_many_ranges_are_joined_over_the_smallest_gaps() {
+        let many = (0..Numbers::MOST as u64 + 1)
+            .map(|it| if it == 100 { it * 10 - 1..it * 10 + 5 } else { it * 10..it * 10 + 5 });
+        let joined = numbers(many);
+        assert_eq!(joined.ranges().len(), Numbers::MOST);
+        assert!(joined.ranges().contains(&(990..1_005)));
+    }
+}

@@ -1,0 +1,347 @@
+//! Ingestion that goes on where it stopped: killed at any moment, it ends as if it had not been.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::Value;
+use simdb::Database;
+
+use crate::support::{Folder, Ran, TestResult, assert_sound, run, run_with_input, simdb};
+
+/// Numbers that look random.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (self.0 >> 33) % end
+    }
+}
+
+/// JSON records with fingerprints of which many are near each other, some bad ones between them. With ranks, some
+/// documents outrank others.
+fn records(count: u64, name: &str, random: &mut Random) -> String {
+    let record = |random: &mut Random, i: u64| {
+        if i % 97 == 13 {
+            return format!("{{\"key\":\"{name}-{i}\"}}\n");
+        }
+        let base = random.below(count / 6 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let bits = base ^ 1 << random.below(64) ^ 1 << random.below(64);
+        // Some keys come again.
+        let key = if i % 31 == 7 { random.below(i) } else { i };
+        let rank = random.below(4);
+        format!("{{\"key\":\"{name}-{key}\",\"fingerprint\":\"{bits:016x}\",\"seen\":{i},\"rank\":{rank}}}\n")
+    };
+    (0..count).map(|i| record(random, i)).collect()
+}
+
+fn gzip(text: &str) -> io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(text.as_bytes())?;
+    encoder.finish()
+}
+
+/// Many small packed parts. Their ends do not meet those of lines.
+fn in_parts(text: &str, pack: impl Fn(&str) -> io::Result<Vec<u8>>) -> io::Result<Vec<u8>> {
+    let mut packed = Vec::new();
+    for part in text.as_bytes().chunks(5_000) {
+        packed.extend(pack(std::str::from_utf8(part).expect("the records are ASCII"))?);
+    }
+    Ok(packed)
+}
+
+/// What an ingestion leaves: the documents, what it printed, and its totals.
+#[derive(Debug, PartialEq)]
+struct Outcome {
+    documents: Vec<String>,
+    lines: BTreeSet<String>,
+    totals: Value,
+}
+
+impl Outcome {
+    fn of(database: &Path, printed: &str) -> Result<Self, Box<dyn std::error::Error>> {
+        let mut lines: Vec<&str> = printed.lines().collect();
+        let mut totals: Value = serde_json::from_str(lines.pop().unwrap_or_default())?;
+        totals["seconds"] = Value::Null;
+        let dump = run!("dump", database).expect(0);
+        let documents = dump.out.lines().skip(1).map(str::to_owned).collect();
+        Ok(Self { documents, lines: lines.into_iter().map(str::to_owned).collect(), totals })
+    }
+}
+
+fn ingest(database: &Path, inputs: &[PathBuf], options: &[&str]) -> Command {
+    let mut command = simdb();
+    command.arg("ingest").arg(database).args(inputs).args(["--json", "--max-distance", "3"]).args(options);
+    command
+}
+
+/// Kills an ingestion again and again until it ends, and compares what it leaves with one that was not killed. Returns
+/// the number of kills.
+fn kill_until_it_ends(
+    name: &str,
+    inputs: &[PathBuf],
+    options: &[&str],
+    random: &mut Random,
+) -> Result<u64, Box<dyn std::error::Error>> {
+    let folder = Folder::new()?;
+    let whole = folder.path("whole.simdb");
+    let ran = Ran::from(ingest(&whole, inputs, options).output()?).expect(0);
+    let expected = Outcome::of(&whole, &ran.out)?;
+
+    let (path, printed) = (folder.path("killed.simdb"), folder.path("printed"));
+    let mut kills = 0;
+    loop {
+        let out = File::options().create(true).append(true).open(&printed)?;
+        let length = out.metadata()?.len();
+        let mut child = ingest(&path, inputs, options).stdout(out).stderr(Stdio::null()).spawn()?;
+        thread::sleep(Duration::from_millis(random.below(60)));
+        if let Some(status) = child.try_wait()? {
+            assert_eq!(status.code(), Some(0), "{name} after {kills} kills");
+            break;
+        }
+        child.kill()?;
+        child.wait()?;
+        kills += 1;
+        // A line may have been cut by the kill. A reader of lines would pass it over.
+        let text = fs::read_to_string(&printed)?;
+        if !text.is_empty() && !text.ends_with('\n') {
+            fs::write(&printed, &text[..text.rfind('\n').map_or(0, |at| at + 1)])?;
+        }
+        assert!(kills < 2_000, "{name}: it does not go on ({length} bytes printed)");
+    }
+    let outcome = Outcome::of(&path, &fs::read_to_string(&printed)?)?;
+    assert_eq!(outcome.totals, expected.totals, "{name} after {kills} kills");
+    // The totals of a run that was killed at its very end are printed by each run after that.
+    let is_total = |line: &&String| line.contains("\"inserted\":");
+    let lines: BTreeSet<String> = outcome.lines.iter().filter(|it| !is_total(it)).cloned().collect();
+    assert_eq!(lines, expected.lines, "{name} after {kills} kills");
+    assert_eq!(outcome.documents, expected.documents, "{name} after {kills} kills");
+    assert_sound(&Database::open(&path, &simdb::OpenOptions::new())?)?;
+    Ok(kills)
+}
+
+#[test]
+fn killed_two_hundred_times_it_ends_as_if_it_had_not_been() -> TestResult {
+    let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_nanos() as u64;
+    println!("seed {seed}");
+    let mut random = Random(seed);
+    let folder = Folder::new()?;
+    let text = records(6_000, "a", &mut random);
+    let plain = folder.file("plain.jsonl", &text)?;
+    let packed = folder.file("packed.jsonl.gz", gzip(&text)?)?;
+    let members = folder.file("members.jsonl.gz", in_parts(&text, gzip)?)?;
+    let frames =
+        folder.file("frames.jsonl.zst", in_parts(&text, |part| zstd::encode_all(part.as_bytes(), 1))?)?;
+    let second = folder.file("second.jsonl", records(3_000, "b", &mut random))?;
+    let words =
+        |random: &mut Random| (0..40).map(|_| format!("word{} ", random.below(60))).collect::<String>();
+    let mut files = Vec::new();
+    for i in 0..400 {
+        files.push(folder.file(&format!("{i:03}.txt"), words(&mut random))?);
+    }
+    let sentences: String = (0..800)
+        .map(|i| {
+            let text: Vec<String> =
+                (0..6).map(|_| format!("Word{} is here too, and so on.", random.below(50))).collect();
+            format!("{{\"key\":\"s-{}\",\"text\":\"{}\",\"seen\":{i}}}\n", i % 700, text.join(" "))
+        })
+        .collect();
+    let sentences = folder.file("sentences.jsonl", sentences)?;
+    let both = [plain.clone(), second, members.clone()];
+    let cases: [(&str, &[PathBuf], &[&str]); 8] = [
+        ("plain", &[plain], &["--batch", "20"]),
+        ("one packed part", &[packed], &["--batch", "30", "--on-duplicate", "skip"]),
+        ("many members", &[members], &["--batch", "25", "--on-duplicate", "replace"]),
+        ("frames of zstd", &[frames], &["--batch", "40"]),
+        ("several inputs", &both, &["--batch", "70", "--on-duplicate", "replace"]),
+        ("skipping, in large batches", &both, &["--batch", "500", "--on-duplicate", "skip"]),
+        ("many files", &files, &["--batch", "7"]),
+        ("sentences", &[sentences], &["--batch", "30", "--unit", "sentence", "--on-duplicate", "skip"]),
+    ];
+    let mut kills = 0;
+    while kills < 200 {
+        for (name, inputs, options) in cases {
+            kills += kill_until_it_ends(name, inputs, options, &mut random)?;
+        }
+    }
+    println!("{kills} kills");
+    Ok(())
+}
+
+/// A run of `ingest` over one input.
+fn ran(database: &Path, input: &Path, options: &[&str]) -> io::Result<Ran> {
+    let mut command = simdb();
+    command.arg("ingest").args([database, input]).args(["--max-distance", "3"]).args(options);
+    command.stdin(Stdio::null()).output().map(Ran::from)
+}
+
+fn line(key: &str, bits: u64, rank: i64) -> String {
+    format!("{{\"key\":\"{key}\",\"fingerprint\":\"{bits:016x}\",\"rank\":{rank},\"seen\":1}}\n")
+}
+
+fn keys(database: &Path) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    let dump = run!("dump", database).expect(0).json()?;
+    let mut keys: Vec<String> =
+        dump.iter().skip(1).filter_map(|it| it["key"].as_str().map(str::to_owned)).collect();
+    keys.sort();
+    Ok(keys)
+}
+
+#[test]
+fn an_input_that_was_read_is_passed_over_and_read_again_only_on_demand() -> TestResult {
+    let folder = Folder::new()?;
+    let input = folder.file("a.jsonl", records(500, "a", &mut Random(1)))?;
+    let path = folder.path("d.simdb");
+    let first = ran(&path, &input, &[])?.expect(0);
+    let again = ran(&path, &input, &[])?.expect(0).says("was read to its end before, and is passed over");
+    // Nothing is read, and the totals are those of the run that has read it.
+    let without_time = |out: &str| out.lines().last().map(|it| it.rsplit_once(',').map(|it| it.0.to_owned()));
+    assert_eq!(again.out.lines().count(), 1);
+    assert_eq!(without_time(&again.out), without_time(&first.out));
+    let sources = run!("sources", &path, "--json").expect(0).object()?;
+    assert_eq!((&sources["ended"], &sources["records"]), (&true.into(), &500.into()));
+    // The same file under another path is another source.
+    let copy = folder.path("b.jsonl");
+    fs::copy(&input, &copy)?;
+    ran(&path, &copy, &[])?.expect(0);
+    assert_eq!(run!("sources", &path).expect(0).out.lines().count(), 2);
+    run!("sources", &path, "--forget", &copy).expect(0);
+    assert_eq!(run!("sources", &path).expect(0).out.lines().count(), 1);
+    run!("sources", &path, "--forget", &copy).expect(1).says("no such source");
+    Ok(())
+}
+
+/// A repeated `link` reported pairs in both directions. 68,684 duplicates became 102,434.
+#[test]
+fn reading_again_gives_the_verdicts_of_the_first_time() -> TestResult {
+    for policy in ["link", "skip", "replace"] {
+        let folder = Folder::new()?;
+        // Without bad records and without keys that come again, the second time is like the first.
+        let lines: String = (0..2_000)
+            .map(|i: u64| {
+                let bits = (i * 7 % 300).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 1 << (i % 64);
+                line(&format!("k{i}"), bits, (i * 13 % 5) as i64)
+            })
+            .collect();
+        let input = folder.file("a.jsonl", lines)?;
+        let path = folder.path("d.simdb");
+        let options = ["--on-duplicate", policy, "--batch", "100"];
+        let first = ran(&path, &input, &options)?.expect(0);
+        let stored = keys(&path)?;
+        for option in ["--again", "--restart"] {
+            let again = ran(&path, &input, &[&options[..], &[option]].concat())?.expect(0);
+            let lines = |out: &str| {
+                out.lines().map(str::to_owned).filter(|it| !it.contains(" s")).collect::<Vec<_>>()
+            };
+            assert_eq!(lines(&again.out), lines(&first.out), "{policy} {option}");
+            assert_eq!(keys(&path)?, stored, "{policy} {option}");
+        }
+        assert_sound(&Database::open(&path, &simdb::OpenOptions::new())?)?;
+    }
+    Ok(())
+}
+
+/// Q outranked nothing and was deleted later, by R. P was not stored because of Q. When the input was read once
+/// more, R was there from the beginning, so Q was not stored, and P was.
+#[test]
+fn a_repeated_replace_ends_with_the_same_documents() -> TestResult {
+    let folder = Folder::new()?;
+    let (p, q, r) = (0b0000_0111, 0b0000_0000, 0b1110_0000);
+    let input = folder.file("a.jsonl", [line("q", q, 2), line("p", p, 1), line("r", r, 3)].concat())?;
+    let path = folder.path("d.simdb");
+    for options in [&["--on-duplicate", "replace"][..], &["--on-duplicate", "replace", "--again"]] {
+        ran(&path, &input, options)?.expect(0);
+        assert_eq!(keys(&path)?, ["r"], "{options:?}");
+    }
+    Ok(())
+}
+
+/// A document that is skipped when it comes again keeps its place, so those after it are compared with it.
+#[test]
+fn what_is_skipped_when_it_is_read_again_counts_from_then_on() -> TestResult {
+    let folder = Folder::new()?;
+    let input = folder.file("a.jsonl", [line("d1", 0b111, 0), line("d2", 0b1, 0)].concat())?;
+    let other = folder.file("b.jsonl", line("o", 0b111_0000_0111, 0))?;
+    let path = folder.path("d.simdb");
+    ran(&path, &input, &["--on-duplicate", "skip"])?.expect(0);
+    assert_eq!(keys(&path)?, ["d1"]);
+    // It is near d1 and not near d2.
+    ran(&path, &other, &["--on-duplicate", "link"])?.expect(0);
+    let again = ran(&path, &input, &["--on-duplicate", "skip", "--again"])?.expect(0);
+    assert_eq!(keys(&path)?, ["d1", "o"], "{}", again.out);
+    Ok(())
+}
+
+#[test]
+fn what_was_added_to_an_input_is_read_and_another_content_is_read_from_its_beginning() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    for (name, pack) in [("a.jsonl", None), ("a.jsonl.gz", Some(gzip as fn(&str) -> io::Result<Vec<u8>>))] {
+        let written = |text: &str| pack.map_or_else(|| Ok(text.as_bytes().to_vec()), |pack| pack(text));
+        let input = folder.file(name, written(&[line("a", 1 << 40, 0), line("b", 1 << 50, 0)].concat())?)?;
+        ran(&path, &input, &["--json"])?.expect(0);
+        let mut file = File::options().append(true).open(&input)?;
+        file.write_all(&written(&line("c", 0xff00_0000, 0))?)?;
+        let grown = ran(&path, &input, &["--json"])?.expect(0).says("has become longer");
+        assert_eq!(grown.last()?["documents"], 1, "{name}");
+        fs::write(&input, written(&[line("x", 1 << 41, 0), line("y", 1 << 51, 0)].concat())?)?;
+        let changed = ran(&path, &input, &["--json"])?.expect(0).says("has another content");
+        assert_eq!(changed.last()?["documents"], 2, "{name}");
+        run!("sources", &path, "--forget", &input).expect(0);
+    }
+    Ok(())
+}
+
+#[test]
+fn standard_input_goes_on_under_a_name() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let lines: Vec<String> = (0..10).map(|i: u64| line(&format!("k{i}"), i << 30, 0)).collect();
+    let feed = |input: &str, options: &[&str]| {
+        let mut command = simdb();
+        command.arg("ingest").arg(&path).args(["-", "--json", "--max-distance", "0"]).args(options);
+        run_with_input(&mut command, input.as_bytes())
+    };
+    let named = ["--source", "feed"];
+    assert_eq!(feed(&lines[..4].concat(), &named)?.expect(0).last()?["documents"], 4);
+    // What was read is passed over.
+    assert_eq!(feed(&lines.concat(), &named)?.expect(0).last()?["documents"], 6);
+    let sources = run!("sources", &path, "--json").expect(0).object()?;
+    assert_eq!((&sources["source"], &sources["line"]), (&"feed".into(), &10.into()));
+    feed(&line("other", 7, 0), &named)?.expect(2).says("--restart");
+    assert_eq!(
+        feed(&line("other", 7, 0), &["--source", "feed", "--restart"])?.expect(0).last()?["documents"],
+        1
+    );
+    // Without a name it is read as it comes.
+    for _ in 0..2 {
+        assert_eq!(feed(&lines.concat(), &[])?.expect(0).last()?["documents"], 10);
+    }
+    let both = simdb().arg("ingest").arg(&path).args(["a", "b", "--source", "x"]).output()?;
+    Ran::from(both).expect(2);
+    Ok(())
+}
+
+#[test]
+fn the_places_of_sources_are_in_copies_too() -> TestResult {
+    let folder = Folder::new()?;
+    let input = folder.file("a.jsonl", records(300, "a", &mut Random(3)))?;
+    let (path, copy) = (folder.path("d.simdb"), folder.path("copy.simdb"));
+    ran(&path, &input, &[])?.expect(0);
+    let sources = run!("sources", &path, "--json").expect(0).out;
+    run!("backup", &path, &copy).expect(0);
+    run!("compact", &path).expect(0);
+    for path in [&path, &copy] {
+        assert_eq!(run!("sources", path, "--json").expect(0).out, sources);
+        ran(path, &input, &[])?.expect(0).says("is passed over");
+        run!("check", path).expect(0);
+    }
+    Ok(())
+}
