@@ -6,13 +6,11 @@
 mod about;
 #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the program uses the rest"))]
 mod answer;
-#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the program uses the rest"))]
 mod arguments;
 mod asking;
 mod backup;
 #[cfg(feature = "cli")]
 mod bench;
-#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the program uses the rest"))]
 mod check;
 #[cfg(all(feature = "cli", unix))]
 mod client;
@@ -61,11 +59,11 @@ mod signals;
 #[cfg(unix)]
 mod socket;
 mod sources;
-#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the program uses the rest"))]
 mod stats;
 mod texts;
 #[cfg(feature = "cli")]
 mod uses;
+#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the program uses the rest"))]
 mod verification;
 
 #[cfg(feature = "cli")]

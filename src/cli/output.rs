@@ -1,7 +1,7 @@
 //! Text and JSON Lines on standard output. It carries data only, one record per line.
 
 use std::borrow::Cow;
-use std::io::{self, Write};
+use std::io;
 
 use super::console::Console;
 use crate::{Document, Fingerprint, Matches, Sketch};
@@ -91,6 +91,7 @@ impl Output {
 /// Prints a message on standard error, on one line. A failure to do so is ignored.
 #[cfg(feature = "cli")]
 pub(crate) fn complain(message: &str) {
+    use io::Write as _;
     let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     let line: String = message.chars().map(escape).collect();
     _ = writeln!(io::stderr(), "simdb: {line}");
