@@ -40,7 +40,8 @@ pub use memory::Cache;
 pub use metrics::Histogram;
 pub use plan::{PlanEstimate, Prefer};
 pub use sketch::{Similarity, Sketch, SketchSize};
-pub use source::{Identity, Place, Sample, Source};
+pub use source::{Identity, Place, Reached, Sample, Source};
+pub use store::FORMAT_VERSION;
 pub use text::Scheme;
 #[cfg(feature = "ingest")]
 pub use text::Unit;

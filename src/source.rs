@@ -2,7 +2,8 @@
 //! so reading can go on where it stopped.
 
 use std::ops::Range;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +46,15 @@ impl Source {
     /// The longest name, in bytes.
     pub const MAX_NAME_BYTES: usize = 4_096;
 
+    /// The source that has been read up to a place. What else is known of it stays.
+    pub(crate) fn reached(old: SourceRecord, reached: &Reached) -> Self {
+        let Reached { name, place, identity, ended } = reached;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs() as i64);
+        let totals = Totals { documents: place.records, ..old.totals };
+        let (name, place, identity, ended) = (name.to_vec(), *place, *identity, *ended);
+        Self { name, record: SourceRecord { place, identity, ended, totals, updated: now, ..old } }
+    }
+
     /// Checks that it can be stored.
     pub(crate) fn validate(&self) -> Result<()> {
         let max_bytes = Self::MAX_NAME_BYTES;
@@ -82,6 +92,41 @@ impl Source {
     /// What was read of it, by the last run and the runs that were stopped before that.
     pub fn totals(&self) -> &Totals {
         &self.record.totals
+    }
+}
+
+/// How far an input has been read: the place behind one of its records.
+///
+/// A program that reads inputs itself commits it with the document of the record, by
+/// [`WriteTxn::reach`](crate::WriteTxn::reach) or
+/// [`Writer::submit_read`](crate::Writer::submit_read), and goes on from there after a stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reached {
+    pub(crate) name: Arc<[u8]>,
+    pub(crate) place: Place,
+    pub(crate) identity: Identity,
+    pub(crate) ended: bool,
+}
+
+impl Reached {
+    /// The name of the source: the absolute path of a file.
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// The place behind the record.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Whether this is the end of the input.
+    pub fn is_end(&self) -> bool {
+        self.ended
+    }
+
+    /// The memory that it takes, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.name.len()
     }
 }
 
@@ -152,6 +197,7 @@ pub struct Totals {
     pub elapsed: Duration,
 }
 
+#[cfg(feature = "ingest")]
 impl Totals {
     /// Adds the numbers of other records.
     pub(crate) fn add_all(&mut self, other: &Self) {
@@ -174,9 +220,6 @@ impl Totals {
 pub(crate) struct Numbers(Vec<Range<u64>>);
 
 impl Numbers {
-    /// The most ranges. Beyond that, the two ranges with the smallest gap become one.
-    const MOST: usize = 256;
-
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -190,6 +233,23 @@ impl Numbers {
         let after = self.0.partition_point(|range| range.start <= number);
         self.0[..after].last().filter(|range| range.contains(&number))
     }
+
+    /// Whether the ranges are as they are described, and below `end`.
+    pub(crate) fn are_valid(&self, end: u64) -> bool {
+        let mut at = 0;
+        self.0.iter().all(|range| {
+            let valid = range.start >= at && range.start < range.end && range.end <= end;
+            // Those that adjoin would be one.
+            at = range.end + 1;
+            valid
+        })
+    }
+}
+
+#[cfg(any(feature = "ingest", test))]
+impl Numbers {
+    /// The most ranges. Beyond that, the two ranges with the smallest gap become one.
+    const MOST: usize = 256;
 
     /// Adds a range.
     pub(crate) fn add(&mut self, range: Range<u64>) {
@@ -215,17 +275,6 @@ impl Numbers {
             self.0[nearest].end = self.0[nearest + 1].end;
             self.0.remove(nearest + 1);
         }
-    }
-
-    /// Whether the ranges are as they are described, and below `end`.
-    pub(crate) fn are_valid(&self, end: u64) -> bool {
-        let mut at = 0;
-        self.0.iter().all(|range| {
-            let valid = range.start >= at && range.start < range.end && range.end <= end;
-            // Those that adjoin would be one.
-            at = range.end + 1;
-            valid
-        })
     }
 }
 

@@ -4,8 +4,10 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use crate::ingest::{InputFormat, ReadOptions};
-use crate::{Cache, Error, Prefer, Scheme, SketchSize, Unit};
+use crate::{Error, Prefer, Scheme, SketchSize, Unit};
 use clap::{Args, ValueEnum};
+
+use super::units::{bytes, count};
 
 /// The path of the database, the first argument of most commands.
 #[derive(Args)]
@@ -35,6 +37,14 @@ pub(super) struct Globals {
     /// Print JSON, one object per line
     #[arg(long, global = true)]
     pub(super) json: bool,
+
+    /// Print no messages but errors, and no progress
+    #[arg(long, short, global = true)]
+    pub(super) quiet: bool,
+
+    /// Colours in help and messages; `auto` is on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
+    color: clap::ColorChoice,
 }
 
 /// How inputs are read.
@@ -57,8 +67,9 @@ pub(super) struct Reading {
     #[arg(long, value_enum, default_value_t, value_name = "UNIT")]
     unit: UnitName,
 
-    /// The longest record; longer ones are rejected (bytes)
-    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
+    /// The longest record; longer ones are rejected
+    #[arg(long, value_name = "BYTES", default_value = "64MiB")]
+    #[arg(value_parser = bytes::<usize>, allow_negative_numbers = true)]
     max_record: usize,
 }
 
@@ -146,8 +157,19 @@ impl From<Preference> for Prefer {
 }
 
 /// Parses a max distance.
-pub(super) fn max_distance_parser() -> clap::builder::RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(0..=64)
+pub(super) fn max_distance_parser() -> fn(&str) -> Result<u32, String> {
+    |text| {
+        let distance = text.parse().ok().filter(|it| (0..=64).contains(it));
+        distance.ok_or_else(|| format!("{text} is not in 0..=64, the bits in which fingerprints may differ"))
+    }
+}
+
+/// Parses how many documents there will be: no more than a database can number.
+pub(super) fn expected_documents(text: &str) -> Result<u64, String> {
+    match count(text)? {
+        number if number > 1 << 40 => Err("a database takes at most 1.1e12 documents".to_owned()),
+        number => Ok(number),
+    }
 }
 
 /// Parses a least similarity.
@@ -188,22 +210,4 @@ pub(super) fn parse_scheme(name: &str) -> Result<Scheme, Error> {
 /// The bytes of a key argument. On Unix these are the bytes that were given, elsewhere its text as UTF-8.
 pub(super) fn key_bytes(argument: &OsStr) -> Vec<u8> {
     argument.as_encoded_bytes().to_vec()
-}
-
-/// Parses the limit of a cache: bytes, or a share such as `25%`.
-pub(super) fn cache_parser(text: &str) -> Result<Cache, String> {
-    let parsed = match text.strip_suffix('%') {
-        Some(percent) => {
-            percent.parse().ok().filter(|it| (0.0..=100.0).contains(it)).map(|it| Cache::Share(it / 100.0))
-        }
-        None => text.parse().ok().map(Cache::Bytes),
-    };
-    parsed.ok_or_else(|| "it must be a number of bytes, or a share from 0% to 100%".to_owned())
-}
-
-/// Parses Unix seconds or an RFC 3339 time.
-pub(super) fn parse_time(text: &str) -> Result<i64, String> {
-    text.parse::<i64>()
-        .or_else(|_| text.parse().map(jiff::Timestamp::as_second))
-        .map_err(|_| "Unix seconds, or a time as in RFC 3339, are wanted".to_owned())
 }

@@ -12,11 +12,13 @@ use clap::ValueEnum;
 
 use super::answer::{Answer, Failure};
 use super::arguments::{
-    LiveDatabase, Reading, key_bytes, max_distance_parser, parse_scheme, parse_time, similarity_parser,
+    LiveDatabase, Reading, key_bytes, max_distance_parser, parse_scheme, similarity_parser,
 };
 use super::console::Console;
 use super::output::{Verified, printable};
 use super::question::{Question, TextsAre};
+use super::times::time;
+use super::units::count;
 use super::verification::{Verification, VerifyArguments};
 
 #[derive(clap::Args)]
@@ -43,11 +45,12 @@ pub(super) struct Arguments {
     pub(super) order: MatchOrder,
 
     /// How many matches are printed, the first in the order
-    #[arg(long, value_name = "N", default_value_t = 10, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(value_parser = count::<usize>, allow_negative_numbers = true)]
     pub(super) limit: usize,
 
-    /// Only documents seen at this time or later (Unix seconds, or as in RFC 3339)
-    #[arg(long, value_name = "TIME", value_parser = parse_time, allow_negative_numbers = true)]
+    /// Only documents seen at this time or later: 2020-01-31, 2d, `2 weeks ago`, Unix seconds
+    #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
     pub(super) since: Option<i64>,
 
     /// Only documents of this scope; may be given several times
@@ -192,6 +195,25 @@ impl<'a> Asking<'a> {
         let judged = document.fingerprint().map(|fingerprint| (fingerprint, document.sketch().copied()));
         let text = self.verification.as_ref().map(|it| it.text_of(&document)).transpose()?.flatten();
         Ok(Some(Question { key: Some(key), judged, text: text.map(Arc::from) }))
+    }
+
+    /// What was asked for in vain.
+    pub(super) fn told_of_no_match(&self, question: &Question) -> String {
+        let Arguments { max_distance, min_similarity, since, scope, .. } = self.arguments;
+        let mut told =
+            format!("no match within distance {}", max_distance.unwrap_or(self.database.max_distance()));
+        let has_sketch = question.judged.is_some_and(|(_, sketch)| sketch.is_some());
+        let least = min_similarity.or(self.database.min_similarity()).filter(|&it| has_sketch && it > 0.0);
+        if let Some(least) = least {
+            told += &format!(" and of similarity {least} or more");
+        }
+        if since.is_some() {
+            told += " that was seen then or later";
+        }
+        if !scope.is_empty() {
+            told += &format!(" in scope {}", scope.join(", "));
+        }
+        told
     }
 
     /// Looks for the text of a question that brings none, by its key.

@@ -45,13 +45,20 @@ pub(crate) trait Terminal: Send + Sync {
 #[derive(Clone)]
 pub(crate) struct Console {
     terminal: Arc<dyn Terminal>,
+    /// Whether only errors are wanted on standard error.
+    quiet: bool,
     /// Where relative paths begin. `None` if that is the current directory of the process.
     directory: Option<Arc<Path>>,
 }
 
 impl Console {
     pub(crate) fn new(terminal: Arc<dyn Terminal>, directory: Option<&Path>) -> Self {
-        Self { terminal, directory: directory.map(Arc::from) }
+        Self { terminal, quiet: false, directory: directory.map(Arc::from) }
+    }
+
+    /// The same console, on which remarks and progress are not shown if `quiet`.
+    pub(crate) fn quiet(self, quiet: bool) -> Self {
+        Self { quiet, ..self }
     }
 
     /// Prints a message on standard error, on one line.
@@ -60,13 +67,27 @@ impl Console {
     }
 
     /// Shows how far some work is.
+    #[cfg(all(feature = "cli", unix))]
     pub(super) fn show(&self, step: &Step<'_>) {
         self.terminal.show(step);
     }
 
     /// Shows no progress any more.
+    #[cfg(all(feature = "cli", unix))]
     pub(super) fn hide(&self) {
         self.terminal.hide();
+    }
+
+    /// Whether only errors are told.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
+    /// Prints a message that is no error, unless quiet was asked for.
+    pub(super) fn remark(&self, message: &str) {
+        if !self.quiet {
+            self.terminal.complain(message);
+        }
     }
 
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<()> {
@@ -113,20 +134,23 @@ impl Console {
 
     /// The progress of work that counts something.
     pub(super) fn progress_of(&self, what: &'static str) -> Progress {
-        Progress { terminal: self.terminal.clone(), what }
+        Progress { terminal: self.terminal.clone(), is_shown: !self.quiet, what }
     }
 }
 
 /// The progress of some work. It is shown until this is dropped.
 pub(super) struct Progress {
     terminal: Arc<dyn Terminal>,
+    is_shown: bool,
     what: &'static str,
 }
 
 impl Progress {
     /// Shows how far the work is. Breaks if nobody wants the rest.
     pub(super) fn update(&self, done: u64, all: Option<u64>) -> ControlFlow<()> {
-        self.terminal.show(&Step { done, all, what: self.what.into() });
+        if self.is_shown {
+            self.terminal.show(&Step { done, all, what: self.what.into() });
+        }
         if self.terminal.is_ended() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }

@@ -4,7 +4,8 @@ use crate::{CreateOptions, Database, Scheme};
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::{
-    DatabaseArgument, Preference, SketchBytes, max_distance_parser, parse_scheme, similarity_parser,
+    DatabaseArgument, Preference, SketchBytes, expected_documents, max_distance_parser, parse_scheme,
+    similarity_parser,
 };
 use super::output::Output;
 use super::stats::stats_object;
@@ -31,6 +32,7 @@ pub(super) struct Arguments {
 
     /// How many documents there will be; the tables are chosen for so many
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    #[arg(value_parser = expected_documents, allow_negative_numbers = true)]
     expect: u64,
 
     /// What matters in the choice of the tables

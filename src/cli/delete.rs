@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::{LiveDatabase, key_bytes};
-use super::expire::expire;
+use super::expire::{expire, print_would_go, tell};
 use super::output::{Output, key_fields, printable};
 
 #[derive(clap::Args)]
@@ -17,18 +17,37 @@ pub(super) struct Arguments {
 
     /// The keys of the documents
     #[arg(required_unless_present = "scope", value_name = "KEY")]
-    keys: Vec<OsString>,
+    pub(super) keys: Vec<OsString>,
 
     /// Delete all documents of this scope; may be given several times
     #[arg(long, value_name = "SCOPE", conflicts_with = "keys")]
     scope: Vec<String>,
+
+    /// Delete nothing, but tell what would be deleted
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Arguments {
+    /// Whether nothing is to be changed.
+    pub(super) fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
 }
 
 /// Deletes all keys in one transaction. Keys that are not stored are named, and the answer is then no. The
 /// documents of a scope go in many transactions, and their number is printed.
 pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
     if !arguments.scope.is_empty() {
-        return expire(database, &Expiry::new().scopes(&arguments.scope), output);
+        let expiry = Expiry::new().scopes(&arguments.scope);
+        return if arguments.dry_run {
+            tell(database, &expiry, output)
+        } else {
+            expire(database, &expiry, output)
+        };
+    }
+    if arguments.dry_run {
+        return tell_keys(arguments, database, output);
     }
     let mut txn = database.begin_write()?;
     // Others may have had the turn for long.
@@ -53,4 +72,19 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
         }
     }
     Ok(Answer::yes_if(deleted.iter().all(|(_, was_there)| *was_there)))
+}
+
+/// Prints which of the keys would be deleted.
+fn tell_keys(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
+    let snapshot = database.snapshot()?;
+    let mut all_are_there = true;
+    for key in arguments.keys.iter().map(|it| key_bytes(it)) {
+        if snapshot.get(&key)?.is_some() {
+            print_would_go(output, &key);
+        } else {
+            all_are_there = false;
+            output.complain(&format!("{}: no such key", printable(&key)));
+        }
+    }
+    Ok(Answer::yes_if(all_are_there))
 }

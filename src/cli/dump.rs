@@ -33,12 +33,13 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
         "created": stats.created,
         "documents": stats.documents,
     });
-    output.print(|| header.clone(), || header.to_string());
-    for document in snapshot.documents() {
-        let object = Value::Object(document_fields(&document?));
-        output.print(|| object.clone(), || object.to_string());
+    output.print_json(&header);
+    let progress = output.console().progress_of("documents");
+    for (printed, document) in (0u64..).zip(snapshot.documents()) {
+        output.print_json(&Value::Object(document_fields(&document?)));
         if output.is_full() {
             output.flush()?;
+            _ = progress.update(printed, Some(stats.documents));
         }
         if output.is_closed() {
             break;

@@ -7,8 +7,9 @@ use crate::ingest::Records;
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::Reading;
+use super::console::Console;
 use super::evaluation::{print_bests, print_curve, print_yardstick};
-use super::output::{Output, complain};
+use super::output::Output;
 
 #[derive(clap::Args)]
 #[command(after_help = "Methods: see docs/guide.md. F is the number of false matches in a million pairs of \
@@ -82,14 +83,15 @@ fn parse_methods(name: &str) -> Result<Methods, String> {
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     // Before the work, which can take minutes.
     arguments.plot.as_deref().map_or(Ok(()), check_folder)?;
+    let console = output.console().clone();
     let mut rejected = 0u64;
     let records = Records::open(&arguments.documents, arguments.reading.options())?;
     let corpus = Corpus::read(records, |record| {
         rejected += 1;
-        complain(&format!("rejected: {record}"));
+        console.complain(&format!("rejected: {record}"));
     })?;
     if corpus.repeated() > 0 {
-        complain(&format!(
+        console.remark(&format!(
             "{} documents have the key of an earlier one, and are left out",
             corpus.repeated()
         ));
@@ -98,7 +100,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
         Some(path) => Labels::read(path, &corpus, &arguments.judgements())?,
         None => Labels::default(),
     };
-    warn_of_labels(&labels);
+    warn_of_labels(&labels, &console);
     let yardstick = Yardstick::new(&corpus, &labels);
     print_yardstick(output, &corpus, &yardstick);
     let settings = Settings {
@@ -151,10 +153,10 @@ impl Arguments {
     }
 }
 
-fn warn_of_labels(labels: &Labels) {
+fn warn_of_labels(labels: &Labels, console: &Console) {
     if let Some((line, key)) = labels.unknown_keys().first() {
         let count = labels.unknown_keys().len();
-        complain(&format!(
+        console.remark(&format!(
             "{count} pairs name a document that is not there, and are left out; the first is {key:?} in line {line}"
         ));
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::{Reading, SketchBytes, parse_scheme};
-use super::output::{Output, add_fingerprint, add_sketch, complain, key_fields, printable};
+use super::output::{Output, add_fingerprint, add_sketch, key_fields, printable};
 use super::question::{Question, TextsAre};
 
 #[derive(clap::Args)]
@@ -37,6 +37,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
         Fingerprinting::new(arguments.scheme, Some(arguments.scheme))?.sketch_size(arguments.sketch.into());
     let mut records = Records::open(&arguments.files, arguments.reading.options())?;
     let mut rejected_any = false;
+    let (reading, progress) = (records.progress(), output.console().progress_of("bytes"));
     while !output.is_closed() {
         let unit = arguments.reading.unit();
         let chunk =
@@ -49,11 +50,12 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
                 Ok(questions) => questions.iter().for_each(|question| print_one(output, question)),
                 Err(rejected) => {
                     rejected_any = true;
-                    complain(&format!("rejected: {rejected}"));
+                    output.complain(&format!("rejected: {rejected}"));
                 }
             }
         }
         output.flush()?;
+        _ = progress.update(reading.bytes_read(), reading.bytes_total());
     }
     Ok(if rejected_any { Answer::CouldNotTell } else { Answer::Yes })
 }

@@ -15,7 +15,7 @@ pub(super) struct Arguments {
     pub(super) database: LiveDatabase,
 
     /// The key of the document
-    key: OsString,
+    pub(super) key: OsString,
 }
 
 pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {

@@ -1,25 +1,23 @@
 //! `simdb ingest`: reads documents, stores them and prints their near-duplicates.
 
 use std::ffi::OsString;
-use std::ops::ControlFlow;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
-use crate::ingest::{Event, Ingest, Progress, Records, Reread, Resumed, Totals};
-use crate::{Change, CreateOptions, Database, Document, Error, OnMatch, Policy, Scheme, Unit, Verdict};
+use crate::ingest::{Ingest, Records, Reread, Totals};
+use crate::{CreateOptions, Database, Error, OnMatch, Policy, Scheme};
 use clap::ValueEnum;
-use clap::builder::RangedU64ValueParser;
-use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{
     DatabaseArgument, Reading, SketchBytes, key_bytes, max_distance_parser, parse_scheme, similarity_parser,
 };
+use super::ingest_report::{IngestReport, Reporting, print_largest_groups, print_totals};
 use super::open::{answer_others, open_to_write};
-use super::output::{
-    Output, Verified, add_fingerprint, add_matches, complain, key_fields, matches_line, printable,
-};
+use super::output::Output;
+use super::units::{count, positive_count};
 use super::verification::{Verification, VerifyArguments};
 
 #[derive(clap::Args)]
@@ -48,7 +46,8 @@ pub(super) struct Arguments {
     sketch: Option<SketchBytes>,
 
     /// How many near-duplicates are printed for a document, nearest first
-    #[arg(long, value_name = "N", default_value_t = 10, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(value_parser = count::<usize>, allow_negative_numbers = true)]
     limit: usize,
 
     /// What to do with a document that has near-duplicates
@@ -65,7 +64,7 @@ pub(super) struct Arguments {
         long,
         value_name = "N",
         default_value_t = 10_000,
-        value_parser = RangedU64ValueParser::<usize>::new().range(1..),
+        value_parser = positive_count::<usize>,
         allow_negative_numbers = true
     )]
     batch: usize,
@@ -93,6 +92,14 @@ pub(super) struct Arguments {
     /// Stop at the first bad record
     #[arg(long)]
     strict: bool,
+
+    /// Print every near-duplicate on a terminal too; without it, a terminal shows a summary
+    #[arg(long)]
+    print: bool,
+
+    /// Write all rejected records to the end of this file, with `--json` as JSON
+    #[arg(long, value_name = "FILE")]
+    rejected: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Default, ValueEnum)]
@@ -107,71 +114,63 @@ enum OnDuplicate {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
+    let began = Instant::now();
     let mut records = Records::open(&arguments.inputs, arguments.reading.options())?;
     arguments.verify.check(&arguments.reading, arguments.inputs.iter(), output.console())?;
-    let database = open_or_create(arguments, &mut records)?;
-    let _socket = answer_others(&database, output.console());
+    let (database, is_new) = open_or_create(arguments, &mut records)?;
+    let socket = answer_others(&database, output.console());
     let verification = arguments.verify.open(&arguments.reading, &database, output.console())?;
-    let ingest = arguments.ingest(&database, verification.as_ref());
-    let bar = Bar::new(records.progress());
-    let mut stored = None;
-    let mut failed: Option<Failure> = None;
-    let ingested = ingest.run(records, |event| {
-        match event {
-            Event::Duplicate { document, verdict } => {
-                let verified =
-                    verification.as_ref().map(|it| it.values_of_document(document, verdict.matches()));
-                match verified.transpose() {
-                    Ok(verified) => print_duplicate(output, document, verdict, verified.as_ref()),
-                    Err(error) => failed = Some(error),
-                }
-            }
-            Event::Rejected(rejected) => bar.above(|| complain(&format!("rejected: {rejected}"))),
-            Event::Committed { totals } => {
-                bar.update(totals);
-                stored = Some(totals.inserted + totals.replaced);
-            }
-            Event::Source { path, resumed } => {
-                bar.above(|| complain(&format!("{}: {}", path.display(), words_of(resumed))));
-            }
-            Event::Reported => {}
-        }
-        // What is committed has been printed before. If it could not be, it is not committed.
-        if matches!(event, Event::Reported) || output.is_full() {
-            failed = bar.above(|| output.flush()).err().map(Failure::from).or(failed.take());
-        }
-        if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
-    bar.clear();
-    let totals = ingested.inspect_err(|_| {
-        if let Some(stored) = stored {
-            complain(&format!(
-                "{stored} documents were stored before this; the same command can be run again"
-            ));
-        }
-    })?;
-    if let Some(error) = failed {
-        return Err(error);
+    let prepared = began.elapsed();
+    let taken = ingest(arguments, &database, records, verification.as_ref(), output);
+    let is_useless = taken.as_ref().map_or(true, |totals| totals.documents == 0 && totals.rejected > 0);
+    if is_new && is_useless && database.snapshot()?.stats()?.documents == 0 {
+        drop((socket, database));
+        _ = fs::remove_file(&arguments.database.database);
+        taken?;
+        output.complain("no record could be taken, so no database was created");
+        return Ok(Answer::CouldNotTell);
     }
-    let unit = arguments.reading.unit();
+    let mut totals = taken?;
+    totals.elapsed += prepared;
     let without_text = verification.map(|it| it.complain_of_missing());
-    output.print(|| totals_object(&totals, unit, without_text), || totals_line(&totals, unit, without_text));
-    Ok(Answer::Yes)
+    print_totals(output, &totals, arguments.reading.unit(), without_text);
+    if output.console().is_ended() {
+        output.complain("stopped; what was read is stored, and the same command goes on from there");
+        return Err(Error::Interrupted.into());
+    }
+    if arguments.reporting().is_summary(output) {
+        print_largest_groups(output, &database)?;
+    }
+    Ok(if is_useless { Answer::CouldNotTell } else { Answer::Yes })
 }
 
-/// How an input is read that was read before.
-fn words_of(resumed: Resumed) -> &'static str {
-    match resumed {
-        Resumed::New => "is read for the first time",
-        Resumed::PassedOver => "was read to its end before, and is passed over; --again reads it once more",
-        Resumed::Continued => "goes on where its reading was stopped",
-        Resumed::Grown => "has become longer since it was read; what is new is read",
-        Resumed::Changed => "has another content than when it was read before; it is read from its beginning",
-        Resumed::Again => "is read once more, from its beginning",
+/// Ingests the records, and tells what happens.
+fn ingest(
+    arguments: &Arguments,
+    database: &Database,
+    records: Records,
+    verification: Option<&Arc<Verification>>,
+    output: &mut Output,
+) -> Result<Totals, Failure> {
+    let console = output.console().clone();
+    let ingest = arguments.ingest(database, verification);
+    let mut report = IngestReport::new(output, &records, verification, arguments.reporting())?;
+    let ingested = ingest.stop_when(move || console.is_ended()).run(records, |event| report.observe(&event));
+    let stored = report.stored();
+    report.finish()?;
+    if let Some(stored) = stored.filter(|_| ingested.is_err()) {
+        output.complain(&format!(
+            "{stored} documents were stored before this; the same command goes on from there"
+        ));
     }
+    Ok(ingested?)
 }
 
 impl Arguments {
+    fn reporting(&self) -> Reporting<'_> {
+        Reporting { print: self.print, rejected: self.rejected.as_deref() }
+    }
+
     fn ingest<'d>(&self, database: &'d Database, verification: Option<&Arc<Verification>>) -> Ingest<'d> {
         let on_match = match self.on_duplicate {
             OnDuplicate::Link => OnMatch::Link,
@@ -208,11 +207,12 @@ impl Arguments {
     }
 }
 
-fn open_or_create(arguments: &Arguments, records: &mut Records) -> Result<Database, Error> {
+/// The database, and whether it is new.
+fn open_or_create(arguments: &Arguments, records: &mut Records) -> Result<(Database, bool), Error> {
     let path: &Path = &arguments.database.database;
     match open_to_write(path) {
         Err(Error::NotFound { .. }) => {}
-        opened => return opened,
+        opened => return opened.map(|database| (database, false)),
     }
     let scheme = match arguments.scheme {
         Some(scheme) => scheme,
@@ -228,117 +228,9 @@ fn open_or_create(arguments: &Arguments, records: &mut Records) -> Result<Databa
     if let Some(bytes) = arguments.sketch {
         options = options.sketch_size(bytes.into());
     }
-    Database::create(path, &options)
-}
-
-fn print_duplicate(output: &mut Output, document: &Document, verdict: &Verdict, verified: Option<&Verified>) {
-    output.print(
-        || {
-            let mut object = key_fields(Some(document.key()));
-            add_fingerprint(&mut object, document.fingerprint());
-            let verdict_name = match verdict.change() {
-                Change::Inserted => "inserted",
-                Change::Replaced(_) => "replaced",
-                Change::Skipped => "skipped",
-            };
-            object.insert("verdict".to_owned(), verdict_name.into());
-            if !verdict.deleted().is_empty() {
-                let keys =
-                    verdict.deleted().iter().map(|deleted| Value::Object(key_fields(Some(deleted.key()))));
-                object.insert("deleted".to_owned(), keys.collect());
-            }
-            add_matches(&mut object, verdict.matches(), verified);
-            Value::Object(object)
-        },
-        || {
-            let what_was_done = match verdict.change() {
-                Change::Skipped => ", skipped".to_owned(),
-                _ if !verdict.deleted().is_empty() => format!(", deleted {}", verdict.deleted().len()),
-                _ => String::new(),
-            };
-            let matches = matches_line(verdict.matches(), verified);
-            format!("{} is near {matches}{what_was_done}", printable(document.key()))
-        },
-    );
-}
-
-fn totals_object(totals: &Totals, unit: Unit, without_text: Option<usize>) -> Value {
-    let mut object = json!({
-        "documents": totals.documents,
-        "inserted": totals.inserted,
-        "replaced": totals.replaced,
-        "skipped": totals.skipped,
-        "deleted": totals.deleted,
-        "duplicates": totals.duplicates,
-        "too_short": totals.too_short,
-        "rejected": totals.rejected,
-        "seconds": totals.elapsed.as_secs_f64(),
-    });
-    if unit != Unit::Document {
-        object["units"] = totals.units.into();
-    }
-    if let Some(without_text) = without_text {
-        object["without_text"] = without_text.into();
-    }
-    object
-}
-
-fn totals_line(totals: &Totals, unit: Unit, without_text: Option<usize>) -> String {
-    let units = match unit {
-        Unit::Document => String::new(),
-        unit => format!(", {} units ({unit})", totals.units),
-    };
-    let deleted = if totals.deleted > 0 { format!(", {} deleted", totals.deleted) } else { String::new() };
-    let without_text = without_text.filter(|&it| it > 0).map(|it| format!(", {it} without text"));
-    let without_text = without_text.unwrap_or_default();
-    format!(
-        "{} documents{units}: {} near-duplicates, {} inserted, {} replaced, {} skipped{deleted}, {} too short, \
-         {} rejected{without_text}, {:.2} s",
-        totals.documents,
-        totals.duplicates,
-        totals.inserted,
-        totals.replaced,
-        totals.skipped,
-        totals.too_short,
-        totals.rejected,
-        totals.elapsed.as_secs_f64()
-    )
-}
-
-/// A progress bar on standard error. It is shown only on a terminal.
-struct Bar {
-    bar: ProgressBar,
-    progress: Progress,
-}
-
-impl Bar {
-    fn new(progress: Progress) -> Self {
-        let (bar, template) = match progress.bytes_total() {
-            Some(bytes) => (ProgressBar::new(bytes), "{wide_bar} {percent} %, {msg}, {eta} left"),
-            None => (ProgressBar::no_length(), "{spinner} {bytes}, {msg}"),
-        };
-        let style = ProgressStyle::with_template(template).expect("the template is a constant");
-        bar.set_style(style);
-        bar.set_message("reading");
-        bar.enable_steady_tick(std::time::Duration::from_millis(200));
-        Self { bar, progress }
-    }
-
-    fn update(&self, totals: &Totals) {
-        let rate = totals.documents as f64 / totals.elapsed.as_secs_f64().max(1e-3);
-        self.bar.set_position(self.progress.bytes_read());
-        self.bar.set_message(format!(
-            "{} documents ({rate:.0}/s), {} near-duplicates",
-            totals.documents, totals.duplicates
-        ));
-    }
-
-    /// Hides the bar while `print` runs, so that the two do not mix.
-    fn above<T>(&self, print: impl FnOnce() -> T) -> T {
-        self.bar.suspend(print)
-    }
-
-    fn clear(&self) {
-        self.bar.finish_and_clear();
+    match Database::create(path, &options) {
+        // Somebody else created it in the meantime, and most likely has it in use.
+        Err(Error::AlreadyExists { .. }) => open_to_write(path).map(|database| (database, false)),
+        created => created.map(|database| (database, true)),
     }
 }

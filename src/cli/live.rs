@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::Database;
+use crate::{Database, Error};
 use clap::{Parser, Subcommand};
 
 use super::about::name_database;
@@ -17,24 +17,31 @@ use super::{asking, backup, check, compact, delete, expire, explain, get, query,
 #[derive(Subcommand)]
 pub(super) enum Live {
     /// Print the stored documents that are near a text, a fingerprint or another document
+    #[command(visible_aliases = ["search", "find"])]
     Query(asking::Arguments),
     /// Tell how a query is answered: its probes, the candidates expected and met, the time
     Explain(asking::Arguments),
     /// Print a stored document
+    #[command(visible_alias = "show", aliases = ["cat", "print"])]
     Get(get::Arguments),
     /// Delete documents by their keys, or all documents of a scope
+    #[command(visible_aliases = ["rm", "remove"], alias = "del")]
     Delete(delete::Arguments),
     /// Delete documents that were seen before a time
     Expire(expire::Arguments),
     /// Print what a database holds and how large it is
+    #[command(visible_alias = "info", aliases = ["status", "size"])]
     Stats(stats::Arguments),
     /// Print which inputs a database was filled from, and how far each was read
     Sources(sources::Arguments),
     /// Check every invariant of a database
+    #[command(visible_alias = "verify", alias = "fsck")]
     Check(check::Arguments),
     /// Put a dense copy in the place of a database
+    #[command(visible_alias = "vacuum")]
     Compact(compact::Arguments),
     /// Make a dense copy of a database
+    #[command(visible_aliases = ["copy", "cp"])]
     Backup(backup::Arguments),
 }
 
@@ -54,6 +61,8 @@ impl Live {
             | Self::Get(get::Arguments { database, .. })
             | Self::Stats(stats::Arguments { database, .. })
             | Self::Backup(backup::Arguments { database, .. }) => (database, Opening::Read),
+            Self::Delete(it) if it.is_dry_run() => (&it.database, Opening::Read),
+            Self::Expire(it) if it.is_dry_run() => (&it.database, Opening::Read),
             Self::Delete(delete::Arguments { database, .. })
             | Self::Expire(expire::Arguments { database, .. })
             | Self::Compact(compact::Arguments { database, .. }) => (database, Opening::Write),
@@ -66,6 +75,26 @@ impl Live {
     /// The path of the database, as it was given.
     pub(super) fn database(&self) -> &Path {
         &self.parts().0.database
+    }
+
+    /// Whether it has to put things in order before it ends. What only reads the database has not.
+    #[cfg(feature = "cli")]
+    pub(super) fn ends_in_order(&self) -> bool {
+        !matches!(self.parts().1, Opening::Read) || matches!(self, Self::Backup(_))
+    }
+
+    /// What is to be known when the command was ended before it was done, unless it has told that itself.
+    pub(super) fn told_when_ended(&self) -> Option<&'static str> {
+        match self {
+            Self::Check(_) => Some("ended before all was checked, so the database may be damaged or not"),
+            Self::Compact(_) => {
+                Some("ended before it was done: the database is as it was; the same command begins anew")
+            }
+            Self::Backup(_) => {
+                Some("ended before it was done: no copy was made; the same command begins anew")
+            }
+            _ => None,
+        }
     }
 
     /// Runs the command with an open database.
@@ -106,8 +135,23 @@ impl Live {
         }
     }
 
+    /// What would be the database, if the key was given first.
+    fn swapped(&self) -> Option<&Path> {
+        match self {
+            Self::Get(arguments) => Some(Path::new(&arguments.key)),
+            Self::Delete(arguments) => arguments.keys.last().map(Path::new),
+            _ => None,
+        }
+    }
+
     /// The answer if the database cannot be opened.
-    pub(super) fn cannot_open(&self, error: crate::Error, output: &mut Output) -> CommandResult {
+    pub(super) fn cannot_open(&self, error: Error, output: &mut Output) -> CommandResult {
+        if let Error::NotFound { .. } = &error
+            && let Some(other) = self.swapped().filter(|it| it.is_file())
+        {
+            let path = other.display();
+            output.complain(&format!("the database comes before the key: is {path} the database?"));
+        }
         match self {
             Self::Check(arguments) => check::answer(arguments, Err(error), output),
             _ => Err(error.into()),
@@ -138,20 +182,35 @@ impl LiveCommand {
 
     /// Runs the command, prints an error once, and returns the answer.
     pub(crate) fn run(&self, database: &Database, console: &Console) -> Answer {
-        let mut output = Output::new(console.clone(), self.globals.json);
+        let mut output = Output::new(console.clone().quiet(self.globals.quiet), self.globals.json);
         let answer = self.live.run(database, &mut output);
-        finish(answer, &mut output, Some(self.live.database()))
+        let finished = finish(answer, &mut output, Some(self.live.database()), self.live.told_when_ended());
+        finished.unwrap_or_else(|error| {
+            console.complain(&chain(error.as_ref()));
+            Answer::CouldNotTell
+        })
     }
 }
 
-/// Writes what is still to be printed, and prints the error if there is one.
-pub(super) fn finish(answer: CommandResult, output: &mut Output, database: Option<&Path>) -> Answer {
+/// Prints what is still to be printed, and says what an error is about. `told_when_ended` is told if nobody wanted the
+/// command any more.
+pub(super) fn finish(
+    answer: CommandResult,
+    output: &mut Output,
+    database: Option<&Path>,
+    told_when_ended: Option<&str>,
+) -> CommandResult {
     // What was printed before a failure is still true.
     let flushed = output.flush();
-    let answer = answer.map_err(|error| name_database(error, database));
-    let answer = answer.and_then(|answer| flushed.map(|()| answer).map_err(Into::into));
-    answer.unwrap_or_else(|error| {
-        output.complain(&chain(error.as_ref()));
-        Answer::CouldNotTell
-    })
+    let answer = answer.map_err(|error| {
+        if !matches!(error.downcast_ref(), Some(Error::Interrupted)) {
+            return name_database(error, database);
+        }
+        if let Some(told) = told_when_ended {
+            output.complain(told);
+        }
+        error
+    })?;
+    flushed?;
+    Ok(answer)
 }

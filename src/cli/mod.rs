@@ -17,6 +17,8 @@ mod client;
 #[cfg(feature = "cli")]
 mod commands;
 mod compact;
+#[cfg(feature = "cli")]
+mod completions;
 #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the program uses the rest"))]
 mod console;
 #[cfg(feature = "cli")]
@@ -26,6 +28,7 @@ mod delete;
 mod distance;
 #[cfg(feature = "cli")]
 mod dump;
+mod escaping;
 #[cfg(feature = "cli")]
 mod eval;
 #[cfg(feature = "cli")]
@@ -37,13 +40,24 @@ mod fingerprint;
 mod get;
 #[cfg(feature = "cli")]
 mod ingest;
+#[cfg(feature = "cli")]
+mod ingest_report;
+#[cfg(feature = "cli")]
+mod lines;
 mod live;
 #[cfg(feature = "cli")]
 mod load;
 #[cfg(feature = "cli")]
+mod manual;
+#[cfg(feature = "cli")]
+mod names;
+#[cfg(feature = "cli")]
 mod open;
 #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the program uses the rest"))]
 mod output;
+mod overview;
+#[cfg(feature = "cli")]
+mod parsing;
 #[cfg(feature = "cli")]
 mod plan;
 #[cfg(feature = "cli")]
@@ -53,6 +67,8 @@ mod protocol;
 mod query;
 mod question;
 #[cfg(feature = "cli")]
+mod rejections;
+#[cfg(feature = "cli")]
 mod running;
 #[cfg(feature = "cli")]
 mod signals;
@@ -61,6 +77,8 @@ mod socket;
 mod sources;
 mod stats;
 mod texts;
+mod times;
+mod units;
 #[cfg(feature = "cli")]
 mod uses;
 #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the program uses the rest"))]

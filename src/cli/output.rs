@@ -1,9 +1,10 @@
 //! Text and JSON Lines on standard output. It carries data only, one record per line.
 
-use std::borrow::Cow;
 use std::io;
 
 use super::console::Console;
+pub(super) use super::escaping::printable;
+use super::escaping::{harmless, json_line};
 use crate::{Document, Fingerprint, Matches, Sketch};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -47,6 +48,11 @@ impl Output {
         self.console.complain(message);
     }
 
+    /// Prints a message that is no error, unless quiet was asked for.
+    pub(super) fn remark(&self, message: &str) {
+        self.console.remark(message);
+    }
+
     /// Whether JSON was asked for.
     pub(super) fn is_json(&self) -> bool {
         self.json
@@ -65,9 +71,23 @@ impl Output {
     /// Prints a record: an object if JSON was asked for, otherwise a line. The record waits for the next
     /// flush.
     pub(super) fn print(&mut self, object: impl FnOnce() -> Value, line: impl FnOnce() -> String) {
-        let text = if self.json { object().to_string() } else { line() };
-        self.waiting.extend_from_slice(text.as_bytes());
+        match self.json {
+            true => self.print_text(&json_line(&object())),
+            // Tabs stand between the parts of a line. Paths are in lines too, as they are.
+            false => self.print_text(&harmless(&line(), &['\t'])),
+        }
         self.waiting.push(b'\n');
+    }
+
+    /// Prints an object, whether JSON was asked for or not.
+    pub(super) fn print_json(&mut self, object: &Value) {
+        self.print_text(&json_line(object));
+        self.waiting.push(b'\n');
+    }
+
+    /// Prints what the program itself has made, as it is.
+    pub(super) fn print_text(&mut self, text: &str) {
+        self.waiting.extend_from_slice(text.as_bytes());
     }
 
     /// Writes to standard output what was printed so far.
@@ -92,32 +112,7 @@ impl Output {
 #[cfg(feature = "cli")]
 pub(crate) fn complain(message: &str) {
     use io::Write as _;
-    let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    let line: String = message.chars().map(escape).collect();
-    _ = writeln!(io::stderr(), "simdb: {line}");
-}
-
-/// A key on one line. Control characters, backslashes and bytes that are not UTF-8 are escaped.
-pub(super) fn printable(key: &[u8]) -> Cow<'_, str> {
-    match std::str::from_utf8(key) {
-        Ok(text) if !text.chars().any(|c| c.is_control() || c == '\\') => Cow::Borrowed(text),
-        _ => {
-            let mut line = String::new();
-            for chunk in key.utf8_chunks() {
-                for c in chunk.valid().chars() {
-                    match c {
-                        '\\' => line.push_str("\\\\"),
-                        c if c.is_control() => line.extend(c.escape_default()),
-                        c => line.push(c),
-                    }
-                }
-                for byte in chunk.invalid() {
-                    line.push_str(&format!("\\x{byte:02x}"));
-                }
-            }
-            Cow::Owned(line)
-        }
-    }
+    _ = writeln!(io::stderr(), "simdb: {}", harmless(message, &[]));
 }
 
 /// Adds bytes to an object: as text under `name` if they are UTF-8, otherwise as base64 under `name_base64`.
@@ -237,18 +232,5 @@ pub(super) fn matches_line(matches: &Matches, verified: Option<&Verified>) -> St
         (_, 0) => listed.join(", "),
         (true, more) => format!("{at_least}{more} documents"),
         (false, more) => format!("{} and {at_least}{more} more", listed.join(", ")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::printable;
-
-    #[test]
-    fn keys_stay_on_one_line_and_can_be_told_apart() {
-        assert_eq!(printable(b"http://a/"), "http://a/");
-        assert_eq!(printable("中é".as_bytes()), "中é");
-        assert_eq!(printable(b"a\tb\nc\\t"), "a\\tb\\nc\\\\t");
-        assert_eq!(printable(b"\xff\x00"), "\\xff\\u{0}");
     }
 }

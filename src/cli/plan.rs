@@ -6,9 +6,10 @@ use crate::{CreateOptions, Fingerprint, PlanEstimate, Scheme};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
-use super::arguments::{Preference, SketchBytes, max_distance_parser, parse_scheme};
+use super::arguments::{Preference, SketchBytes, expected_documents, max_distance_parser, parse_scheme};
 use super::open::open_to_read;
 use super::output::Output;
+use super::units::{self, told_bytes};
 use super::uses::print_uses;
 
 #[derive(clap::Args)]
@@ -27,19 +28,20 @@ pub(super) struct Arguments {
 
     /// How many documents there will be
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    #[arg(value_parser = expected_documents, allow_negative_numbers = true)]
     expect: u64,
 
     /// What matters in the choice
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     prefer: Preference,
 
-    /// Only plans whose files have at most so many bytes, keys and payloads apart
-    #[arg(long, value_name = "BYTES")]
-    max_file: Option<f64>,
+    /// Only plans whose files have at most this size, such as 1GB, keys and payloads apart
+    #[arg(long, value_name = "BYTES", value_parser = units::bytes::<u64>, allow_negative_numbers = true)]
+    max_file: Option<u64>,
 
-    /// Only plans whose tables take at most so many bytes of memory
-    #[arg(long, value_name = "BYTES")]
-    max_memory: Option<f64>,
+    /// Only plans whose tables take at most so much memory, such as 64MiB
+    #[arg(long, value_name = "BYTES", value_parser = units::bytes::<u64>, allow_negative_numbers = true)]
+    max_memory: Option<u64>,
 
     /// Take the fingerprints to be as unevenly spread as those of this database
     #[arg(long, value_name = "DB")]
@@ -63,8 +65,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let sample = arguments.sample.as_ref().map_or(Ok(Vec::new()), |path| sample(path))?;
     let documents = arguments.expect as f64;
     let fits = |plan: &PlanEstimate| {
-        arguments.max_file.is_none_or(|most| plan.document_bytes * documents <= most)
-            && arguments.max_memory.is_none_or(|most| plan.cached_bytes * documents <= most)
+        arguments.max_file.is_none_or(|most| plan.document_bytes * documents <= most as f64)
+            && arguments.max_memory.is_none_or(|most| plan.cached_bytes * documents <= most as f64)
     };
     let plans = options.plans(&sample);
     // If the preferred plan does not fit, the largest plan that fits comes nearest to it.
@@ -109,8 +111,8 @@ fn line(plan: &PlanEstimate, documents: f64, taken: bool, fits: bool) -> String 
             tables => tables.to_string(),
         },
         format!("{:.1}", plan.document_bytes),
-        bytes(plan.document_bytes * documents),
-        bytes(plan.cached_bytes * documents),
+        told_bytes(plan.document_bytes * documents),
+        told_bytes(plan.cached_bytes * documents),
         format!("{:.1}", plan.candidates),
         format!("{:.2}", plan.query.as_secs_f64() * 1e6),
     ];
@@ -130,16 +132,6 @@ fn line_of(cells: &[String; 8]) -> String {
         .map(|(cell, heading)| format!("{cell:>width$}", width = heading.len().max(8)))
         .collect::<Vec<_>>()
         .join("  ")
-}
-
-fn bytes(count: f64) -> String {
-    let (mut value, mut unit) = (count, "B");
-    for larger in ["kB", "MB", "GB", "TB", "PB"] {
-        if value >= 1000.0 {
-            (value, unit) = (value / 1000.0, larger);
-        }
-    }
-    if unit == "B" { format!("{value:.0} B") } else { format!("{value:.1} {unit}") }
 }
 
 fn object(plan: &PlanEstimate, documents: f64, taken: bool) -> Value {

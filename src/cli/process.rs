@@ -1,21 +1,28 @@
 //! The terminal of the process: its standard output, its standard error and a progress bar on it.
 
+use std::fmt;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use parking_lot::Mutex;
 
 use super::console::{Step, Terminal};
 use super::output::complain;
+use super::signals::Ending;
+use super::units::told_count;
 
 /// The standard streams of the process. A progress bar is shown only on a terminal.
-#[derive(Default)]
 pub(super) struct Process {
+    ending: Ending,
     bar: Mutex<Option<ProgressBar>>,
 }
 
 impl Process {
+    pub(super) fn new(ending: Ending) -> Self {
+        Self { ending, bar: Mutex::default() }
+    }
+
     /// Hides the bar while `print` runs, so that the two do not mix.
     fn above<T>(&self, print: impl FnOnce() -> T) -> T {
         match &*self.bar.lock() {
@@ -51,7 +58,7 @@ impl Terminal for Process {
     }
 
     fn is_ended(&self) -> bool {
-        false
+        self.ending.is_asked()
     }
 
     fn standard_input(self: Arc<Self>) -> Option<Box<dyn Read + Send>> {
@@ -60,10 +67,17 @@ impl Terminal for Process {
 }
 
 fn new_bar(step: &Step<'_>) -> ProgressBar {
-    let template = match step.all {
-        Some(_) => "{wide_bar} {percent} %, {eta} left",
-        None => "{pos} {msg}, {per_sec}",
+    let template = match (step.all.is_some(), &*step.what) {
+        (true, "") => "{wide_bar} {percent} %, {eta} left",
+        (true, "bytes") => "{wide_bar} {percent} %, {bytes_per_sec}, {eta} left",
+        (true, _) => "{wide_bar} {percent} %, {human_pos} {msg}, {rate}, {eta} left",
+        (false, "bytes") => "{bytes} read, {bytes_per_sec}",
+        (false, _) => "{human_pos} {msg}, {rate}",
     };
     let style = ProgressStyle::with_template(template).expect("the template is a constant");
+    // Written anew, since the usual one has four decimals.
+    let style = style.with_key("rate", |state: &ProgressState, to: &mut dyn fmt::Write| {
+        _ = write!(to, "{}/s", told_count(state.per_sec() as u64));
+    });
     ProgressBar::no_length().with_style(style).with_message(step.what.clone().into_owned())
 }

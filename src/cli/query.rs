@@ -1,8 +1,8 @@
 //! `simdb query`: prints the documents near a text, a fingerprint or a document.
 
-use crate::ingest::{InputFormat, Records, Rejected};
+use crate::ingest::{InputFormat, Records};
 use crate::{Database, Matches, Query, Unit};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::asking::{Arguments, Asked, Asking};
@@ -10,6 +10,7 @@ use super::output::{
     Output, Verified, add_fingerprint, add_matches, document_fields, key_fields, matches_line, printable,
 };
 use super::question::Question;
+use super::rejections;
 
 pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
     let snapshot = database.snapshot()?;
@@ -34,10 +35,13 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
     let matches = match asking.query(&question) {
         Some(query) => snapshot.query(&query)?,
         None => {
-            output.complain("the text is too short to judge, so nothing matches it");
+            output.remark("the text is too short to judge, so nothing matches it");
             Matches::default()
         }
     };
+    if matches.total() == 0 && question.judged.is_some() {
+        output.remark(&asking.told_of_no_match(&question));
+    }
     print_one(output, &question, &matches, asking.verified(&question, &matches)?.as_ref(), arguments.limit)?;
     Ok(asking.answer(matches.total() > 0))
 }
@@ -53,7 +57,7 @@ fn print_one(
     limit: usize,
 ) -> Result<(), Failure> {
     if output.is_json() || limit == 0 {
-        output.print(|| answer_object(question, matches, verified), || matches.total().to_string());
+        output.print(|| answer_object(question, matches, verified), || total_of(matches));
         return Ok(());
     }
     for (index, found) in matches.iter().enumerate() {
@@ -67,12 +71,15 @@ fn print_one(
         let at_least = if matches.total_is_exact() { "" } else { "at least " };
         let listed = matches.as_slice().len();
         output.flush()?;
-        output.complain(&format!(
-            "{listed} of {at_least}{} matches shown; --limit shows more",
-            matches.total()
-        ));
+        output
+            .remark(&format!("{listed} of {at_least}{} matches shown; --limit shows more", matches.total()));
     }
     Ok(())
+}
+
+fn total_of(matches: &Matches) -> String {
+    let at_least = if matches.total_is_exact() { "" } else { "at least " };
+    format!("{at_least}{}", matches.total())
 }
 
 fn answer_object(question: &Question, matches: &Matches, verified: Option<&Verified>) -> Value {
@@ -109,7 +116,10 @@ fn answer_all(asking: &Asking<'_>, questions: &[Question], output: &mut Output) 
         let verified = verified.as_ref();
         output.print(
             || answer_object(question, &matches, verified),
-            || answer_line(question, &matches, verified),
+            || match asking.arguments.limit {
+                0 => total_line(question, &matches),
+                _ => answer_line(question, &matches, verified),
+            },
         );
     }
     output.flush()?;
@@ -124,6 +134,7 @@ fn run_batch(asking: &Asking<'_>, mut records: Records, output: &mut Output) -> 
     let unit = asking.arguments.reading.unit();
     let mut any_match = false;
     let mut any_rejected = false;
+    let (reading, progress) = (records.progress(), output.console().progress_of("bytes"));
     while !output.is_closed() {
         let texts = asking.texts();
         let chunk = records.next_chunk(|record| Question::of_record(record, rule, unit, texts))?;
@@ -143,19 +154,25 @@ fn run_batch(asking: &Asking<'_>, mut records: Records, output: &mut Output) -> 
                     any_rejected = true;
                     any_match |= answer_all(asking, &std::mem::take(&mut questions), output)?;
                     output.complain(&format!("rejected: {rejected}"));
-                    output.print(|| rejected_object(&rejected), || format!("rejected: {}", rejected.reason));
+                    output
+                        .print(|| rejections::object(&rejected), || format!("rejected: {}", rejected.reason));
                 }
             }
         }
         any_match |= answer_all(asking, &questions, output)?;
+        _ = progress.update(reading.bytes_read(), reading.bytes_total());
     }
+    drop(progress);
     output.console().ensure_wanted()?;
     let any_without_text = asking.any_without_text();
     Ok(if any_rejected || any_without_text { Answer::CouldNotTell } else { Answer::yes_if(any_match) })
 }
 
-fn rejected_object(rejected: &Rejected) -> Value {
-    json!({"key": null, "rejected": rejected.reason.to_string(), "line": rejected.line})
+/// The total, a tab and the key, as the lines of a single question have their keys last.
+fn total_line(question: &Question, matches: &Matches) -> String {
+    let name = question.key.as_deref().map_or("(no key)".into(), printable);
+    let total = question.judged.map_or("too short".to_owned(), |_| total_of(matches));
+    format!("{total}\t{name}")
 }
 
 fn answer_line(question: &Question, matches: &Matches, verified: Option<&Verified>) -> String {

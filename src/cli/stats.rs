@@ -4,18 +4,24 @@ use crate::{Cache, Database, Statistics};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{LiveDatabase, cache_parser};
-use super::output::Output;
+use super::arguments::LiveDatabase;
+use super::output::{Output, key_fields};
+use super::overview::Overview;
+use super::units::cache;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) database: LiveDatabase,
 
-    /// The most memory for what is read of the file, in bytes or as a share of the memory, such as 50%
+    /// The most memory for what is read of the file, such as 2GB, or a share of the memory, such as 50%
     /// [default: 25%]
-    #[arg(long, value_name = "BYTES", value_parser = cache_parser)]
+    #[arg(long, value_name = "BYTES", value_parser = cache)]
     pub(super) cache: Option<Cache>,
+
+    /// Print the counters of the process that has the database open, as text for Prometheus
+    #[arg(long)]
+    prometheus: bool,
 }
 
 pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
@@ -28,32 +34,48 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
         Some(cache) => database.set_cache(cache)?,
         None => {}
     }
-    let stats = database.snapshot()?.stats()?;
-    let object = stats_object(&stats);
-    if output.is_json() {
-        output.print(|| object, String::new);
+    if arguments.prometheus {
+        if output.is_json() {
+            return Err("--prometheus prints text for Prometheus, so it cannot be used with --json".into());
+        }
+        output.print_text(&database.metrics().prometheus());
         return Ok(Answer::Yes);
     }
-    for (name, value) in object.as_object().into_iter().flatten() {
-        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        output.print(|| Value::Null, || format!("{name}\t{value}"));
-    }
-    if !stats.tables_fit {
-        output.complain(&advice(&stats));
+    let overview = Overview::of(database)?;
+    if output.is_json() {
+        output.print(|| overview_object(&overview), String::new);
+    } else {
+        overview.lines().into_iter().for_each(|line| output.print(|| Value::Null, || line));
     }
     Ok(Answer::Yes)
 }
 
-/// What it would take if the tables do not fit.
-fn advice(stats: &Statistics) -> String {
-    let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
-    format!(
-        "the permuted tables do not fit into the cache of {}, so queries read the file; they fit from {} on, and \
-         with the postings from {} on",
-        megabytes(stats.cache_limit_bytes),
-        megabytes(stats.tables_need_bytes),
-        megabytes(stats.queries_need_bytes)
-    )
+/// The statistics, and what else is told of a database.
+fn overview_object(overview: &Overview) -> Value {
+    let mut object = stats_object(&overview.stats);
+    object["snapshots"] = overview.metrics.snapshots.into();
+    object["pinned_bytes"] = overview.metrics.pinned_bytes.into();
+    object["oldest_pin_seconds"] = overview.metrics.oldest_pin.map(|it| it.as_secs_f64()).into();
+    let groups = overview.groups.iter().flat_map(|it| &it.groups).map(|group| {
+        let mut fields = key_fields(Some(&group.newest_key));
+        fields.insert("fingerprint".to_owned(), group.fingerprint.to_string().into());
+        fields.insert("documents".to_owned(), group.documents.into());
+        Value::Object(fields)
+    });
+    object["largest_groups"] = groups.collect();
+    let prefixes = overview.prefixes.iter().flat_map(|it| &it.prefixes).map(|prefix| {
+        json!({
+            "table": prefix.table,
+            "prefix_bits": prefix.prefix_bits,
+            "mask": format!("{:016x}", prefix.mask),
+            "bits": format!("{:016x}", prefix.bits),
+            "rows": prefix.rows,
+            "expected": prefix.expected,
+        })
+    });
+    object["fullest_prefixes"] = prefixes.collect();
+    object["advice"] = overview.advice().into();
+    object
 }
 
 /// The statistics, under the names they have in the library.

@@ -110,7 +110,8 @@ const CHOICES: [Choice; 9] = [
 /// Prints the choices, for as many documents as these options expect.
 pub(super) fn print_uses(output: &mut Output, options: &CreateOptions, documents: u64) {
     if !output.is_json() {
-        output.print(|| Value::Null, || format!("\n{HEADING}"));
+        output.print(|| Value::Null, String::new);
+        output.print(|| Value::Null, || HEADING.to_owned());
     }
     // To choose tables takes some tenths of a second.
     let mut query_us = BTreeMap::new();

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use super::database::Database;
+use super::snapshot::Snapshot;
+use crate::document::Document;
 use crate::error::Result;
 use crate::store::Conditions;
 
@@ -46,6 +48,43 @@ impl Expiry {
     pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.scopes = Some(scopes.into_iter().map(Into::into).collect());
         self
+    }
+}
+
+impl Expiry {
+    /// `None` if it has no condition, so it names no document.
+    fn conditions(&self) -> Option<Conditions> {
+        let Self { before, scopes } = self.clone();
+        (before.is_some() || scopes.is_some()).then_some(Conditions { before, scopes })
+    }
+}
+
+impl Snapshot {
+    /// Goes through the documents that [`Database::expire`] would remove, in the order in which they were written.
+    /// Returns their number.
+    ///
+    /// Nothing is removed. When `each` breaks, the rest is neither looked at nor counted.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
+    /// [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
+    ///
+    /// # Cost
+    ///
+    /// That of [`Database::expire`] without what it writes: only blocks are read that may have such a document.
+    pub fn to_expire(
+        &self,
+        expiry: &Expiry,
+        mut each: impl FnMut(Document) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        let Some(conditions) = expiry.conditions() else { return Ok(0) };
+        let mut count = 0;
+        _ = self.reader.to_expire(&conditions, &mut |document| {
+            count += 1;
+            each(document)
+        })?;
+        Ok(count)
     }
 }
 
@@ -94,10 +133,7 @@ impl Database {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn expire(&self, expiry: &Expiry, mut progress: impl FnMut(u64) -> ControlFlow<()>) -> Result<u64> {
-        let Expiry { before, scopes } = expiry.clone();
-        if before.is_none() && scopes.is_none() {
-            return Ok(0);
-        }
-        self.store.expire(&Conditions { before, scopes }, &mut progress)
+        let Some(conditions) = expiry.conditions() else { return Ok(0) };
+        self.store.expire(&conditions, &mut progress)
     }
 }

@@ -1,5 +1,6 @@
 //! The thread of a writer. It takes what was submitted, decides it in one transaction, commits, and answers.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,13 +9,14 @@ use parking_lot::Mutex;
 
 use super::answer::Promise;
 use super::policy::Policy;
-use super::submissions::{Group, Work};
+use super::submissions::{Group, Insertion, Work};
 use super::ticket::Desk;
 use super::verdict::Verdict;
 use super::write::WriteTxn;
 use super::writer_options::Answers;
 use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::source::Reached;
 use crate::store::{Patience, Store};
 
 /// What a writer's thread works with.
@@ -49,6 +51,7 @@ impl GroupCommit {
             match pending {
                 Pending::Insert(promise, verdict) => promise.give(after(verdict, &outcome)),
                 Pending::Delete(promise, deleted) => promise.give(after(deleted, &outcome)),
+                Pending::Reach(promise, reached) => promise.give(after(reached, &outcome)),
                 Pending::Flush(promise) => promise.give(self.failure.lock().take().map_or(Ok(()), Err)),
             }
         }
@@ -67,6 +70,11 @@ impl GroupCommit {
                     documents.insert(&mut txn, decided);
                     decided.delete(&mut txn, &key, promise);
                 }
+                Work::Reach(reached, promise) => {
+                    documents.insert(&mut txn, decided);
+                    let noted = reach(&mut txn, &reached);
+                    decided.pending.push(Pending::Reach(promise, noted));
+                }
                 Work::Flush(promise) => {
                     documents.insert(&mut txn, decided);
                     decided.pending.push(Pending::Flush(promise));
@@ -76,6 +84,19 @@ impl GroupCommit {
         documents.insert(&mut txn, decided);
         txn
     }
+}
+
+/// Notes how far a source was read. A name that no source can have concerns this submission alone.
+fn reach(txn: &mut Result<WriteTxn>, reached: &Reached) -> Result<()> {
+    let noted = match txn {
+        Ok(open) => open.reach(reached),
+        Err(error) => Err(error.clone()),
+    };
+    match &noted {
+        Ok(()) | Err(Error::SourceName { .. }) => {}
+        Err(error) => *txn = Err(error.clone()),
+    }
+    noted
 }
 
 /// The answer when the outcome of the commit is known. An error of one submission alone stays.
@@ -101,6 +122,7 @@ struct Decided {
 enum Pending {
     Insert(Promise<Verdict>, Result<Verdict>),
     Delete(Promise<Option<Document>>, Result<Option<Document>>),
+    Reach(Promise<()>, Result<()>),
     Flush(Promise<()>),
 }
 
@@ -136,12 +158,12 @@ impl Decided {
 /// Neighbouring documents of a group, which are decided together.
 #[derive(Default)]
 struct Documents {
-    asked: Vec<(Document, Policy)>,
+    asked: Vec<Insertion>,
     promises: Vec<Promise<Verdict>>,
 }
 
 impl Documents {
-    fn add(&mut self, asked: (Document, Policy), promise: Promise<Verdict>) {
+    fn add(&mut self, asked: Insertion, promise: Promise<Verdict>) {
         self.asked.push(asked);
         self.promises.push(promise);
     }
@@ -152,7 +174,7 @@ impl Documents {
             return;
         }
         let asked: Vec<(&Document, &Policy)> =
-            self.asked.iter().map(|(document, policy)| (document, policy)).collect();
+            self.asked.iter().map(|asked| (&asked.document, &asked.policy)).collect();
         let mut promises = self.promises.drain(..);
         let inserted = match txn {
             Ok(open) => open.insert_each_if_new(&asked, |verdict| {
@@ -167,6 +189,19 @@ impl Documents {
             promises.for_each(|promise| decided.insert(promise, Err(error.clone())));
             *txn = Err(error);
         }
+        for reached in last_of_each_source(&self.asked) {
+            // An error ends the transaction, and everybody gets it with the commit.
+            _ = reach(txn, reached);
+        }
         self.asked.clear();
     }
+}
+
+/// The last place of each source among some documents. Those of one source come in the order of their places.
+fn last_of_each_source(asked: &[Insertion]) -> impl Iterator<Item = &Reached> {
+    let mut last: HashMap<&[u8], &Reached> = HashMap::new();
+    for reached in asked.iter().filter_map(|it| it.reached.as_ref()) {
+        last.insert(&reached.name, reached);
+    }
+    last.into_values()
 }

@@ -31,6 +31,8 @@ pub struct CreateOptions {
     plan: Option<String>,
     expected_documents: u64,
     prefer: Prefer,
+    /// Unix seconds. Without a time, now.
+    created: Option<i64>,
     pub(crate) open: OpenOptions,
 }
 
@@ -44,6 +46,7 @@ impl Default for CreateOptions {
             plan: None,
             expected_documents: 1_000_000,
             prefer: Prefer::default(),
+            created: None,
             open: OpenOptions::default(),
         }
     }
@@ -119,6 +122,13 @@ impl CreateOptions {
     #[must_use]
     pub fn plan(mut self, name: impl Into<String>) -> Self {
         self.plan = Some(name.into());
+        self
+    }
+
+    /// The time of creation (Unix seconds), for a database that is made from another one. Default: now.
+    #[must_use]
+    pub fn created(mut self, seconds: i64) -> Self {
+        self.created = Some(seconds);
         self
     }
 
@@ -235,7 +245,7 @@ impl CreateOptions {
         if max_distance > Fingerprint::BITS {
             return Err(Error::MaxDistance { given: max_distance });
         }
-        let created = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         Ok(Settings {
             file: FileSeed::random(),
             scheme: self.scheme,
@@ -245,8 +255,8 @@ impl CreateOptions {
             min_similarity: self.chosen_similarity()?,
             // The standard library seeds its hash maps from the system's randomness. The hashes of keys
             // are seeded from it too.
-            key_seed: RandomState::new().hash_one(created),
-            created: i64::try_from(created).unwrap_or(i64::MAX),
+            key_seed: RandomState::new().hash_one(now),
+            created: self.created.unwrap_or_else(|| i64::try_from(now).unwrap_or(i64::MAX)),
         })
     }
 }

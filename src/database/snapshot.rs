@@ -27,7 +27,7 @@ const TIMED_QUERIES: u64 = 64;
 #[derive(Debug)]
 pub struct Snapshot {
     // Before the store, so that the engine's transaction ends before the engine.
-    reader: Reader,
+    pub(super) reader: Reader,
     store: Arc<Store>,
 }
 

@@ -25,11 +25,22 @@ use super::writer_options::WriterOptions;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::metrics::{Meters, QueueGauge};
+use crate::source::Reached;
+
+/// A document to insert.
+pub(super) struct Insertion {
+    pub(super) document: Document,
+    pub(super) policy: Policy,
+    /// The place behind it, if it was read from a source.
+    pub(super) reached: Option<Reached>,
+}
 
 /// What is to be done, and who is to be told.
 pub(super) enum Work {
-    Insert(Box<(Document, Policy)>, Promise<Verdict>),
+    Insert(Box<Insertion>, Promise<Verdict>),
     Delete(Vec<u8>, Promise<Option<Document>>),
+    /// Notes how far a source was read.
+    Reach(Reached, Promise<()>),
     /// Tells when everything before it is durable.
     Flush(Promise<()>),
 }
@@ -39,14 +50,18 @@ impl Work {
         match self {
             Self::Insert(_, promise) => &promise.answer().mark,
             Self::Delete(_, promise) => &promise.answer().mark,
-            Self::Flush(promise) => &promise.answer().mark,
+            Self::Reach(_, promise) | Self::Flush(promise) => &promise.answer().mark,
         }
     }
 
     fn memory_bytes(&self) -> usize {
         size_of::<Submission>()
             + match self {
-                Self::Insert(asked, _) => asked.0.memory_bytes() + size_of::<Policy>(),
+                Self::Insert(asked, _) => {
+                    let reached = asked.reached.as_ref().map_or(0, Reached::memory_bytes);
+                    asked.document.memory_bytes() + size_of::<Policy>() + reached
+                }
+                Self::Reach(reached, _) => reached.memory_bytes(),
                 Self::Delete(key, _) => key.len(),
                 Self::Flush(_) => 0,
             }

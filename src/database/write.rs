@@ -15,8 +15,7 @@ use crate::error::{Error, Result};
 use crate::metrics::Decided;
 use crate::parallel;
 use crate::plan::Near;
-#[cfg(feature = "ingest")]
-use crate::source::Source;
+use crate::source::{Reached, Source};
 use crate::store::{Numbered, Patience, Read, Store, Transaction};
 
 /// The most and the fewest documents that are searched for together, by one thread. Many together read
@@ -301,6 +300,21 @@ impl WriteTxn {
     pub(crate) fn set_source(&mut self, source: &Source) -> Result<()> {
         source.validate()?;
         self.writer.put_source(&source.name, Some(source.record.clone()))
+    }
+
+    /// Notes how far a source was read. It becomes durable together with the documents of this transaction.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::SourceName`](crate::Error::SourceName) for a name of no bytes or too many. It changes nothing.
+    /// * [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
+    ///   [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
+    /// * [`Error::Aborted`](crate::Error::Aborted) if an earlier operation broke the transaction.
+    pub fn reach(&mut self, reached: &Reached) -> Result<()> {
+        let record = self.writer.source(&reached.name)?.unwrap_or_default();
+        let source = Source::reached(record, reached);
+        source.validate()?;
+        self.writer.put_source(&source.name, Some(source.record))
     }
 
     /// Forgets how far a source was read, so it counts as new. Its documents stay. False if it is not known.

@@ -9,12 +9,13 @@ use parking_lot::Mutex;
 use super::answer::Promise;
 use super::group_commit::GroupCommit;
 use super::policy::Policy;
-use super::submissions::{Submissions, Work};
+use super::submissions::{Insertion, Submissions, Work};
 use super::ticket::{Desk, Submitting, Ticket};
 use super::verdict::Verdict;
 use super::writer_options::WriterOptions;
 use crate::document::{Document, validate_key};
 use crate::error::{Error, Result};
+use crate::source::Reached;
 use crate::store::Store;
 
 /// A handle with which many threads and tasks write, without a transaction of their own.
@@ -89,8 +90,36 @@ impl Writer {
     /// The bounds of the document and of the policy are checked when it is decided. Their errors are in the
     /// answer.
     pub fn submit(&self, document: Document, policy: &Policy) -> Result<Ticket> {
-        let (work, ticket) = self.insertion(document, policy);
+        let (work, ticket) = self.insertion(document, policy, None);
         self.hand_in(work)?;
+        Ok(ticket)
+    }
+
+    /// Submits a document that was read from a source, and the place behind it. Both become durable together.
+    ///
+    /// So a program that is stopped at any moment can go on behind the last document that is durable
+    /// ([`ingest::Records::resume`](crate::ingest::Records::resume)). The documents of one source have to be
+    /// submitted in their order, by one thread.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`submit`](Self::submit).
+    pub fn submit_read(&self, document: Document, policy: &Policy, reached: Reached) -> Result<Ticket> {
+        let (work, ticket) = self.insertion(document, policy, Some(reached));
+        self.hand_in(work)?;
+        Ok(ticket)
+    }
+
+    /// Notes how far a source was read, for a record that gives no document, and for the end of the source. It becomes
+    /// durable after what was submitted before, or together with it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`submit`](Self::submit). The ticket may give [`Error::SourceName`].
+    pub fn submit_reached(&self, reached: Reached) -> Result<Ticket<()>> {
+        let promise = Promise::new();
+        let ticket = Ticket::new(&promise, &self.handle.desk);
+        self.hand_in(Work::Reach(reached, promise))?;
         Ok(ticket)
     }
 
@@ -108,8 +137,26 @@ impl Writer {
         policy: &Policy,
         answered: impl FnOnce(Result<Verdict>) + Send + 'static,
     ) -> Result<()> {
+        self.submit_read_with(document, policy, None, answered)
+    }
+
+    /// As [`submit_read`](Self::submit_read), but calls `answered` with the answer, as
+    /// [`submit_with`](Self::submit_with) does. `reached` is `None` for a document of a source that cannot be known
+    /// again.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`submit_with`](Self::submit_with).
+    pub fn submit_read_with(
+        &self,
+        document: Document,
+        policy: &Policy,
+        reached: Option<Reached>,
+        answered: impl FnOnce(Result<Verdict>) + Send + 'static,
+    ) -> Result<()> {
         let promise = Promise::with_callback(Box::new(answered));
-        self.hand_in(Work::Insert(Box::new((document, policy.clone())), promise))
+        let insertion = Insertion { document, policy: policy.clone(), reached };
+        self.hand_in(Work::Insert(Box::new(insertion), promise))
     }
 
     /// Submits a document if there is room in the queue. Otherwise gives it back at once.
@@ -118,10 +165,10 @@ impl Writer {
     ///
     /// [`Error::WriterClosed`] and [`Error::OutcomeUnknown`], as for [`submit`](Self::submit).
     pub fn try_submit(&self, document: Document, policy: &Policy) -> Result<TrySubmit> {
-        let (work, ticket) = self.insertion(document, policy);
+        let (work, ticket) = self.insertion(document, policy, None);
         self.handle.desk.ensure_certain()?;
         Ok(match self.handle.desk.submissions.try_add(work)? {
-            Some(Work::Insert(asked, _)) => TrySubmit::Full(asked.0),
+            Some(Work::Insert(asked, _)) => TrySubmit::Full(asked.document),
             _ => TrySubmit::Accepted(ticket),
         })
     }
@@ -135,7 +182,7 @@ impl Writer {
     ///
     /// [`Error::WriterClosed`] and [`Error::OutcomeUnknown`], as for [`submit`](Self::submit).
     pub fn submit_async(&self, document: Document, policy: &Policy) -> Submitting {
-        let (work, ticket) = self.insertion(document, policy);
+        let (work, ticket) = self.insertion(document, policy, None);
         Submitting::new(&self.handle.desk, work, ticket)
     }
 
@@ -211,10 +258,11 @@ impl Writer {
         self.handle.desk.submissions.abandon();
     }
 
-    fn insertion(&self, document: Document, policy: &Policy) -> (Work, Ticket) {
+    fn insertion(&self, document: Document, policy: &Policy, reached: Option<Reached>) -> (Work, Ticket) {
         let promise = Promise::new();
         let ticket = Ticket::new(&promise, &self.handle.desk);
-        (Work::Insert(Box::new((document, policy.clone())), promise), ticket)
+        let insertion = Insertion { document, policy: policy.clone(), reached };
+        (Work::Insert(Box::new(insertion), promise), ticket)
     }
 
     fn hand_in(&self, work: Work) -> Result<()> {

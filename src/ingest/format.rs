@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::unreadable::{is_fingerprints, kind_of_json};
 use crate::error::{Error, Result};
 
 /// How an input is cut into records.
@@ -40,17 +41,13 @@ pub(super) fn is_html(path: &Path) -> bool {
 pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<InputFormat> {
     let name = plain_name(path);
     if beginning.starts_with(b"WARC/") || name.ends_with(".warc") || name.ends_with(".arc") {
-        return Err(Error::Input {
-            source_name: path.display().to_string(),
-            line: None,
-            reason:
-                "is a web archive (WARC or ARC), which this release does not read; turn it into JSON Lines"
-                    .to_owned(),
-        });
+        let reason =
+            "is a web archive (WARC or ARC), which this release does not read; turn it into JSON Lines";
+        return Err(not_readable(path, reason));
     }
     let beginning = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning).trim_ascii_start();
     let first_line = beginning.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    Ok(if name_ends(&name, &[".txt", ".md"]) || name_ends(&name, HTML) {
+    let format = if name_ends(&name, &[".txt", ".md"]) || name_ends(&name, HTML) {
         InputFormat::Text
     } else if name_ends(&name, &[".jsonl", ".ndjson", ".json"]) || beginning.first() == Some(&b'{') {
         InputFormat::Jsonl
@@ -58,7 +55,21 @@ pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<In
         InputFormat::Tsv
     } else {
         InputFormat::Text
-    })
+    };
+    let is_page = name_ends(&name, HTML);
+    let problem = match format {
+        InputFormat::Jsonl => kind_of_json(beginning),
+        InputFormat::Tsv | InputFormat::Text if !is_page && is_fingerprints(beginning) => {
+            Some("has fingerprints in place of texts; say so with `--input-format fingerprints`")
+        }
+        _ => None,
+    };
+    problem.map_or(Ok(format), |reason| Err(not_readable(path, reason)))
+}
+
+/// The error of an input whose content cannot be read as records.
+pub(super) fn not_readable(path: &Path, reason: &str) -> Error {
+    Error::Input { source_name: path.display().to_string(), line: None, reason: reason.to_owned() }
 }
 
 /// The name of a file in small letters, without the ending of gzip.

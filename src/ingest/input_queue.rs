@@ -2,7 +2,8 @@
 
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
+use std::sync::Arc;
 
 use super::input::Input;
 use super::opening::{self, STDIN, cannot_read, is_stdin, readable_bytes};
@@ -27,6 +28,8 @@ pub(super) struct Inputs {
     options: ReadOptions,
     progress: Progress,
     stdin: Stdin,
+    /// The names of the sources, once they are asked for.
+    names: Option<Names>,
 }
 
 /// What is read as standard input: that of the process, if nothing else is given.
@@ -37,6 +40,9 @@ impl fmt::Debug for Stdin {
         f.debug_struct("Stdin").finish_non_exhaustive()
     }
 }
+
+/// The names of the sources, in the order of the inputs. `None` for an input that cannot be known again.
+pub(super) type Names = Arc<[Option<Arc<[u8]>>]>;
 
 /// Where the reading of an input begins.
 #[derive(Clone, Debug)]
@@ -87,6 +93,7 @@ impl Inputs {
             options,
             progress,
             stdin: Stdin(None),
+            names: None,
         })
     }
 
@@ -106,6 +113,34 @@ impl Inputs {
     /// The paths of the inputs.
     pub(super) fn paths(&self) -> &[PathBuf] {
         &self.paths
+    }
+
+    /// The names of the sources: the absolute paths of files. `None` for an input that cannot be known again.
+    pub(super) fn names(&mut self) -> Result<Names> {
+        if let Some(names) = &self.names {
+            return Ok(names.clone());
+        }
+        let name_of = |path: &PathBuf| -> Result<Option<Arc<[u8]>>> {
+            if is_stdin(path) || readable_bytes(path, &self.options)?.is_none() {
+                return Ok(None);
+            }
+            let absolute = path::absolute(self.options.place_of(path));
+            let absolute = absolute.map_err(|source| cannot_read(path, None, &source))?;
+            Ok(Some(absolute.into_os_string().into_encoded_bytes().into()))
+        };
+        let names: Names = self.paths.iter().map(name_of).collect::<Result<_>>()?;
+        Ok(self.names.insert(names).clone())
+    }
+
+    /// Gives the only input a name.
+    pub(super) fn set_name(&mut self, name: &[u8]) -> Result<()> {
+        let [_] = self.paths[..] else {
+            let reason = "a name for the source is for one input; name the others by their paths".to_owned();
+            let source_name = String::from_utf8_lossy(name).into_owned();
+            return Err(Error::Input { source_name, line: None, reason });
+        };
+        self.names = Some([Some(name.into())].into());
+        Ok(())
     }
 
     /// Compares a file with what was read of it before. Other inputs are compared when they are read.

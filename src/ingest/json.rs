@@ -325,7 +325,11 @@ mod tests {
             Err(reason) => reason.to_string(),
         };
         assert_eq!(message(b"{\"id\":1,\"text\":5}"), "field `text`: a text is wanted");
-        assert_eq!(message(b"{\"id\":1,\"text\":\"\xff\"}"), "the record is not UTF-8 (byte 17)");
+        assert_eq!(
+            message(b"{\"id\":1,\"text\":\"\xff\"}"),
+            "the record is not UTF-8 (byte 17); if the text is in another encoding, convert it with \
+             `iconv -f ENCODING -t UTF-8`"
+        );
         assert!(message(b"[1]").contains("expected an object"), "{}", message(b"[1]"));
         assert!(message(b"{\"id\":[1],\"text\":\"t\"}").contains("field `id`: a text or a whole number"));
         assert!(

@@ -1,9 +1,12 @@
 //! From inputs to documents. Reads JSON Lines, tab-separated, plain text and fingerprint files, also
-//! compressed with gzip. Makes fingerprints on all cores and commits documents in batches.
+//! compressed with gzip or zstd. Makes fingerprints on all cores and commits documents in batches, together with the
+//! places up to which the inputs were read.
 //!
 //! # Example
 //!
 //! ```
+//! use std::ops::ControlFlow;
+//!
 //! use simdb::ingest::{Event, Ingest, ReadOptions, Records};
 //! use simdb::{CreateOptions, Database};
 //! # let directory = tempfile::tempdir()?;
@@ -16,6 +19,7 @@
 //!     if let Event::Duplicate { document, verdict } = event {
 //!         println!("{:?} has {} near-duplicates", document.key(), verdict.matches().total());
 //!     }
+//!     ControlFlow::Continue(())
 //! })?;
 //! assert_eq!(totals.inserted, 1);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -44,6 +48,7 @@ mod text;
 mod tsv;
 mod units;
 mod unpacked;
+mod unreadable;
 
 pub use events::{Event, Resumed};
 pub use fingerprinting::Fingerprinting;
@@ -52,7 +57,7 @@ pub use ingestion::Ingest;
 pub use options::ReadOptions;
 pub use progress::Progress;
 pub use record::Record;
-pub use records::Records;
+pub use records::{ReadRecord, Records};
 pub use rejected::{Reason, Rejected};
 pub use resuming::Reread;
 pub use units::Units;

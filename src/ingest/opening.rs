@@ -5,10 +5,11 @@ use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom};
 use std::path::Path;
 
-use super::format::{InputFormat, detect};
+use super::format::{InputFormat, detect, not_readable};
 use super::options::ReadOptions;
 use super::progress::Progress;
 use super::unpacked::{Stored, Unpacked};
+use super::unreadable::kind_of;
 use crate::error::{Error, Result};
 use crate::source::{Identity, Place, Sample};
 
@@ -158,6 +159,9 @@ fn go_to(
 }
 
 fn format_of(path: &Path, options: &ReadOptions, beginning: &[u8]) -> Result<InputFormat> {
+    if let Some(kind) = kind_of(beginning) {
+        return Err(not_readable(path, kind));
+    }
     match options.format {
         InputFormat::Auto => detect(path, is_stdin(path), beginning),
         named => Ok(named),

@@ -7,6 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use super::cut_document::Taken;
+use super::events::Resumed;
 use super::fingerprinting::Fingerprinting;
 use super::format::InputFormat;
 use super::input_queue::Inputs;
@@ -16,8 +17,11 @@ use super::progress::Progress;
 use super::raw::{Mark, Origin, Raw};
 use super::record::Record;
 use super::rejected::Rejected;
+use super::resuming;
+use crate::database::Snapshot;
 use crate::error::Result;
 use crate::parallel;
+use crate::source::{Identity, Reached};
 use crate::text::{Scheme, Unit};
 
 /// The records of some inputs, in order.
@@ -116,7 +120,41 @@ impl Records {
         }
     }
 
-    /// As [`next_chunk`](Self::next_chunk), with the place behind each record and with the ends of inputs.
+    /// Goes on where the inputs were read up to, as the database knows it. Returns how each is read. Inputs that were
+    /// read to their end are passed over. To be called before anything is read.
+    ///
+    /// So a program that stores documents itself can stop at any moment: with each document it commits the place behind
+    /// it, which [`next_read`](Self::next_read) gives.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Input`](crate::Error::Input) if an input cannot be read. Those of
+    /// [`Snapshot::source`](crate::Snapshot::source).
+    pub fn resume(&mut self, snapshot: &Snapshot) -> Result<Vec<Resumed>> {
+        self.begin_again()?;
+        resuming::resume(&mut self.inputs, snapshot)
+    }
+
+    /// As [`next_chunk`](Self::next_chunk), with the place behind each record, and with the ends of inputs.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`next_chunk`](Self::next_chunk).
+    pub fn next_read<T: Send, E: From<Rejected> + Send>(
+        &mut self,
+        turn: impl Fn(Record) -> Result<T, E> + Sync,
+    ) -> Result<Vec<ReadRecord<T, E>>> {
+        let raw = self.next_raw()?;
+        let names = self.inputs.names()?;
+        let options = self.inputs.options();
+        Ok(parallel::map_each(raw, |raw| {
+            let reached = names[raw.input.index].clone().map(|name| reached(name, &raw));
+            let record = (!raw.is_end()).then(|| turn(Record::parse(raw, options)?));
+            ReadRecord { record, reached }
+        }))
+    }
+
+    /// As [`next_read`](Self::next_read), for an ingestion.
     fn next_steps(&mut self, turn: impl Fn(Record) -> Result<Taken, Rejected> + Sync) -> Result<Vec<Step>> {
         let (raw, options) = (self.next_raw()?, self.inputs.options());
         Ok(parallel::map_each(raw, |raw| {
@@ -146,6 +184,23 @@ impl Records {
             false => Ok(self.ahead.drain(..).collect()),
         }
     }
+}
+
+/// A record of an input, or its end, and the place behind it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ReadRecord<T, E> {
+    /// What the record was turned into. `None` at the end of the input.
+    pub record: Option<Result<T, E>>,
+    /// How far the input has been read. `None` if that cannot be told again, as for a pipe.
+    pub reached: Option<Reached>,
+}
+
+/// How far the source of this name has been read behind a record.
+fn reached(name: Arc<[u8]>, raw: &Raw) -> Reached {
+    let Mark { place, last } = raw.mark;
+    let identity = Identity { length: raw.input.length, first: raw.input.first, last };
+    Reached { name, place, identity, ended: raw.is_end() }
 }
 
 /// One record of an input, or its end.

@@ -105,6 +105,27 @@ pub enum Reason {
     },
 }
 
+impl Reason {
+    /// A short name of the kind of reason, such as `not-utf8`. It stays the same from release to release.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::TooLong { .. } => "too-long",
+            Self::NotUtf8 { .. } => "not-utf8",
+            Self::Json { .. } => "json",
+            Self::NoKey => "no-key",
+            Self::NoContent => "no-content",
+            Self::NoTab => "no-tab",
+            Self::Field { .. } => "field",
+            Self::Features => "features",
+            Self::Document(_) => "document",
+            Self::NothingToCut { .. } => "nothing-to-cut",
+            Self::TooManyUnits { .. } => "too-many-units",
+            Self::TextInExternal => "text-in-external",
+            Self::FingerprintInScheme { .. } => "fingerprint-in-scheme",
+        }
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -112,7 +133,9 @@ impl fmt::Display for Reason {
                 write!(f, "the record has {bytes} bytes; at most {max_bytes} are allowed")
             }
             Self::NotUtf8 { valid_bytes } => {
-                write!(f, "the record is not UTF-8 (byte {})", valid_bytes + 1)
+                let byte = valid_bytes + 1;
+                write!(f, "the record is not UTF-8 (byte {byte}); if the text is in another encoding, ")?;
+                f.write_str("convert it with `iconv -f ENCODING -t UTF-8`")
             }
             Self::Json { problem, column: 0 } => write!(f, "not a JSON record: {problem}"),
             Self::Json { problem, column } => write!(f, "not a JSON record: {problem} (column {column})"),

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::mem;
 use std::ops::{ControlFlow, Range};
-use std::path::{self, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,10 +10,9 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::events::{Event, Resumed};
 use super::input_queue::{Inputs, Standing};
-use super::opening::{cannot_read, is_stdin, readable_bytes};
 use super::raw::{Mark, Origin};
-use crate::database::{Database, WriteTxn};
-use crate::error::{Error, Result};
+use crate::database::{Database, Snapshot, WriteTxn};
+use crate::error::Result;
 use crate::source::{Identity, Numbers, Place, Source, SourceRecord, Totals};
 
 /// Which inputs are read again.
@@ -77,7 +75,10 @@ impl Sources {
         naming: &Naming,
         tell: &mut impl FnMut(Event<'_>) -> ControlFlow<()>,
     ) -> Result<Self> {
-        let names = names_of(inputs, naming)?;
+        if let Some(name) = &naming.name {
+            inputs.set_name(name)?;
+        }
+        let names = inputs.names()?;
         let stored = stored_of(database, &names)?;
         let run = Run::of(&names, &stored, naming.reread);
         let count = names.len();
@@ -89,7 +90,7 @@ impl Sources {
             before: Totals::default(),
         };
         let mut ignored = Numbers::default();
-        for (index, (name, stored)) in names.into_iter().zip(&stored).enumerate() {
+        for (index, (name, stored)) in names.iter().zip(&stored).enumerate() {
             let Some(name) = name else { continue };
             let resumed = run.resumed(inputs, index, stored.as_ref())?;
             let record = run.begin(inputs, index, stored.as_ref(), resumed);
@@ -101,7 +102,7 @@ impl Sources {
             if resumed != Resumed::New {
                 _ = tell(Event::Source { path: &inputs.paths()[index], resumed });
             }
-            sources.sources[index] = Some(Source { name, record });
+            sources.sources[index] = Some(Source { name: name.to_vec(), record });
         }
         if !sources.is_read.contains(&true) {
             // The last run may have been stopped just before it could tell what it has read.
@@ -141,7 +142,12 @@ impl Sources {
     /// Writes what was noted.
     pub(super) fn write(&mut self, txn: &mut WriteTxn) -> Result<()> {
         for index in mem::take(&mut self.changed) {
-            if let Some(source) = &self.sources[index] {
+            let Some(source) = &self.sources[index] else { continue };
+            let Totals { documents, rejected, .. } = source.record.totals;
+            if source.has_ended() && documents == 0 && rejected > 0 {
+                // Most likely it was read in a wrong way. It is to be read when the command is mended.
+                txn.forget_source(&source.name)?;
+            } else {
                 txn.set_source(source)?;
             }
         }
@@ -151,7 +157,7 @@ impl Sources {
 
 impl Run {
     /// The run that was stopped, if it had the same sources. Otherwise a new one.
-    fn of(names: &[Option<Vec<u8>>], stored: &[Option<Source>], reread: Reread) -> Self {
+    fn of(names: &[Option<Arc<[u8]>>], stored: &[Option<Source>], reread: Reread) -> Self {
         let mut hash = Xxh3::new();
         for name in names {
             let name = name.as_deref().unwrap_or_default();
@@ -219,31 +225,22 @@ impl Run {
     }
 }
 
-/// The names of the sources. `None` for an input that cannot be known again: a pipe that was not given a name.
-fn names_of(inputs: &Inputs, naming: &Naming) -> Result<Vec<Option<Vec<u8>>>> {
-    let paths = inputs.paths();
-    if let Some(name) = &naming.name {
-        let [_] = paths else {
-            let reason = "a name for the source is for one input; name the others by their paths".to_owned();
-            let source_name = String::from_utf8_lossy(name).into_owned();
-            return Err(Error::Input { source_name, line: None, reason });
-        };
-        return Ok(vec![Some(name.clone())]);
-    }
-    let name_of = |path: &PathBuf| -> Result<Option<Vec<u8>>> {
-        if is_stdin(path) || readable_bytes(path, inputs.options())?.is_none() {
-            return Ok(None);
-        }
-        let absolute = path::absolute(inputs.options().place_of(path))
-            .map_err(|source| cannot_read(path, None, &source))?;
-        Ok(Some(absolute.into_os_string().into_encoded_bytes()))
+/// Goes on where sources were read up to, without a run.
+pub(super) fn resume(inputs: &mut Inputs, snapshot: &Snapshot) -> Result<Vec<Resumed>> {
+    let names = inputs.names()?;
+    let run = Run { number: 0, command: 0, reread: Reread::Nothing };
+    let resume = |(index, name): (usize, &Option<Arc<[u8]>>)| {
+        let stored = name.as_ref().map(|name| snapshot.source(name)).transpose()?.flatten();
+        let resumed = run.resumed(inputs, index, stored.as_ref())?;
+        run.begin(inputs, index, stored.as_ref(), resumed);
+        Ok(resumed)
     };
-    paths.iter().map(name_of).collect()
+    names.iter().enumerate().map(resume).collect()
 }
 
-fn stored_of(database: &Database, names: &[Option<Vec<u8>>]) -> Result<Vec<Option<Source>>> {
+fn stored_of(database: &Database, names: &[Option<Arc<[u8]>>]) -> Result<Vec<Option<Source>>> {
     let snapshot = database.snapshot()?;
-    let stored = |name: &Option<Vec<u8>>| match name {
+    let stored = |name: &Option<Arc<[u8]>>| match name {
         Some(name) => snapshot.source(name),
         None => Ok(None),
     };

@@ -51,7 +51,8 @@ pub(crate) use engine::{Access, allocated_bytes};
 #[cfg(test)]
 pub(crate) use engine::{Event, Image, Recording, fail_directory_syncs};
 pub(crate) use expiry::Conditions;
-pub(crate) use file::{CacheLimit, FORMAT_VERSION, Patience, Settings};
+pub use file::FORMAT_VERSION;
+pub(crate) use file::{CacheLimit, Patience, Settings};
 #[cfg(test)]
 pub(crate) use file::{DEAD, KEYS, POSTINGS, Set, SetRow, number_of, permuted};
 pub(crate) use ignored::leave_out;

@@ -1,6 +1,7 @@
 //! Reader: a snapshot, which is what was committed at one moment.
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use crate::source::Source;
 use crate::store::blocks::Row;
 use crate::store::checking::{self, CheckProgress, Checked};
 use crate::store::dense::{self, CopyProgress};
+use crate::store::expiry::{self, Conditions, ToExpire};
 use crate::store::file::{CountedSnapshot, Counters, State, View, Written, by_row, damaged_document};
 use crate::store::numbers::DocumentNumber;
 use crate::store::sizes::Sizes;
@@ -82,6 +84,11 @@ impl Reader {
     /// Makes a dense copy at `path`, where nothing may be yet.
     pub(crate) fn backup(&self, path: &Path, sizes: &Sizes, progress: CopyProgress<'_>) -> Result<()> {
         dense::backup(&self.view, path, sizes, progress)
+    }
+
+    /// Goes through the documents that an expiry would remove, until `each` breaks.
+    pub(crate) fn to_expire(&self, conditions: &Conditions, each: ToExpire<'_>) -> Result<ControlFlow<()>> {
+        expiry::list(&self.view, conditions, each)
     }
 
     /// The part of the commit that is kept in memory.

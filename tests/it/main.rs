@@ -1,11 +1,16 @@
 //! The tests of simdb from outside: the library and the command-line program.
 
 mod admin;
+mod amounts;
+mod bench;
 mod cli;
 mod copy;
+mod crawling;
 mod crowding;
 mod damage;
 mod data;
+mod dry_run;
+mod ending;
 mod eval;
 #[cfg(feature = "tracing")]
 mod events;
@@ -21,11 +26,13 @@ mod leftovers;
 mod levels;
 mod library;
 mod limits;
+mod load;
 mod memory;
 mod metrics;
 mod model;
 mod names;
 mod odd_fields;
+mod overview;
 mod owners;
 mod panics;
 mod plan;
@@ -36,10 +43,12 @@ mod sketch_laws;
 mod strays;
 mod support;
 mod tasks;
+mod terminal;
 mod together;
 mod turns;
 mod units;
 mod verdicts;
 mod verification;
 mod window;
+mod words;
 mod writer;

@@ -71,9 +71,21 @@ impl Outcome {
         let mut totals: Value = serde_json::from_str(lines.pop().unwrap_or_default())?;
         totals["seconds"] = Value::Null;
         let dump = run!("dump", database).expect(0);
-        let documents = dump.out.lines().skip(1).map(str::to_owned).collect();
-        Ok(Self { documents, lines: lines.into_iter().map(str::to_owned).collect(), totals })
+        let documents = dump.out.lines().skip(1).map(without_now).collect();
+        Ok(Self { documents, lines: lines.into_iter().map(without_now).collect(), totals })
     }
+}
+
+/// A line without the times of today, which files get that tell no time.
+fn without_now(line: &str) -> String {
+    let mut parts = line.split("\"seen\":");
+    let mut whole = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.bytes().take_while(u8::is_ascii_digit).count();
+        let time = if digits < 9 { &part[..digits] } else { "now" };
+        whole += &format!("\"seen\":{time}{}", &part[digits..]);
+    }
+    whole
 }
 
 fn ingest(database: &Path, inputs: &[PathBuf], options: &[&str]) -> Command {
@@ -101,7 +113,8 @@ fn kill_until_it_ends(
         let out = File::options().create(true).append(true).open(&printed)?;
         let length = out.metadata()?.len();
         let mut child = ingest(&path, inputs, options).stdout(out).stderr(Stdio::null()).spawn()?;
-        thread::sleep(Duration::from_millis(random.below(60)));
+        // A busy machine may need longer to get to its first commit.
+        thread::sleep(Duration::from_millis(random.below(60 + 2 * kills)));
         if let Some(status) = child.try_wait()? {
             assert_eq!(status.code(), Some(0), "{name} after {kills} kills");
             break;
@@ -121,8 +134,11 @@ fn kill_until_it_ends(
     // The totals of a run that was killed at its very end are printed by each run after that.
     let is_total = |line: &&String| line.contains("\"inserted\":");
     let lines: BTreeSet<String> = outcome.lines.iter().filter(|it| !is_total(it)).cloned().collect();
-    assert_eq!(lines, expected.lines, "{name} after {kills} kills");
-    assert_eq!(outcome.documents, expected.documents, "{name} after {kills} kills");
+    let odd: Vec<_> = lines.symmetric_difference(&expected.lines).take(5).collect();
+    assert!(odd.is_empty(), "{name} after {kills} kills: {odd:#?}");
+    let differ = outcome.documents.iter().zip(&expected.documents).find(|(a, b)| a != b);
+    assert!(differ.is_none(), "{name} after {kills} kills: {differ:#?}");
+    assert_eq!(outcome.documents.len(), expected.documents.len(), "{name} after {kills} kills");
     assert_sound(&Database::open(&path, &simdb::OpenOptions::new())?)?;
     Ok(kills)
 }

@@ -8,13 +8,13 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use redb::{ReadOnlyDatabase, ReadTransaction, ReadableDatabase, TableDefinition};
+use redb::{ReadOnlyDatabase, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition};
 use simdb::{
     CreateOptions, Database, Document, Expiry, Fingerprint, OpenOptions, Query, Scheme, Sketch, SketchSize,
 };
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::support::{Folder, TestResult, bundled, fingerprints, go_on, insert_all, listed, tiny};
+use crate::support::{Folder, TestResult, bundled, fingerprints, go_on, insert_all, listed, run, tiny};
 
 /// What the state record says of a set.
 #[derive(Debug)]
@@ -83,6 +83,16 @@ impl<'a> Bytes<'a> {
         self.number(8) as u64
     }
 
+    /// A number of bincode's encoding of any width.
+    fn any_width(&mut self) -> u64 {
+        match self.number(1) as u64 {
+            251 => self.number(2) as u64,
+            252 => self.number(4) as u64,
+            253 => self.number(8) as u64,
+            small => small,
+        }
+    }
+
     /// Numbers of `width` bits, packed from the least significant bit of the first byte on.
     fn packed(&mut self, count: usize, width: usize) -> Vec<u64> {
         let bytes = self.take((count * width).div_ceil(8));
@@ -96,6 +106,10 @@ impl<'a> Bytes<'a> {
         self.packed(count, width).into_iter().map(|offset| least.wrapping_add(offset)).collect()
     }
 }
+
+/// A source: its name, the place of its next record (offset, skip, lines, records), whether it has ended, and the
+/// ranges of the numbers of its documents.
+type SourceRead = (String, [u64; 4], bool, Vec<(u64, u64)>);
 
 /// The body of an envelope, after a check of its checksum and kind.
 fn open_envelope<'a>(bytes: &'a [u8], kind: u8, seed: u64, key: &[u8]) -> &'a [u8] {
@@ -256,6 +270,30 @@ impl Reader {
         };
         let rows = self.rows(1, (row(scope, 0), row(scope, (1 << 40) - 1)), of)?;
         Ok(rows.into_iter().map(|row| row as u64 & ((1 << 40) - 1)).collect())
+    }
+
+    /// How far each source was read.
+    fn sources_read(&self) -> Result<Vec<SourceRead>, redb::Error> {
+        let mut sources = Vec::new();
+        for row in self.txn.open_table(TableDefinition::<&[u8], &[u8]>::new("sources"))?.iter()? {
+            let (name, record) = row?;
+            let mut record = Bytes(open_envelope(record.value(), 9, self.seed, name.value()));
+            let _run_and_command = [record.any_width(), record.any_width()];
+            let place = [(); 4].map(|()| record.any_width());
+            if record.number(1) == 1 {
+                record.any_width();
+            }
+            let _samples = [(); 4].map(|()| record.any_width());
+            let ended = record.number(1) == 1;
+            let _totals_and_time = [(); 13].map(|()| record.any_width());
+            let mut ranges = || {
+                (0..record.any_width()).map(|_| (record.any_width(), record.any_width())).collect::<Vec<_>>()
+            };
+            let (numbers, earlier) = (ranges(), ranges());
+            assert!(record.0.is_empty() && earlier.is_empty());
+            sources.push((String::from_utf8_lossy(name.value()).into_owned(), place, ended, numbers));
+        }
+        Ok(sources)
     }
 
     /// The number of a scope.
@@ -627,5 +665,22 @@ fn it_finds_the_same_in_blocks_of_full_size() -> TestResult {
     database.compact(go_on)?;
     drop(database);
     assert_eq!(agree(&path, &queries(&stored), &[None])?, found);
+    Ok(())
+}
+
+#[test]
+fn it_reads_how_far_each_source_was_read() -> TestResult {
+    let folder = Folder::new()?;
+    let lines: String = (0..300u64).map(|i| format!("{i}\t{:016x}\n", i << 40)).collect();
+    let (first, second) =
+        (folder.file("1.tsv", &lines)?, folder.file("2.tsv", "x\t00000000000000ff\nbad\n")?);
+    let path = folder.path("d.simdb");
+    run!("ingest", &path, &first, &second, "--input-format", "fingerprints", "--batch", "70").expect(0);
+    let name = |path: &Path| path.to_string_lossy().into_owned();
+    let expected = [
+        (name(&first), [lines.len() as u64, 0, 300, 300], true, vec![(1, 301)]),
+        (name(&second), [23, 0, 2, 2], true, vec![(301, 302)]),
+    ];
+    assert_eq!(Reader::open(&path)?.sources_read()?, expected);
     Ok(())
 }

@@ -3,7 +3,7 @@
 use redb::{ReadableTable, TableDefinition};
 use simdb::{CheckReport, Database};
 
-use crate::support::{Folder, TestResult, document, go_on, insert_all, tiny};
+use crate::support::{Folder, TestResult, document, go_on, insert_all, run, tiny};
 
 fn check(folder: &Folder) -> simdb::Result<CheckReport> {
     Database::open(folder.path("d.simdb"), &tiny())?.check()
@@ -84,6 +84,39 @@ fn a_lost_scope_is_reported_and_no_answer_goes_without_it() -> TestResult {
     assert_eq!(found.total(), 19);
     let refused = database.snapshot()?.query(&asked.scopes(["fr"]));
     assert!(matches!(refused, Err(simdb::Error::Damaged { table: "scopes", .. })), "{refused:?}");
+    Ok(())
+}
+
+/// The place of a source would be that of an earlier commit, and records would be read twice.
+#[test]
+fn a_source_of_an_earlier_commit_is_reported_and_not_believed() -> TestResult {
+    let folder = Folder::new()?;
+    drop(folder.tiny_database("d.simdb")?);
+    let sources = TableDefinition::<&[u8], &[u8]>::new("sources");
+    let mut old = None;
+    for lines in ["a\t0000000000000001\n", "a\t0000000000000001\nb\t0000ff00000000ff\n"] {
+        let input = folder.file("in.tsv", lines)?;
+        let path = folder.path("d.simdb");
+        run!("ingest", &path, &input, "--input-format", "fingerprints").expect(0);
+        with_engine(&folder, |txn| {
+            let mut table = txn.open_table(sources)?;
+            let name = table.first()?.expect("there is a source").0.value().to_vec();
+            let stored = table.get(name.as_slice())?.expect("it is there").value().to_vec();
+            if let Some(old) = old.replace((name, stored)) {
+                table.insert(old.0.as_slice(), old.1.as_slice())?;
+            }
+            Ok(())
+        })?;
+    }
+    assert!(check(&folder)?.problems.iter().any(|it| it.table == "sources"));
+    let database = Database::open(folder.path("d.simdb"), &tiny())?;
+    let refused = database.snapshot()?.sources();
+    assert!(matches!(refused, Err(simdb::Error::Damaged { table: "sources", .. })), "{refused:?}");
+    // The documents do not need it.
+    assert!(database.snapshot()?.get("b")?.is_some());
+    drop(database);
+    let (path, input) = (folder.path("d.simdb"), folder.path("in.tsv"));
+    run!("ingest", &path, &input, "--input-format", "fingerprints").expect(2).says("sources");
     Ok(())
 }
 

@@ -201,6 +201,7 @@ fn ingest_compares_the_texts_of_its_inputs_and_of_a_file() -> TestResult {
             &d,
             "--on-duplicate",
             "skip",
+            "--again",
             WIDE[2],
             WIDE[3],
             verify[0],

@@ -4,15 +4,16 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use crate::{Cache, CreateOptions, Scheme, SketchSize};
-use clap::{ValueEnum, value_parser};
+use clap::ValueEnum;
 
 use super::collection::{Collection, Spread, mixed};
-use crate::cli::arguments::{SketchBytes, cache_parser, max_distance_parser, similarity_parser};
+use crate::cli::arguments::{SketchBytes, max_distance_parser, similarity_parser};
+use crate::cli::units::{cache, count, positive_count};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Arguments {
     /// How many documents to insert
-    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = positive_count::<u64>)]
     pub(super) documents: u64,
 
     /// How the fingerprints are spread
@@ -20,7 +21,7 @@ pub(in crate::cli) struct Arguments {
     data: Data,
 
     /// The share of documents that are near-duplicates of an earlier one
-    #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = share)]
     near_duplicates: f64,
 
     /// The distance the database is made for
@@ -32,43 +33,44 @@ pub(in crate::cli) struct Arguments {
     sketch: SketchBytes,
 
     /// The least similarity that is asked for, if there are sketches. Half of the near-duplicates have 0.7
-    #[arg(long, value_name = "S", default_value_t = 0.7, value_parser = similarity_parser)]
-    min_similarity: f64,
+    /// [default: 0.7]
+    #[arg(long, value_name = "S", value_parser = similarity_parser)]
+    pub(super) min_similarity: Option<f64>,
 
     /// The distances that are asked for, one after the other [default: that of the database]
     #[arg(long, value_name = "K", value_delimiter = ',', value_parser = max_distance_parser())]
-    query_distance: Vec<u32>,
+    pub(super) query_distance: Vec<u32>,
 
     /// The tables, by name [default: those chosen for as many documents]
     #[arg(long, value_name = "NAME")]
     plan: Option<String>,
 
     /// How many more documents the phase link inserts [default: as many as --documents]
-    #[arg(long, value_name = "N")]
-    more: Option<u64>,
+    #[arg(long, value_name = "N", value_parser = count::<u64>)]
+    pub(super) more: Option<u64>,
 
     /// How many scopes the documents have, at random [default: none]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
-    scopes: Option<u64>,
+    #[arg(long, value_name = "N", value_parser = positive_count::<u64>)]
+    pub(super) scopes: Option<u64>,
 
     /// How many of the scopes a query is limited to [default: no limit]
-    #[arg(long, value_name = "N", requires = "scopes", value_parser = value_parser!(u64).range(1..))]
-    query_scopes: Option<u64>,
+    #[arg(long, value_name = "N", requires = "scopes", value_parser = positive_count::<u64>)]
+    pub(super) query_scopes: Option<u64>,
 
     /// How many documents a commit has
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = positive_count::<u64>)]
     pub(super) batch: u64,
 
     /// How many documents the phase link gives to each call [default: all of a commit]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
-    together: Option<u64>,
+    #[arg(long, value_name = "N", value_parser = positive_count::<u64>)]
+    pub(super) together: Option<u64>,
 
     /// How many queries are timed; fewer where they take more than 20 seconds
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = positive_count::<u64>)]
     pub(super) queries: u64,
 
     /// How many documents a second are submitted in the phase writer [default: as many as it takes]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = rate)]
     pub(super) rate: Option<NonZeroU64>,
 
     /// How many threads ask in the phases query, list and any, or submit in the phase writer; each of these
@@ -78,21 +80,21 @@ pub(in crate::cli) struct Arguments {
         value_name = "N",
         value_delimiter = ',',
         default_values_t = [1],
-        value_parser = value_parser!(u64).range(1..)
+        value_parser = positive_count::<u64>
     )]
-    threads: Vec<u64>,
+    pub(super) threads: Vec<u64>,
 
-    /// How often the phase window replaces all documents
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    pub(super) turnovers: u64,
+    /// How often the phase window replaces all documents [default: 100]
+    #[arg(long, value_name = "N", value_parser = positive_count::<u64>)]
+    pub(super) turnovers: Option<u64>,
 
     /// What to measure, in this order
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PHASES", default_values_t = PHASES)]
     pub(super) phases: Vec<Phase>,
 
-    /// The most memory for what is read of the file, in bytes or as a share of the memory, such as 50%
+    /// The most memory for what is read of the file, such as 2GB, or a share of the memory, such as 50%
     /// [default: 25%, that of the library]
-    #[arg(long, value_name = "BYTES", value_parser = cache_parser)]
+    #[arg(long, value_name = "BYTES", value_parser = cache)]
     cache: Option<Cache>,
 
     /// Where the database is made, and removed again
@@ -154,6 +156,13 @@ pub(super) enum Phase {
     Reopen,
 }
 
+impl Phase {
+    /// As it is written on the command line.
+    pub(super) fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |it| it.get_name().to_owned())
+    }
+}
+
 /// The phases that are measured if none are named.
 const PHASES: [Phase; 8] = [
     Phase::Insert,
@@ -166,12 +175,32 @@ const PHASES: [Phase; 8] = [
     Phase::Reopen,
 ];
 
+/// Parses how many documents come in a second.
+fn rate(text: &str) -> Result<NonZeroU64, String> {
+    positive_count::<u64>(text)
+        .and_then(|it| NonZeroU64::new(it).ok_or_else(|| "it must be at least 1".to_owned()))
+}
+
+/// Parses a share.
+fn share(text: &str) -> Result<f64, String> {
+    similarity_parser(text).map_err(|_| "it must be a share from 0 to 1, for example 0.1".to_owned())
+}
+
 /// The name of a scope.
 pub(super) fn scope_name(number: u64) -> String {
     format!("scope {number}")
 }
 
 impl Arguments {
+    /// How often the phase `window` replaces all documents.
+    pub(super) fn turnovers(&self) -> u64 {
+        self.turnovers.unwrap_or(100)
+    }
+
+    pub(super) fn has_sketches(&self) -> bool {
+        self.sketch_size() != SketchSize::None
+    }
+
     /// The number of documents that the phase `link` gives to each call.
     pub(super) fn together(&self) -> usize {
         self.together.unwrap_or(self.batch) as usize
@@ -215,7 +244,7 @@ impl Arguments {
 
     /// The least similarity that is asked for. `None` without sketches.
     pub(super) fn min_similarity(&self) -> Option<f64> {
-        (self.sketch_size() != SketchSize::None).then_some(self.min_similarity)
+        self.has_sketches().then(|| self.min_similarity.unwrap_or(0.7))
     }
 
     pub(super) fn create_options(&self) -> CreateOptions {

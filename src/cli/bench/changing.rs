@@ -8,7 +8,6 @@ use crate::{Database, Document, Policy};
 use super::row::Row;
 use super::state::{Bench, DELETED, key};
 use crate::cli::answer::Failure;
-use crate::cli::output::complain;
 
 /// The time of a batch, and that of its commit alone.
 pub(super) struct Timed {
@@ -123,7 +122,7 @@ impl Bench<'_> {
                 reported = Instant::now();
                 let put = next - numbers.start;
                 let rate = put as f64 / all.as_secs_f64();
-                complain(&format!("{put} documents inserted, {rate:.0} per second"));
+                self.console.remark(&format!("{put} documents inserted, {rate:.0} per second"));
             }
         }
         let seconds = all.as_secs_f64();

@@ -6,6 +6,7 @@ mod changing;
 mod collection;
 mod phases;
 mod row;
+mod sense;
 mod state;
 mod submitting;
 mod window;

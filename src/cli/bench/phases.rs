@@ -1,24 +1,30 @@
 //! Runs the phases in turn and prints the row of each.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
-
-use clap::ValueEnum as _;
 
 use super::arguments::{Arguments, Phase};
 use super::row::Row;
+use super::sense::ensure_sense;
 use super::state::Bench;
 use crate::cli::answer::{Answer, CommandResult, Failure};
+use crate::cli::console::Console;
 use crate::cli::output::Output;
+use crate::cli::signals::Ending;
 
-pub(in crate::cli) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
+pub(in crate::cli) fn run(arguments: &Arguments, output: &mut Output, ending: &Ending) -> CommandResult {
+    ensure_sense(arguments)?;
     let folder = tempfile::Builder::new().prefix("simdb-bench-").tempdir_in(&arguments.directory)?;
-    let mut bench = Bench::create(arguments, folder.path().join("bench.simdb"))?;
+    remove_when_ended(folder.path(), ending, output.console());
+    let mut bench = Bench::create(arguments, folder.path().join("bench.simdb"), output.console())?;
     for &phase in &arguments.phases {
-        let name = phase.to_possible_value().map_or_else(String::new, |it| it.get_name().to_owned());
+        let name = phase.name();
         for (distance, threads) in arguments.questions(phase) {
             let mut row = Row::new(&name);
             let begun = Instant::now();
-            bench.measure(phase, distance, threads, &mut row)?;
+            let measured = bench.measure(phase, distance, threads, &mut row);
+            wait_for_end(ending);
+            measured?;
             row.add_rounded("seconds_in_all", begun.elapsed().as_secs_f64());
             bench.add_sizes(&mut row)?;
             row.print(output);
@@ -26,6 +32,30 @@ pub(in crate::cli) fn run(arguments: &Arguments, output: &mut Output) -> Command
         }
     }
     Ok(Answer::Yes)
+}
+
+/// Watches for the end of the process in another thread. A phase can take minutes, and hours for large files, and there
+/// is nothing to bring to a good end but to remove the files.
+fn remove_when_ended(folder: &Path, ending: &Ending, console: &Console) {
+    let (folder, ending, console) = (folder.to_owned(), ending.clone(), console.clone());
+    std::thread::spawn(move || {
+        while !ending.is_asked() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        // A phase that goes on meanwhile may put a file there once more.
+        while folder.exists() && std::fs::remove_dir_all(&folder).is_err() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        console.complain("ended before it was done; nothing is left behind");
+        ending.end_process();
+    });
+}
+
+/// Waits for the end of the process, if it is to end. Errors then come from the removal of the files.
+fn wait_for_end(ending: &Ending) {
+    while ending.is_asked() {
+        std::thread::sleep(Duration::from_secs(1));
+    }
 }
 
 impl Bench<'_> {

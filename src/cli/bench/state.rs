@@ -7,6 +7,7 @@ use crate::{Database, Document, OpenOptions, Sketch};
 use super::arguments::{Arguments, scope_name};
 use super::collection::Collection;
 use crate::cli::answer::Failure;
+use crate::cli::console::Console;
 
 /// The documents to delete are those whose number ends in this digit.
 pub(super) const DELETED: u64 = 3;
@@ -14,6 +15,7 @@ pub(super) const DELETED: u64 = 3;
 /// The database under test, and what the phases so far have done to it.
 pub(super) struct Bench<'a> {
     pub(super) arguments: &'a Arguments,
+    pub(super) console: Console,
     pub(super) collection: Collection,
     /// The path of the database.
     pub(super) path: PathBuf,
@@ -31,9 +33,14 @@ pub(super) struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     /// Creates an empty database.
-    pub(super) fn create(arguments: &'a Arguments, path: PathBuf) -> Result<Self, Failure> {
+    pub(super) fn create(
+        arguments: &'a Arguments,
+        path: PathBuf,
+        console: &Console,
+    ) -> Result<Self, Failure> {
         Ok(Self {
             arguments,
+            console: console.clone(),
             collection: arguments.collection(0),
             database: Some(Database::create(&path, &arguments.create_options())?),
             path,

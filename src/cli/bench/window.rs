@@ -9,7 +9,6 @@ use crate::{Document, Expiry};
 use super::row::Row;
 use super::state::{Bench, OF_A_SECOND, seen};
 use crate::cli::answer::Failure;
-use crate::cli::output::complain;
 
 /// The window of a stream moves in this number of parts for each turnover.
 const PARTS: u64 = 20;
@@ -83,15 +82,15 @@ impl Bench<'_> {
         let fresh = self.measure_window(distance, fresh_commits)?;
         let begun = Instant::now();
         let mut commits = Vec::new();
-        for turnover in 1..=self.arguments.turnovers {
+        for turnover in 1..=self.arguments.turnovers() {
             let took = self.stream(window, part, Some(window))?;
-            complain(&format!("{turnover} turnovers, {:.0} s", begun.elapsed().as_secs_f64()));
-            if turnover + LAST_TURNOVERS > self.arguments.turnovers {
+            self.console.remark(&format!("{turnover} turnovers, {:.0} s", begun.elapsed().as_secs_f64()));
+            if turnover + LAST_TURNOVERS > self.arguments.turnovers() {
                 commits.extend(took);
             }
         }
-        let streamed = window * self.arguments.turnovers;
-        row.add("turnovers", self.arguments.turnovers);
+        let streamed = window * self.arguments.turnovers();
+        row.add("turnovers", self.arguments.turnovers());
         row.add_rounded("per_second", streamed as f64 / begun.elapsed().as_secs_f64());
         let moved = self.measure_window(distance, commits)?;
         for (name, fresh, moved) in [

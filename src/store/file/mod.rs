@@ -28,7 +28,8 @@ pub(crate) use appended::Appended;
 pub(crate) use cache_limit::{CacheLimit, CacheUse};
 pub(crate) use edit::Edit;
 pub(crate) use known_scopes::KnownScopes;
-pub(crate) use meta::{Counters, FORMAT_VERSION, Settings, decode_scope};
+pub use meta::FORMAT_VERSION;
+pub(crate) use meta::{Counters, Settings, decode_scope};
 pub(crate) use new_levels::NewLevels;
 pub(crate) use now::Now;
 #[cfg(test)]

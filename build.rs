@@ -1,0 +1,53 @@
+//! Tells the program which commit it is built from, for `simdb --version`.
+//!
+//! Only a release build asks. Otherwise each commit would build the whole library once more.
+
+use std::path::Path;
+use std::process::Command;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    let is_of_program = std::env::var_os("CARGO_FEATURE_CLI").is_some();
+    let is_release = std::env::var("PROFILE").is_ok_and(|it| it == "release");
+    if !is_of_program || !is_release {
+        return;
+    }
+    if let Some(commit) = commit_of_package().or_else(commit_of_checkout) {
+        println!("cargo::rustc-env=SIMDB_COMMIT={commit}");
+    }
+}
+
+/// The commit that cargo has written down in a published package.
+fn commit_of_package() -> Option<String> {
+    let told = std::fs::read_to_string(".cargo_vcs_info.json").ok()?;
+    let (_, commit) = told.split_once("\"sha1\"")?.1.split_once('"')?;
+    short(commit)
+}
+
+/// The commit of the checkout, if it is one of this project and not one that holds a copy of it.
+fn commit_of_checkout() -> Option<String> {
+    let here = Path::new(".").canonicalize().ok()?;
+    if Path::new(&git(&["rev-parse", "--show-toplevel"])?).canonicalize().ok()? != here {
+        return None;
+    }
+    // The first names the branch, or the commit itself. The others hold the commit of the branch.
+    let branch = git(&["symbolic-ref", "--quiet", "HEAD"]);
+    for file in ["HEAD", "packed-refs"].into_iter().chain(branch.as_deref()) {
+        let path = git(&["rev-parse", "--git-path", file])?;
+        // Cargo runs this again and again for a file that is not there.
+        if Path::new(&path).exists() {
+            println!("cargo::rerun-if-changed={path}");
+        }
+    }
+    short(&git(&["rev-parse", "HEAD"])?)
+}
+
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok().filter(|it| it.status.success())?;
+    Some(String::from_utf8(output.stdout).ok()?.trim_end().to_owned())
+}
+
+fn short(commit: &str) -> Option<String> {
+    let digits = commit.get(..7)?;
+    digits.chars().all(|c| c.is_ascii_hexdigit()).then(|| digits.to_owned())
+}

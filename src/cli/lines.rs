@@ -1,0 +1,123 @@
+//! The lines of an input, perhaps compressed with gzip, read on another thread. So a command that waits for standard
+//! input can still be ended.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use flate2::bufread::MultiGzDecoder;
+
+use crate::Error;
+
+/// More than the longest document takes, with every character escaped.
+const MAX_LINE_BYTES: u64 = 1 << 20;
+/// The least that is handed over at a time.
+const HANDED_BYTES: usize = 1 << 18;
+/// How often somebody who waits looks whether the command is to end.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Some lines, or why the next cannot be read.
+type Part = Vec<Result<String, String>>;
+
+/// Reads lines that are not blank, and counts all.
+pub(super) struct Lines {
+    name: String,
+    parts: Receiver<Part>,
+    part: std::vec::IntoIter<Result<String, String>>,
+    line: u64,
+    is_ended: Box<dyn Fn() -> bool>,
+}
+
+impl Lines {
+    /// Opens an input; `-` is standard input. While it waits for a line it asks whether the command is to end.
+    pub(super) fn open(path: &Path, is_ended: impl Fn() -> bool + 'static) -> Result<Self, Error> {
+        let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
+        let input: Box<dyn Read + Send> = match path.as_os_str() == "-" {
+            true => Box::new(io::stdin()),
+            false if path.is_dir() => return Err(failed(io::ErrorKind::IsADirectory.into())),
+            false => Box::new(File::open(path).map_err(failed)?),
+        };
+        let (send, parts) = sync_channel(4);
+        // The thread is not joined. It may wait for standard input for ever.
+        thread::spawn(move || read(input, &send));
+        let (name, part) = (path.display().to_string(), Vec::new().into_iter());
+        Ok(Self { name, parts, part, line: 0, is_ended: Box::new(is_ended) })
+    }
+
+    /// The next line that is not blank. `None` at the end.
+    pub(super) fn next(&mut self) -> Option<Result<String, Error>> {
+        loop {
+            let Some(line) = self.part.next() else {
+                match self.parts.recv_timeout(PATIENCE) {
+                    Ok(part) => self.part = part.into_iter(),
+                    Err(RecvTimeoutError::Disconnected) => {
+                        // What is missing is missing in the line after the last.
+                        self.line += 1;
+                        return None;
+                    }
+                    Err(RecvTimeoutError::Timeout) if (self.is_ended)() => {
+                        return Some(Err(Error::Interrupted));
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                }
+                continue;
+            };
+            self.line += 1;
+            match line {
+                Ok(line) if line.trim_ascii().is_empty() => {}
+                Ok(line) => return Some(Ok(line)),
+                Err(reason) => return Some(Err(self.failed(&reason))),
+            }
+        }
+    }
+
+    /// An error about the line that was read last.
+    pub(super) fn failed(&self, reason: &str) -> Error {
+        Error::Input { source_name: self.name.clone(), line: Some(self.line), reason: reason.to_owned() }
+    }
+}
+
+/// Reads all lines, or those before an error, and hands them over.
+fn read(input: Box<dyn Read + Send>, send: &SyncSender<Part>) {
+    let mut input = BufReader::with_capacity(1 << 20, input);
+    // An error comes again when the first line is read.
+    let is_gzip = input.fill_buf().is_ok_and(|begin| begin.starts_with(&[0x1f, 0x8b]));
+    let mut input: Box<dyn BufRead> = match is_gzip {
+        true => Box::new(BufReader::with_capacity(1 << 20, MultiGzDecoder::new(input))),
+        false => Box::new(input),
+    };
+    let (mut part, mut bytes) = (Part::new(), 0);
+    loop {
+        let line = next_line(&mut *input, is_gzip);
+        let is_last = !matches!(line, Some(Ok(_)));
+        bytes += line.as_ref().map_or(0, |it| it.as_ref().map_or(0, String::len));
+        part.extend(line);
+        if is_last || bytes >= HANDED_BYTES {
+            bytes = 0;
+            if send.send(std::mem::take(&mut part)).is_err() || is_last {
+                return;
+            }
+        }
+    }
+}
+
+fn next_line(input: &mut dyn BufRead, is_gzip: bool) -> Option<Result<String, String>> {
+    let mut line = String::new();
+    match input.take(MAX_LINE_BYTES).read_line(&mut line) {
+        Ok(0) => None,
+        Ok(length) if length as u64 == MAX_LINE_BYTES => {
+            Some(Err("it is longer than any document".to_owned()))
+        }
+        Ok(_) => Some(Ok(line)),
+        Err(error) if is_gzip && error.kind() != io::ErrorKind::InvalidData => Some(Err(damaged(&error))),
+        Err(error) => Some(Err(error.to_string())),
+    }
+}
+
+/// The checksum of gzip stands at its end, so nothing before an error has been verified.
+fn damaged(error: &io::Error) -> String {
+    format!("the gzip data is damaged or cut off here, and what came before may be damaged too: {error}")
+}

@@ -1,0 +1,44 @@
+//! `simdb manual`: the manual page, made of the same definitions as the help of each command.
+
+use clap_mangen::Man;
+
+use super::answer::{Answer, CommandResult, Failure};
+use super::output::Output;
+
+/// Prints one page for `man`: the program, then each of its commands.
+pub(super) fn run(mut program: clap::Command, output: &mut Output) -> CommandResult {
+    program.build();
+    let whole = Man::new(program.clone());
+    let mut page = Vec::new();
+    whole.render_title(&mut page)?;
+    whole.render_name_section(&mut page)?;
+    whole.render_synopsis_section(&mut page)?;
+    whole.render_description_section(&mut page)?;
+    whole.render_options_section(&mut page)?;
+    whole.render_extra_section(&mut page)?;
+    let mut page = String::from_utf8(page)?;
+    for command in program.get_subcommands().filter(|it| !it.is_hide_set() && it.get_name() != "help") {
+        page += &section(command)?;
+    }
+    output.print_text(&page);
+    Ok(Answer::Yes)
+}
+
+/// The section of one command, with what would be sections of a page of its own below it.
+fn section(command: &clap::Command) -> Result<String, Failure> {
+    // Those of all commands are told once, at the beginning.
+    let command = command.clone().mut_args(|it| {
+        let is_common = it.is_global_set() || matches!(it.get_id().as_str(), "help" | "version");
+        it.hide(is_common)
+    });
+    let man = Man::new(command.clone());
+    let mut parts = Vec::new();
+    man.render_synopsis_section(&mut parts)?;
+    man.render_description_section(&mut parts)?;
+    man.render_options_section(&mut parts)?;
+    if command.get_after_help().is_some() {
+        man.render_extra_section(&mut parts)?;
+    }
+    let parts = String::from_utf8(parts)?.replace(".SH ", ".SS ");
+    Ok(format!(".SH \"SIMDB {}\"\n{parts}", command.get_name().to_uppercase()))
+}

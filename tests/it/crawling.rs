@@ -1,0 +1,74 @@
+//! The example of a crawler: killed, stopped and run again as a user would.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use simdb::{Database, OpenOptions};
+
+use crate::support::{Folder, Ran, TestResult, assert_sound, run};
+
+/// Builds the example, and returns its path.
+fn crawler() -> Result<PathBuf, Box<dyn std::error::Error>> {
+    let tests = std::env::current_exe()?;
+    let target = tests.ancestors().nth(3).ok_or("the tests are in a folder of the built files")?;
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "--example", "crawler", "--target-dir"]).arg(target);
+    Ran::from(cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output()?).expect(0);
+    Ok(target.join("debug/examples/crawler"))
+}
+
+/// A page that is like no other.
+fn page(i: usize) -> String {
+    let words: String = (0..40).map(|j| format!("word{} ", (i * 41 + j) * 7919)).collect();
+    format!("<html><title>Page {i}</title><body><p>{words}")
+}
+
+#[test]
+fn a_crawler_goes_on_where_it_was_killed() -> TestResult {
+    let folder = Folder::new()?;
+    let pages = folder.path("pages");
+    fs::create_dir_all(pages.join("more"))?;
+    for i in 0..400 {
+        let name = if i % 3 == 0 { format!("more/{i}.html") } else { format!("{i}.html") };
+        fs::write(pages.join(name), page(i))?;
+    }
+    let lines = |from: usize| -> String {
+        (from..from + 3_000).map(|i| format!("{{\"key\":\"{i}\",\"html\":{:?}}}\n", page(i))).collect()
+    };
+    let inputs: Vec<PathBuf> = vec![
+        pages,
+        folder.file("1.jsonl", lines(1_000))?,
+        folder.file("2.jsonl", lines(10_000))?,
+        folder.file("3.jsonl", lines(20_000) + "not a record\n")?,
+    ];
+    let (crawler, path) = (crawler()?, folder.path("d.simdb"));
+    let mut kills = 0;
+    let last = loop {
+        let mut child = Command::new(&crawler);
+        let child = child.arg(&path).args(&inputs).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = child.spawn()?;
+        thread::sleep(Duration::from_millis(30 + 23 * (kills % 7)));
+        if child.try_wait()?.is_some() {
+            break Ran::from(child.wait_with_output()?).expect(0);
+        }
+        child.kill()?;
+        child.wait()?;
+        kills += 1;
+        assert!(kills < 500, "it does not go on");
+    };
+    assert!(kills > 0, "it was too fast to be killed");
+    assert!(last.err.contains(" pages stored, 0 near-duplicates"), "{}", last.err);
+    let database = Database::open(&path, &OpenOptions::new())?;
+    assert_eq!(database.snapshot()?.stats()?.documents, 9_400, "after {kills} kills");
+    assert!(database.snapshot()?.sources()?.iter().all(simdb::Source::has_ended));
+    assert_sound(&database)?;
+    drop(database);
+    // Nothing is left to do.
+    let again = Ran::from(Command::new(&crawler).arg(&path).args(&inputs).output()?).expect(0);
+    assert!(again.err.contains("0 pages stored, 0 near-duplicates"), "{}", again.err);
+    run!("ingest", &path, &inputs[1]).expect(0).says("is passed over");
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! Ctrl-C: each command ends in order, says how to go on, and leaves nothing behind.
+#![cfg(unix)]
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::{Folder, TestResult, document, insert_all, run, simdb};
+
+fn signal(child: &Child, name: &str) -> std::io::Result<()> {
+    let status = Command::new("kill").args([format!("-{name}"), child.id().to_string()]).status()?;
+    assert!(status.success());
+    Ok(())
+}
+
+fn names(folder: &Folder) -> std::io::Result<Vec<String>> {
+    let entries = std::fs::read_dir(folder.path(""))?;
+    entries.map(|it| Ok(it?.file_name().to_string_lossy().into_owned())).collect()
+}
+
+#[track_caller]
+fn assert_ended(output: &Output, signal: i32, told: &str) {
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.signal(), Some(signal), "{:?} {err}", output.status);
+    assert!(err.contains(told), "{err}");
+}
+
+/// Waits until a file or folder is there.
+fn wait_for(path: &Path, is_there: impl Fn(&Path) -> bool) {
+    let begun = Instant::now();
+    while !is_there(path) {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{} does not come", path.display());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_load_that_waits_for_its_input_ends_and_leaves_no_file() -> TestResult {
+    let folder = Folder::new()?;
+    insert_all(&folder.database("d.simdb")?, [document("a", 0)])?;
+    let dump = run!("dump", folder.path("d.simdb")).expect(0).out;
+    for (name, number) in [("INT", 2), ("TERM", 15)] {
+        let mut load = simdb();
+        load.arg("load").arg(folder.path("e.simdb")).current_dir(folder.path(""));
+        let mut child = load.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let mut stdin = child.stdin.take().ok_or("no standard input")?;
+        stdin.write_all(dump.as_bytes())?;
+        // It is ready for signals once it reads.
+        std::thread::sleep(Duration::from_millis(300));
+        signal(&child, name)?;
+        let output = child.wait_with_output()?;
+        assert_ended(&output, number, "no database was made");
+        drop(stdin);
+        assert_eq!(names(&folder)?, ["d.simdb"]);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_bench_removes_its_folder_when_it_is_ended() -> TestResult {
+    let folder = Folder::new()?;
+    let mut bench = simdb();
+    bench.args(["bench", "--documents", "50M", "--phases", "insert", "--directory"]).arg(folder.path(""));
+    let child = bench.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    wait_for(&folder.path(""), |path| std::fs::read_dir(path).is_ok_and(|it| it.count() > 0));
+    std::thread::sleep(Duration::from_millis(200));
+    signal(&child, "INT")?;
+    assert_ended(&child.wait_with_output()?, 2, "nothing is left behind");
+    assert_eq!(names(&folder)?, Vec::<String>::new());
+    Ok(())
+}
+
+/// Each step of an expiry is durable, so what was removed before the end is removed.
+#[test]
+fn an_expiry_says_how_much_it_has_removed() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.database("d.simdb")?;
+    let spread = |number: u64| document(number.to_le_bytes(), number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    insert_all(&database, (0..400_000).map(spread))?;
+    drop(database);
+    let mut expire = simdb();
+    expire.arg("expire").arg(folder.path("d.simdb")).args(["--before", "1"]);
+    let child = expire.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    std::thread::sleep(Duration::from_millis(150));
+    signal(&child, "INT")?;
+    let output = child.wait_with_output()?;
+    let out = String::from_utf8_lossy(&output.stdout);
+    let removed: u64 = out.split_whitespace().nth(1).unwrap_or("0").parse()?;
+    if output.status.signal().is_some() && removed > 0 {
+        assert_ended(&output, 2, "the same command removes the others");
+    }
+    let stored = run!("stats", folder.path("d.simdb"), "--json").expect(0).object()?["documents"].as_u64();
+    assert_eq!(stored, Some(400_000 - removed));
+    run!("expire", folder.path("d.simdb"), "--before", "1").expect(0);
+    run!("check", folder.path("d.simdb")).expect(0);
+    Ok(())
+}
+
+#[test]
+fn a_second_signal_ends_the_program_at_once() -> TestResult {
+    let folder = Folder::new()?;
+    let mut bench = simdb();
+    bench.args(["bench", "--documents", "50M", "--phases", "insert", "--directory"]).arg(folder.path(""));
+    let mut child = bench.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    wait_for(&folder.path(""), |path| std::fs::read_dir(path).is_ok_and(|it| it.count() > 0));
+    signal(&child, "TERM")?;
+    signal(&child, "TERM")?;
+    let mut first = String::new();
+    BufReader::new(child.stderr.take().ok_or("no standard error")?).read_line(&mut first)?;
+    assert_eq!(child.wait()?.signal(), Some(15), "{first}");
+    Ok(())
+}
+
+#[test]
+fn what_only_reads_ends_at_once() -> TestResult {
+    let folder = Folder::new()?;
+    insert_all(&folder.database("d.simdb")?, [document("a", 0)])?;
+    let mut query = simdb();
+    query.arg("query").arg(folder.path("d.simdb")).args(["--input", "-", "--input-format", "fingerprints"]);
+    let mut child = query.stdin(Stdio::piped()).spawn()?;
+    let stdin = child.stdin.take();
+    std::thread::sleep(Duration::from_millis(200));
+    signal(&child, "INT")?;
+    assert_eq!(child.wait()?.signal(), Some(2));
+    drop(stdin);
+    Ok(())
+}

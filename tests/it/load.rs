@@ -1,0 +1,91 @@
+//! `simdb load`: what it keeps of a dump, and what it says of one that is not whole.
+
+use std::io::Write as _;
+
+use crate::support::{Folder, Ran, TestResult, document, insert_all, run};
+
+const HEADER: &str = concat!(
+    r#"{"simdb_dump":2,"scheme":"external","max_distance":3,"#,
+    r#""sketch_bytes":0,"min_similarity":0,"documents":1,"created":1234567890}"#
+);
+const DOCUMENT: &str = r#"{"key":"a","fingerprint":"0000000000000001","seen":0}"#;
+
+fn load(folder: &Folder, dump: impl AsRef<[u8]>) -> std::io::Result<Ran> {
+    let input = folder.file("dump", dump)?;
+    Ok(run!("load", folder.path("l.simdb"), input))
+}
+
+#[test]
+fn the_time_of_creation_is_kept() -> TestResult {
+    let folder = Folder::new()?;
+    load(&folder, format!("{HEADER}\n{DOCUMENT}\n"))?.expect(0);
+    let stats = run!("stats", folder.path("l.simdb"), "--json").expect(0).object()?;
+    assert_eq!(stats["created"], 1_234_567_890);
+    let dump = run!("dump", folder.path("l.simdb")).expect(0).out;
+    assert!(dump.lines().next().is_some_and(|it| it.contains("\"created\":1234567890")), "{dump}");
+    Ok(())
+}
+
+#[test]
+fn blank_lines_are_passed_over_but_counted() -> TestResult {
+    let folder = Folder::new()?;
+    load(&folder, format!("\n{HEADER}\n\n  \n{DOCUMENT}\n\n"))?.expect(0);
+    std::fs::remove_file(folder.path("l.simdb"))?;
+    load(&folder, format!("{HEADER}\n\n\nnonsense\n"))?.expect(2).says("dump, line 4: ");
+    Ok(())
+}
+
+#[test]
+fn a_message_has_one_line_number() -> TestResult {
+    let folder = Folder::new()?;
+    for dump in
+        [format!("{HEADER}\n{{\"key\": nonsense}}\n"), format!("{HEADER}\n{{\"key\":\"a\",\"sewn\":0}}\n")]
+    {
+        let ran = load(&folder, dump)?.expect(2).says("line 2: ");
+        assert_eq!(ran.err.matches("line").count(), 1, "{}", ran.err);
+        assert!(ran.err.contains("at column"), "{}", ran.err);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_document_without_content_is_refused() -> TestResult {
+    let folder = Folder::new()?;
+    load(&folder, format!("{HEADER}\n{{\"key\":\"a\",\"seen\":0}}\n"))?
+        .expect(2)
+        .says("neither a fingerprint nor");
+    load(
+        &folder,
+        format!("{HEADER}\n{{\"key\":\"a\",\"fingerprint\":null,\"too_short\":false,\"seen\":0}}\n"),
+    )?
+    .expect(2)
+    .says("neither a fingerprint nor");
+    let both = DOCUMENT.replace("\"seen\"", "\"too_short\":true,\"seen\"");
+    load(&folder, format!("{HEADER}\n{both}\n"))?.expect(2).says("too short");
+    load(
+        &folder,
+        format!("{HEADER}\n{{\"key\":\"a\",\"fingerprint\":null,\"too_short\":true,\"seen\":0}}\n"),
+    )?
+    .expect(0);
+    Ok(())
+}
+
+#[test]
+fn damaged_gzip_is_told_with_a_warning_of_what_came_before() -> TestResult {
+    let folder = Folder::new()?;
+    let spread = |i: u64| document(i.to_string(), i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    insert_all(&folder.database("d.simdb")?, (0..5_000).map(spread))?;
+    let dump = run!("dump", folder.path("d.simdb")).expect(0).out;
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(dump.as_bytes())?;
+    let whole = packed.finish()?;
+    let mut wrong_sum = whole.clone();
+    let at = wrong_sum.len() - 8;
+    wrong_sum[at] ^= 1;
+    for damaged in [&whole[..whole.len() / 2], &wrong_sum] {
+        load(&folder, damaged)?.expect(2).says("what came before may be damaged too");
+        assert!(!folder.path("l.simdb").exists());
+    }
+    load(&folder, &whole)?.expect(0);
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! `simdb stats`: what it tells a person, and what of it stands in JSON.
+
+use serde_json::json;
+
+use crate::support::{Folder, TestResult, document, insert_all, run};
+
+#[test]
+fn stats_tell_a_person_in_words_and_units_what_there_is() -> TestResult {
+    let folder = Folder::new()?;
+    let spread = |i: u64| document(format!("k{i}"), i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let database = folder.database("d.simdb")?;
+    insert_all(&database, (0..1_500).map(spread))?;
+    insert_all(&database, (0..40).map(|i| document(format!("error {i}"), 7)))?;
+    drop(database);
+    let path = folder.path("d.simdb");
+    let told = run!("stats", &path).expect(0).out;
+    for part in [
+        "documents         1,540\n",
+        "kB, ",
+        " seconds ago)",
+        "fingerprints of scheme external, no sketches",
+        "within distance 3, unless a query says otherwise",
+        "40 documents have the fingerprint of error 39",
+        "the tables fit",
+    ] {
+        assert!(told.contains(part) || told.contains(&part.replace("seconds", "second")), "{part}: {told}");
+    }
+    assert!(!told.contains("advice") && !told.contains('\t'), "{told}");
+    let object = run!("stats", &path, "--json").expect(0).object()?;
+    let group = json!({"key": "error 39", "fingerprint": "0000000000000007", "documents": 40});
+    assert_eq!(object["largest_groups"], json!([group]));
+    assert_eq!((&object["pinned_bytes"], &object["advice"]), (&json!(0), &json!([])));
+    assert_eq!(object["fullest_prefixes"].as_array().map(Vec::len), Some(3));
+    Ok(())
+}
+
+#[test]
+fn stats_say_what_to_do_if_something_is_off() -> TestResult {
+    let folder = Folder::new()?;
+    insert_all(&folder.database("d.simdb")?, (0..100).map(|i| document(format!("k{i}"), i << 40)))?;
+    let told = run!("stats", folder.path("d.simdb"), "--cache", "0%").expect(0).out;
+    let advice = "advice            the permuted tables do not fit into the cache of 0 B";
+    assert!(told.contains(advice) && told.contains("give the program"), "{told}");
+    let object = run!("stats", folder.path("d.simdb"), "--cache", "0%", "--json").expect(0).object()?;
+    assert_eq!(object["advice"].as_array().map(Vec::len), Some(1));
+    Ok(())
+}
+
+#[test]
+fn stats_are_there_for_prometheus() -> TestResult {
+    let folder = Folder::new()?;
+    insert_all(&folder.database("d.simdb")?, [document("a", 0)])?;
+    let text = run!("stats", folder.path("d.simdb"), "--prometheus").expect(0).out;
+    assert!(text.contains("\nsimdb_documents 1\n"), "{text}");
+    run!("stats", folder.path("d.simdb"), "--prometheus", "--json")
+        .expect(2)
+        .says("cannot be used with --json");
+    Ok(())
+}
