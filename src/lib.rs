@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 
-#[cfg(feature = "cli")]
+#[cfg(feature = "admin")]
+mod admin;
+#[cfg(feature = "admin")]
 #[doc(hidden)]
 pub mod cli;
 mod database;
@@ -22,6 +24,8 @@ mod source;
 mod store;
 mod text;
 
+#[cfg(feature = "admin")]
+pub use admin::AdminSocket;
 pub use database::{
     Answers, Change, CheckReport, CreateOptions, Database, Documents, Expiry, Explanation, FingerprintGroup,
     FullPrefix, FullestPrefixes, LargestGroups, LevelStatistics, Match, Matches, Metrics, OnMatch,

@@ -17,13 +17,29 @@ impl Answer {
     }
 }
 
+impl Answer {
+    /// The exit code.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Yes => 0,
+            Self::No => 1,
+            Self::CouldNotTell => 2,
+        }
+    }
+
+    /// The answer of an exit code.
+    pub(super) fn of_code(code: u8) -> Self {
+        match code {
+            0 => Self::Yes,
+            1 => Self::No,
+            _ => Self::CouldNotTell,
+        }
+    }
+}
+
 impl From<Answer> for ExitCode {
     fn from(answer: Answer) -> Self {
-        Self::from(match answer {
-            Answer::Yes => 0,
-            Answer::No => 1,
-            Answer::CouldNotTell => 2,
-        })
+        Self::from(answer.code())
     }
 }
 

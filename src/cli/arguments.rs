@@ -17,6 +17,36 @@ pub(super) struct DatabaseArgument {
     pub(super) database: PathBuf,
 }
 
+/// The database of a command that another process may answer.
+#[derive(Args)]
+pub(super) struct LiveDatabase {
+    /// The database file
+    #[arg(value_name = "DB")]
+    pub(super) database: PathBuf,
+
+    /// Ask the process that listens on this socket and has the database open [default: DB.sock, if the database is in
+    /// use]
+    #[cfg(unix)]
+    #[arg(long, value_name = "PATH")]
+    pub(super) socket: Option<PathBuf>,
+}
+
+/// Arguments of all commands.
+#[derive(Args)]
+pub(super) struct Globals {
+    /// Print JSON, one object per line
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+
+    /// Print no messages but errors, and no progress
+    #[arg(long, short, global = true)]
+    pub(super) quiet: bool,
+
+    /// Colours in help and messages; `auto` is on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
+    color: clap::ColorChoice,
+}
+
 /// How inputs are read.
 #[derive(Args)]
 pub(super) struct Reading {

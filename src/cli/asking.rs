@@ -12,7 +12,7 @@ use clap::ValueEnum;
 
 use super::answer::{Answer, Failure};
 use super::arguments::{
-    DatabaseArgument, Reading, key_bytes, max_distance_parser, parse_scheme, similarity_parser,
+    LiveDatabase, Reading, key_bytes, max_distance_parser, parse_scheme, similarity_parser,
 };
 use super::console::Console;
 use super::output::{Verified, printable};
@@ -24,7 +24,7 @@ use super::verification::{Verification, VerifyArguments};
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    pub(super) database: DatabaseArgument,
+    pub(super) database: LiveDatabase,
 
     #[command(flatten)]
     pub(super) asked: Asked,
@@ -271,6 +271,13 @@ impl Arguments {
     /// Whether a fingerprint without a sketch cannot be asked for.
     fn asks_for_similarity(&self) -> bool {
         self.min_similarity.is_some_and(|least| least > 0.0) || matches!(self.order, MatchOrder::Similarity)
+    }
+
+    /// Whether standard input is asked for, or read for its texts.
+    #[cfg(all(feature = "cli", unix))]
+    pub(super) fn reads_standard_input(&self) -> bool {
+        let inputs = self.asked.file.iter().chain(&self.asked.input);
+        inputs.map(PathBuf::as_path).chain(self.verify.texts()).any(|path| path == Path::new("-"))
     }
 
     fn query(&self, question: &Question) -> Option<Query> {

@@ -6,13 +6,13 @@ use crate::{Database, Error};
 use serde_json::json;
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::DatabaseArgument;
+use super::arguments::LiveDatabase;
 use super::output::Output;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    pub(super) database: DatabaseArgument,
+    pub(super) database: LiveDatabase,
 
     /// The copy; nothing may stand there yet
     #[arg(value_name = "TO")]

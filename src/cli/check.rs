@@ -4,18 +4,23 @@ use crate::{CheckReport, Database, Error, Problem};
 use serde_json::json;
 
 use super::answer::{Answer, CommandResult, chain};
-use super::arguments::DatabaseArgument;
+use super::arguments::LiveDatabase;
 use super::output::Output;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    pub(super) database: DatabaseArgument,
+    pub(super) database: LiveDatabase,
 }
 
 pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
     let progress = output.console().progress();
-    let checked = database.check_with(|done, all| progress.update(done, Some(all)));
+    let update = |done, all| progress.update(done, Some(all));
+    let checked = match output.console().is_of_client() {
+        // Others use the database meanwhile.
+        true => database.snapshot().and_then(|snapshot| snapshot.check_with(update)),
+        false => database.check_with(update),
+    };
     drop(progress);
     answer(arguments, checked, output)
 }

@@ -5,19 +5,21 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{ColorChoice, CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::Error;
 
-use super::about::name_database;
 use super::answer::{Answer, CommandResult, chain};
+use super::arguments::Globals;
 use super::console::Console;
-use super::live::Live;
+use super::live::{Live, finish};
 use super::output::Output;
 use super::parsing::{parse, version};
 use super::process::Process;
 use super::signals::{Ending, let_long_writes_fail};
-use super::{bench, completions, create, distance, dump, eval, fingerprint, ingest, load, manual, plan};
+use super::{
+    bench, completions, create, distance, dump, eval, fingerprint, ingest, load, manual, plan, running,
+};
 
 /// An embedded index of near-duplicate documents.
 #[derive(Parser)]
@@ -27,17 +29,8 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
 
-    /// Print JSON, one object per line
-    #[arg(long, global = true)]
-    json: bool,
-
-    /// Print no messages but errors, and no progress
-    #[arg(long, short, global = true)]
-    quiet: bool,
-
-    /// Colours in help and messages; `auto` is on a terminal, unless NO_COLOR is set
-    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
-    color: ColorChoice,
+    #[command(flatten)]
+    globals: Globals,
 }
 
 #[derive(Subcommand)]
@@ -89,45 +82,34 @@ pub fn main() -> ExitCode {
         ending.listen();
     }
     let console = Console::new(Arc::new(Process::new(ending.clone())), None);
-    let answer = run(&cli, &console, &ending).unwrap_or_else(|error| {
+    let mut output = Output::new(console.quiet(cli.globals.quiet), cli.globals.json);
+    let answer = run(&cli.command, &mut output, &ending);
+    let finished = finish(answer, &mut output, cli.command.database(), cli.command.told_when_ended());
+    let answer = finished.unwrap_or_else(|error| {
         if ending.is_asked() && matches!(error.downcast_ref(), Some(Error::Interrupted)) {
             ending.end_process();
         }
-        console.complain(&chain(error.as_ref()));
+        output.complain(&chain(error.as_ref()));
         Answer::CouldNotTell
     });
     answer.into()
 }
 
-fn run(cli: &Cli, console: &Console, ending: &Ending) -> CommandResult {
-    let mut output = Output::new(console.clone().quiet(cli.quiet), cli.json);
-    let answer = match &cli.command {
-        Command::Create(arguments) => create::run(arguments, &mut output),
-        Command::Ingest(arguments) => ingest::run(arguments, &mut output),
-        Command::Live(live) => live.open_and_run(&mut output),
-        Command::Dump(arguments) => dump::run(arguments, &mut output),
-        Command::Load(arguments) => load::run(arguments, &mut output),
-        Command::Fingerprint(arguments) => fingerprint::run(arguments, &mut output),
-        Command::Distance(arguments) => distance::run(arguments, &mut output),
-        Command::Eval(arguments) => eval::run(arguments, &mut output),
-        Command::Plan(arguments) => plan::run(arguments, &mut output),
-        Command::Bench(arguments) => bench::run(arguments, &mut output, ending),
-        Command::Completions(arguments) => completions::run(arguments, Cli::command(), &mut output),
-        Command::Manual => manual::run(Cli::command(), &mut output),
-    };
-    // What was printed before a failure is still true.
-    let flushed = output.flush();
-    let answer = answer.map_err(|error| {
-        if !matches!(error.downcast_ref(), Some(Error::Interrupted)) {
-            return name_database(error, cli.command.database());
-        }
-        if let Some(told) = cli.command.told_when_ended() {
-            output.complain(told);
-        }
-        error
-    })?;
-    flushed?;
-    Ok(answer)
+fn run(command: &Command, output: &mut Output, ending: &Ending) -> CommandResult {
+    match command {
+        Command::Create(arguments) => create::run(arguments, output),
+        Command::Ingest(arguments) => ingest::run(arguments, output),
+        Command::Live(live) => running::run(live, output),
+        Command::Dump(arguments) => dump::run(arguments, output),
+        Command::Load(arguments) => load::run(arguments, output),
+        Command::Fingerprint(arguments) => fingerprint::run(arguments, output),
+        Command::Distance(arguments) => distance::run(arguments, output),
+        Command::Eval(arguments) => eval::run(arguments, output),
+        Command::Plan(arguments) => plan::run(arguments, output),
+        Command::Bench(arguments) => bench::run(arguments, output, ending),
+        Command::Completions(arguments) => completions::run(arguments, Cli::command(), output),
+        Command::Manual => manual::run(Cli::command(), output),
+    }
 }
 
 impl Command {

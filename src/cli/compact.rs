@@ -4,13 +4,13 @@ use crate::Database;
 use serde_json::json;
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::DatabaseArgument;
+use super::arguments::LiveDatabase;
 use super::output::Output;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    pub(super) database: DatabaseArgument,
+    pub(super) database: LiveDatabase,
 
     /// The tables it is to have then, by name; `simdb plan` lists those there are [default: those it has]
     #[arg(long, value_name = "NAME")]

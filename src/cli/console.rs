@@ -38,7 +38,7 @@ pub(crate) trait Terminal: Send + Sync {
     fn is_ended(&self) -> bool;
 
     /// Standard input. `None` if it is that of the process.
-    fn standard_input(&self) -> Option<Box<dyn Read + Send>>;
+    fn standard_input(self: Arc<Self>) -> Option<Box<dyn Read + Send>>;
 }
 
 /// The console of one request. Clones are the same console.
@@ -64,6 +64,18 @@ impl Console {
     /// Prints a message on standard error, on one line.
     pub(crate) fn complain(&self, message: &str) {
         self.terminal.complain(message);
+    }
+
+    /// Shows how far some work is.
+    #[cfg(all(feature = "cli", unix))]
+    pub(super) fn show(&self, step: &Step<'_>) {
+        self.terminal.show(step);
+    }
+
+    /// Shows no progress any more.
+    #[cfg(all(feature = "cli", unix))]
+    pub(super) fn hide(&self) {
+        self.terminal.hide();
     }
 
     /// Whether only errors are told.
@@ -109,7 +121,7 @@ impl Console {
             None => options,
         };
         let records = Records::open([path], options)?;
-        Ok(match self.terminal.standard_input() {
+        Ok(match self.terminal.clone().standard_input() {
             Some(input) => records.standard_input(input),
             None => records,
         })

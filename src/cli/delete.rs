@@ -6,14 +6,14 @@ use crate::{Database, Expiry};
 use serde_json::Value;
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{DatabaseArgument, key_bytes};
+use super::arguments::{LiveDatabase, key_bytes};
 use super::expire::{expire, print_would_go, tell};
 use super::output::{Output, key_fields, printable};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    pub(super) database: DatabaseArgument,
+    pub(super) database: LiveDatabase,
 
     /// The keys of the documents
     #[arg(required_unless_present = "scope", value_name = "KEY")]
@@ -50,6 +50,8 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
         return tell_keys(arguments, database, output);
     }
     let mut txn = database.begin_write()?;
+    // Others may have had the turn for long.
+    output.console().ensure_wanted()?;
     let mut deleted = Vec::new();
     for key in &arguments.keys {
         let key = key_bytes(key);

@@ -6,14 +6,14 @@ use crate::{Database, Error, Expiry};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::DatabaseArgument;
+use super::arguments::LiveDatabase;
 use super::output::{Output, key_fields, printable};
 use super::times::time;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    pub(super) database: DatabaseArgument,
+    pub(super) database: LiveDatabase,
 
     /// Remove documents seen before this time: 2020-01-31, 90d, `2 weeks ago`, Unix seconds
     #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]

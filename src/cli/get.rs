@@ -6,13 +6,13 @@ use crate::Database;
 use serde_json::Value;
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{DatabaseArgument, key_bytes};
+use super::arguments::{LiveDatabase, key_bytes};
 use super::output::{Output, document_fields, printable};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    pub(super) database: DatabaseArgument,
+    pub(super) database: LiveDatabase,
 
     /// The key of the document
     pub(super) key: OsString,

@@ -15,7 +15,7 @@ use super::arguments::{
     DatabaseArgument, Reading, SketchBytes, key_bytes, max_distance_parser, parse_scheme, similarity_parser,
 };
 use super::ingest_report::{IngestReport, Reporting, print_largest_groups, print_totals};
-use super::open::open_to_write;
+use super::open::{answer_others, open_to_write};
 use super::output::Output;
 use super::units::{count, positive_count};
 use super::verification::{Verification, VerifyArguments};
@@ -118,12 +118,13 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let mut records = Records::open(&arguments.inputs, arguments.reading.options())?;
     arguments.verify.check(&arguments.reading, arguments.inputs.iter(), output.console())?;
     let (database, is_new) = open_or_create(arguments, &mut records)?;
+    let socket = answer_others(&database, output.console());
     let verification = arguments.verify.open(&arguments.reading, &database, output.console())?;
     let prepared = began.elapsed();
     let taken = ingest(arguments, &database, records, verification.as_ref(), output);
     let is_useless = taken.as_ref().map_or(true, |totals| totals.documents == 0 && totals.rejected > 0);
     if is_new && is_useless && database.snapshot()?.stats()?.documents == 0 {
-        drop(database);
+        drop((socket, database));
         _ = fs::remove_file(&arguments.database.database);
         taken?;
         output.complain("no record could be taken, so no database was created");

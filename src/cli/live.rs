@@ -1,17 +1,21 @@
-//! The commands that a database in use answers too: each takes an open database, and says how it wants it opened.
+//! The commands that a database in use answers too. Each takes an open database. It runs in this process if the
+//! database can be opened here, otherwise in the process that has it open.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use crate::{Database, Error};
-use clap::Subcommand;
+use clap::{Parser, Subcommand};
 
-use super::answer::CommandResult;
-use super::open::{Opening, open};
+use super::about::name_database;
+use super::answer::{Answer, CommandResult, chain};
+use super::arguments::{Globals, LiveDatabase};
+use super::console::Console;
 use super::output::Output;
 use super::{asking, backup, check, compact, delete, expire, explain, get, query, sources, stats};
 
 #[derive(Subcommand)]
-pub(crate) enum Live {
+pub(super) enum Live {
     /// Print the stored documents that are near a text, a fingerprint or another document
     #[command(visible_aliases = ["search", "find"])]
     Query(asking::Arguments),
@@ -41,10 +45,17 @@ pub(crate) enum Live {
     Backup(backup::Arguments),
 }
 
+/// What a database is opened for.
+#[derive(Clone, Copy)]
+pub(super) enum Opening {
+    Read,
+    Write,
+    Check,
+}
+
 impl Live {
-    /// The path of the database, and what it is opened for.
-    fn opening(&self) -> (&Path, Opening) {
-        let (database, opening) = match self {
+    fn parts(&self) -> (&LiveDatabase, Opening) {
+        match self {
             Self::Query(asking::Arguments { database, .. })
             | Self::Explain(asking::Arguments { database, .. })
             | Self::Get(get::Arguments { database, .. })
@@ -58,18 +69,18 @@ impl Live {
             Self::Sources(sources::Arguments { database, forget: None }) => (database, Opening::Read),
             Self::Sources(sources::Arguments { database, .. }) => (database, Opening::Write),
             Self::Check(check::Arguments { database }) => (database, Opening::Check),
-        };
-        (&database.database, opening)
+        }
     }
 
     /// The path of the database, as it was given.
     pub(super) fn database(&self) -> &Path {
-        self.opening().0
+        &self.parts().0.database
     }
 
     /// Whether it has to put things in order before it ends. What only reads the database has not.
+    #[cfg(feature = "cli")]
     pub(super) fn ends_in_order(&self) -> bool {
-        !matches!(self.opening().1, Opening::Read) || matches!(self, Self::Backup(_))
+        !matches!(self.parts().1, Opening::Read) || matches!(self, Self::Backup(_))
     }
 
     /// What is to be known when the command was ended before it was done, unless it has told that itself.
@@ -86,17 +97,8 @@ impl Live {
         }
     }
 
-    /// Opens the database and runs the command.
-    pub(super) fn open_and_run(&self, output: &mut Output) -> CommandResult {
-        let (path, opening) = self.opening();
-        match open(path, opening) {
-            Ok(database) => self.run(&database, output),
-            Err(error) => self.cannot_open(error, output),
-        }
-    }
-
     /// Runs the command with an open database.
-    pub(crate) fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
+    pub(super) fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
         match self {
             Self::Query(arguments) => query::run(arguments, database, output),
             Self::Explain(arguments) => explain::run(arguments, database, output),
@@ -110,6 +112,28 @@ impl Live {
             Self::Backup(arguments) => backup::run(arguments, database, output),
         }
     }
+}
+
+#[cfg(feature = "cli")]
+impl Live {
+    /// The socket that the user named.
+    #[cfg(unix)]
+    pub(super) fn socket(&self) -> Option<&Path> {
+        self.parts().0.socket.as_deref()
+    }
+
+    pub(super) fn opening(&self) -> Opening {
+        self.parts().1
+    }
+
+    /// Whether the command reads standard input.
+    #[cfg(unix)]
+    pub(super) fn reads_standard_input(&self) -> bool {
+        match self {
+            Self::Query(arguments) | Self::Explain(arguments) => arguments.reads_standard_input(),
+            _ => false,
+        }
+    }
 
     /// What would be the database, if the key was given first.
     fn swapped(&self) -> Option<&Path> {
@@ -121,7 +145,7 @@ impl Live {
     }
 
     /// The answer if the database cannot be opened.
-    fn cannot_open(&self, error: Error, output: &mut Output) -> CommandResult {
+    pub(super) fn cannot_open(&self, error: Error, output: &mut Output) -> CommandResult {
         if let Error::NotFound { .. } = &error
             && let Some(other) = self.swapped().filter(|it| it.is_file())
         {
@@ -133,4 +157,60 @@ impl Live {
             _ => Err(error.into()),
         }
     }
+}
+
+/// A command of a client.
+#[derive(Parser)]
+#[command(name = "simdb", no_binary_name = true)]
+pub(crate) struct LiveCommand {
+    #[command(subcommand)]
+    live: Live,
+
+    #[command(flatten)]
+    globals: Globals,
+}
+
+impl LiveCommand {
+    /// Parses the arguments of a client, or says what is wrong with them.
+    pub(crate) fn of(arguments: Vec<OsString>) -> Result<Self, String> {
+        Self::try_parse_from(arguments).map_err(|error| {
+            let error = error.to_string();
+            let first = error.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            format!("the process that has the database open does not answer this: {first}")
+        })
+    }
+
+    /// Runs the command, prints an error once, and returns the answer.
+    pub(crate) fn run(&self, database: &Database, console: &Console) -> Answer {
+        let mut output = Output::new(console.clone().quiet(self.globals.quiet), self.globals.json);
+        let answer = self.live.run(database, &mut output);
+        let finished = finish(answer, &mut output, Some(self.live.database()), self.live.told_when_ended());
+        finished.unwrap_or_else(|error| {
+            console.complain(&chain(error.as_ref()));
+            Answer::CouldNotTell
+        })
+    }
+}
+
+/// Prints what is still to be printed, and says what an error is about. `told_when_ended` is told if nobody wanted the
+/// command any more.
+pub(super) fn finish(
+    answer: CommandResult,
+    output: &mut Output,
+    database: Option<&Path>,
+    told_when_ended: Option<&str>,
+) -> CommandResult {
+    // What was printed before a failure is still true.
+    let flushed = output.flush();
+    let answer = answer.map_err(|error| {
+        if !matches!(error.downcast_ref(), Some(Error::Interrupted)) {
+            return name_database(error, database);
+        }
+        if let Some(told) = told_when_ended {
+            output.complain(told);
+        }
+        error
+    })?;
+    flushed?;
+    Ok(answer)
 }

@@ -4,53 +4,96 @@
 //! library shows to everybody, so it tells whether that suffices.
 
 mod about;
+#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the program uses the rest"))]
 mod answer;
 mod arguments;
 mod asking;
 mod backup;
+#[cfg(feature = "cli")]
 mod bench;
 mod check;
+#[cfg(all(feature = "cli", unix))]
+mod client;
+#[cfg(feature = "cli")]
 mod commands;
 mod compact;
+#[cfg(feature = "cli")]
 mod completions;
+#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the program uses the rest"))]
 mod console;
+#[cfg(feature = "cli")]
 mod create;
 mod delete;
+#[cfg(feature = "cli")]
 mod distance;
+#[cfg(feature = "cli")]
 mod dump;
 mod escaping;
+#[cfg(feature = "cli")]
 mod eval;
+#[cfg(feature = "cli")]
 mod evaluation;
 mod expire;
 mod explain;
+#[cfg(feature = "cli")]
 mod fingerprint;
 mod get;
+#[cfg(feature = "cli")]
 mod ingest;
+#[cfg(feature = "cli")]
 mod ingest_report;
+#[cfg(feature = "cli")]
 mod lines;
 mod live;
+#[cfg(feature = "cli")]
 mod load;
+#[cfg(feature = "cli")]
 mod manual;
+#[cfg(feature = "cli")]
 mod names;
+#[cfg(feature = "cli")]
 mod open;
+#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the program uses the rest"))]
 mod output;
 mod overview;
+#[cfg(feature = "cli")]
 mod parsing;
+#[cfg(feature = "cli")]
 mod plan;
+#[cfg(feature = "cli")]
 mod process;
+#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the program uses the rest"))]
+mod protocol;
 mod query;
 mod question;
+#[cfg(feature = "cli")]
 mod rejections;
+#[cfg(feature = "cli")]
+mod running;
+#[cfg(feature = "cli")]
 mod signals;
+#[cfg(unix)]
+mod socket;
 mod sources;
 mod stats;
 mod texts;
 mod times;
 mod units;
+#[cfg(feature = "cli")]
 mod uses;
+#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the program uses the rest"))]
 mod verification;
 
+#[cfg(feature = "cli")]
 pub use commands::main;
+#[cfg(unix)]
+pub(crate) use {
+    answer::Answer,
+    console::{Console, Step, Terminal},
+    live::LiveCommand,
+    protocol::{Frame, MOST_REQUEST_BYTES, PIECE_BYTES, Piece, Request, VERSION, line_of},
+    socket::{connect, identity_of, socket_beside},
+};
 
 #[cfg(test)]
 mod tests {

@@ -3,15 +3,15 @@
 use std::io;
 use std::path::Path;
 
+#[cfg(unix)]
+use super::answer::chain;
+use super::console::Console;
+use super::live::Opening;
+#[cfg(unix)]
+use super::socket::socket_beside;
+#[cfg(unix)]
+use crate::AdminSocket;
 use crate::{Database, Error, OpenOptions};
-
-/// What a database is opened for.
-#[derive(Clone, Copy)]
-pub(super) enum Opening {
-    Read,
-    Write,
-    Check,
-}
 
 /// Opens a database for something.
 pub(super) fn open(path: &Path, opening: Opening) -> Result<Database, Error> {
@@ -55,3 +55,16 @@ fn open_to_check(path: &Path) -> Result<Database, Error> {
 pub(super) fn open_to_write(path: &Path) -> Result<Database, Error> {
     Database::open(path, &OpenOptions::new())
 }
+
+/// Answers commands of others about a database while the returned value lives. Without it, the work goes on.
+#[cfg(unix)]
+pub(super) fn answer_others(database: &Database, console: &Console) -> Option<AdminSocket> {
+    let path = socket_beside(database.path()).unwrap_or_else(|_| database.path().into());
+    let refused = |error: &Error| {
+        console.complain(&format!("no other command can be answered until this one ends: {}", chain(error)));
+    };
+    database.admin_socket(path).inspect_err(refused).ok()
+}
+
+#[cfg(not(unix))]
+pub(super) fn answer_others(_: &Database, _: &Console) {}

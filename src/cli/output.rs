@@ -1,6 +1,6 @@
 //! Text and JSON Lines on standard output. It carries data only, one record per line.
 
-use std::io::{self, Write};
+use std::io;
 
 use super::console::Console;
 pub(super) use super::escaping::printable;
@@ -109,7 +109,9 @@ impl Output {
 }
 
 /// Prints a message on standard error, on one line. A failure to do so is ignored.
+#[cfg(feature = "cli")]
 pub(crate) fn complain(message: &str) {
+    use io::Write as _;
     _ = writeln!(io::stderr(), "simdb: {}", harmless(message, &[]));
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use parking_lot::Mutex;
@@ -60,7 +61,7 @@ impl Terminal for Process {
         self.ending.is_asked()
     }
 
-    fn standard_input(&self) -> Option<Box<dyn Read + Send>> {
+    fn standard_input(self: Arc<Self>) -> Option<Box<dyn Read + Send>> {
         None
     }
 }

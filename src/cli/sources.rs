@@ -6,13 +6,13 @@ use crate::{Database, Source};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{DatabaseArgument, key_bytes};
+use super::arguments::{LiveDatabase, key_bytes};
 use super::output::{Output, name_fields, printable};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    pub(super) database: DatabaseArgument,
+    pub(super) database: LiveDatabase,
 
     /// Forget how far this source was read, so it counts as new; its documents stay
     #[arg(long, value_name = "NAME")]

@@ -4,7 +4,7 @@ use crate::{Cache, Database, Statistics};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::DatabaseArgument;
+use super::arguments::LiveDatabase;
 use super::output::{Output, key_fields};
 use super::overview::Overview;
 use super::units::cache;
@@ -12,7 +12,7 @@ use super::units::cache;
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    pub(super) database: DatabaseArgument,
+    pub(super) database: LiveDatabase,
 
     /// The most memory for what is read of the file, such as 2GB, or a share of the memory, such as 50%
     /// [default: 25%]

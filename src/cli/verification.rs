@@ -76,6 +76,12 @@ impl VerifyArguments {
         self.verify.is_some()
     }
 
+    /// Where the texts are, as it was given.
+    #[cfg(all(feature = "cli", unix))]
+    pub(super) fn texts(&self) -> Option<&Path> {
+        self.texts.as_deref()
+    }
+
     /// Whether there is a file with texts to read, beside the inputs. A command calls it before it creates anything.
     pub(super) fn check<'p>(
         &self,

@@ -4,9 +4,10 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use super::database::Database;
+use super::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::events::{self, Operation};
-use crate::store::{CheckProgress, Checked, Finding, Findings, Store};
+use crate::store::{CheckProgress, Checked, Finding, Findings, Reader, Store};
 
 /// The report of [`Database::check`](crate::Database::check).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,7 +72,7 @@ impl Database {
     /// # Errors
     ///
     /// * [`Error::InUse`] while a snapshot or transaction of this handle is open, unless the database is
-    ///   open read-only.
+    ///   open read-only. [`Snapshot::check_with`] checks a database that others use.
     /// * [`Error::OutcomeUnknown`] if an earlier commit or a merge could not be written.
     /// * [`Error::Storage`] if the file cannot be read.
     ///
@@ -104,6 +105,30 @@ impl Database {
     }
 }
 
+impl Snapshot {
+    /// Checks every invariant of a snapshot, beside everybody who writes and reads.
+    ///
+    /// It does what [`Database::check`] does with a database that is open read-only: everything is checked but the
+    /// checksums of the pages, for which the storage engine needs the file for itself. Damage is not an error, and
+    /// the report says what is wrong.
+    ///
+    /// `progress` is called as by [`Database::check_with`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Interrupted`] if `progress` breaks, and [`Error::Storage`] if the file cannot be read.
+    ///
+    /// # Cost
+    ///
+    /// Reads the whole snapshot, on all cores.
+    pub fn check_with(
+        &self,
+        mut progress: impl FnMut(u64, u64) -> ControlFlow<()> + Send,
+    ) -> Result<CheckReport> {
+        CheckReport::default().completed(self.reader(), &mut progress)
+    }
+}
+
 /// Checks the pages. Then checks that documents and the rows of all sets name each other and nothing
 /// else.
 fn check(store: &Store, progress: CheckProgress<'_>) -> Result<CheckReport> {
@@ -117,20 +142,25 @@ fn check(store: &Store, progress: CheckProgress<'_>) -> Result<CheckReport> {
     // Damaged pages say nothing of the rows that were on them. Other rows may still be readable.
     let begun = store.begin_read();
     let Some(reader) = report.part("pages", begun)? else { return Ok(report) };
-    let Checked { documents, fingerprints, findings } = reader.check(progress)?;
-    (report.documents, report.fingerprints) = (documents, fingerprints);
-    let total = report.total_problems + findings.total();
-    for Finding { table, key, problem } in findings.into_listed() {
-        report.add(table, key, problem);
-    }
-    report.total_problems = total;
-    Ok(report)
+    report.completed(&reader, progress)
 }
 
 const PAGES_WRONG: &str =
     "checksums were wrong, or commits were lost, and the last whole commit was restored";
 
 impl CheckReport {
+    /// Adds what is found of documents and rows.
+    fn completed(mut self, reader: &Reader, progress: CheckProgress<'_>) -> Result<Self> {
+        let Checked { documents, fingerprints, findings } = reader.check(progress)?;
+        (self.documents, self.fingerprints) = (documents, fingerprints);
+        let total = self.total_problems + findings.total();
+        for Finding { table, key, problem } in findings.into_listed() {
+            self.add(table, key, problem);
+        }
+        self.total_problems = total;
+        Ok(self)
+    }
+
     fn add(&mut self, table: &'static str, key: impl Into<String>, problem: impl Into<String>) {
         self.total_problems += 1;
         if self.problems.len() < Self::MAX_PROBLEMS {

@@ -19,7 +19,7 @@ fn sound(size: SketchSize) -> Result<Database> {
     let settings = Settings { sketch_size: size, ..Settings::for_tests() };
     let sizes = Sizes { recent_operations: 2, ..Sizes::default() };
     let store = Store::on_backend(Recording::default(), Some(&settings), sizes)?;
-    let database = Database { store: store.into() };
+    let database = Database::of_store(store.into());
     let mut txn = database.begin_write()?;
     for i in 1..=3 {
         txn.insert(&document(i, size)?)?;

@@ -86,7 +86,7 @@ fn examine(image: &Image, models: &[Model], acknowledged: usize, what: &str) {
     let opened = Store::on_backend(Recording::of(image.clone()), None, SIZES);
     let store =
         opened.unwrap_or_else(|error| panic!("{what}: {error}, {:?}", std::error::Error::source(&error)));
-    let database = Database { store: store.into() };
+    let database = Database::of_store(store.into());
     let report = database.check().unwrap_or_else(|error| panic!("{what}: {error}"));
     assert!(report.is_sound(), "{what}: {:?}", report.problems);
     let snapshot = database.snapshot().unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -134,7 +134,7 @@ fn cut(commits: u64) -> Result<usize> {
     let models = models(commits)?;
     let recording = Recording::default();
     let database =
-        Database { store: Store::on_backend(recording.clone(), Some(&Settings::for_tests()), SIZES)?.into() };
+        Database::of_store(Store::on_backend(recording.clone(), Some(&Settings::for_tests()), SIZES)?.into());
     // A new file gets its name only when it is whole. So a power cut during its creation loses nothing.
     let created = recording.events().len();
     let (mut levels, mut large) = (0, 0);
@@ -196,7 +196,7 @@ fn stored(database: &Database) -> Result<Model> {
 fn an_expiry_that_a_power_cut_ends_leaves_what_its_steps_have_left() -> Result<()> {
     let recording = Recording::default();
     let database =
-        Database { store: Store::on_backend(recording.clone(), Some(&Settings::for_tests()), SIZES)?.into() };
+        Database::of_store(Store::on_backend(recording.clone(), Some(&Settings::for_tests()), SIZES)?.into());
     let created = recording.events().len();
     let mut models = vec![Model::new()];
     for first in (0..60).step_by(3) {
@@ -238,7 +238,7 @@ fn an_expiry_that_a_power_cut_ends_leaves_what_its_steps_have_left() -> Result<(
 fn what_is_cached_of_a_commit_that_damage_took_back_is_not_taken_for_what_comes_after() -> Result<()> {
     let recording = Recording::default();
     let store = Store::on_backend(recording.clone(), Some(&Settings::for_tests()), Sizes::default())?;
-    let database = Database { store: store.into() };
+    let database = Database::of_store(store.into());
     let insert = |key: &str, bits: u64| {
         let mut txn = database.begin_write()?;
         txn.insert(&Document::new(key, Fingerprint::from_bits(bits)).with_seen(0))?;

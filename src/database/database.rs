@@ -5,6 +5,8 @@ use std::path::{self, Path};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "admin")]
+use super::door::{Door, OpenDoor};
 use super::options::{self, CreateOptions, OpenOptions};
 use super::snapshot::Snapshot;
 use super::write::WriteTxn;
@@ -55,6 +57,9 @@ use crate::text::Scheme;
 /// ```
 #[derive(Debug)]
 pub struct Database {
+    // Before the store, so that nobody else asks for the database when it is closed.
+    #[cfg(feature = "admin")]
+    _door: Option<OpenDoor>,
     pub(super) store: Arc<Store>,
 }
 
@@ -77,7 +82,7 @@ impl Database {
         let limit = options.open.cache_limit();
         let sizes = options.open.sizes(&limit);
         let store = Store::create(path.as_ref(), &settings, limit, sizes)?;
-        Ok(Self { store: Arc::new(store) })
+        Self::with_door(store, &options.open)
     }
 
     /// Builds a database at `path`, where nothing may stand yet, from documents with different keys.
@@ -143,7 +148,7 @@ impl Database {
         let limit = options.cache_limit();
         let sizes = options.sizes(&limit);
         let store = Store::open(path.as_ref(), access, limit, sizes)?;
-        Ok(Self { store: Arc::new(store) })
+        Self::with_door(store, options)
     }
 
     /// Opens the database at `path` for reading and writing, or creates it with `options` if there is
@@ -166,6 +171,35 @@ impl Database {
             Err(Error::AlreadyExists { .. }) => Self::open(path, &options.open),
             created => created,
         }
+    }
+
+    /// Opens the door, if the options ask for one.
+    fn with_door(store: Store, options: &OpenOptions) -> Result<Self> {
+        let store = Arc::new(store);
+        #[cfg(feature = "admin")]
+        let _door = options.door.map(|Door(open)| open(&store)).transpose()?;
+        #[cfg(not(feature = "admin"))]
+        let _ = options;
+        Ok(Self {
+            #[cfg(feature = "admin")]
+            _door,
+            store,
+        })
+    }
+
+    /// Another handle of an open file.
+    #[cfg(any(test, all(feature = "admin", unix)))]
+    pub(crate) fn of_store(store: Arc<Store>) -> Self {
+        Self {
+            #[cfg(feature = "admin")]
+            _door: None,
+            store,
+        }
+    }
+
+    #[cfg(feature = "admin")]
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.store
     }
 
     /// The path with which the database was created or opened. After [`build`](Self::build) it is absolute.

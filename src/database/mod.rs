@@ -12,6 +12,8 @@ mod crash_tests;
 mod crowding;
 #[expect(clippy::module_inception, reason = "the folder is named after what it shows first")]
 mod database;
+#[cfg(feature = "admin")]
+mod door;
 #[cfg(test)]
 mod durability_tests;
 mod expiry;
@@ -47,6 +49,8 @@ mod writer_tests;
 pub use check::{CheckReport, Problem};
 pub use crowding::{FingerprintGroup, FullPrefix, FullestPrefixes, LargestGroups};
 pub use database::Database;
+#[cfg(feature = "admin")]
+pub(crate) use door::{Door, OpenDoor};
 pub use expiry::Expiry;
 pub use explain::{Explanation, TableProbes};
 pub use filter::Order;

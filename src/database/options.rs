@@ -33,7 +33,7 @@ pub struct CreateOptions {
     prefer: Prefer,
     /// Unix seconds. Without a time, now.
     created: Option<i64>,
-    pub(super) open: OpenOptions,
+    pub(crate) open: OpenOptions,
 }
 
 impl Default for CreateOptions {
@@ -281,12 +281,22 @@ pub struct OpenOptions {
     pub(super) read_only: bool,
     recent_documents: Option<usize>,
     sizes: Sizes,
+    /// Opened with the database.
+    #[cfg(feature = "admin")]
+    pub(crate) door: Option<super::door::Door>,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
         let sizes = Sizes::default();
-        Self { cache: Cache::default(), read_only: false, recent_documents: None, sizes }
+        Self {
+            cache: Cache::default(),
+            read_only: false,
+            recent_documents: None,
+            sizes,
+            #[cfg(feature = "admin")]
+            door: None,
+        }
     }
 }
 

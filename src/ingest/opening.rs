@@ -2,7 +2,7 @@
 //! byte order mark, detects the format, and tells whether the content is still the same.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, Seek, SeekFrom};
+use std::io::{self, Seek, SeekFrom};
 use std::path::Path;
 
 use super::format::{InputFormat, detect, not_readable};
@@ -201,5 +201,5 @@ pub(crate) fn lines_of(path: &Path) -> Result<impl Iterator<Item = io::Result<St
         readable_bytes(path, &options)?;
     }
     let opened = open(path, || Box::new(io::stdin()), &options, &Progress::new(None))?;
-    Ok(io::BufRead::lines(BufReader::new(opened.content)))
+    Ok(io::BufRead::lines(io::BufReader::new(opened.content)))
 }

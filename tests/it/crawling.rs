@@ -50,7 +50,8 @@ fn a_crawler_goes_on_where_it_was_killed() -> TestResult {
         let mut child = Command::new(&crawler);
         let child = child.arg(&path).args(&inputs).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = child.spawn()?;
-        thread::sleep(Duration::from_millis(30 + 23 * (kills % 7)));
+        // A busy machine may need longer to get to its first commit.
+        thread::sleep(Duration::from_millis(30 + 23 * (kills % 7) + 5 * kills));
         if child.try_wait()?.is_some() {
             break Ran::from(child.wait_with_output()?).expect(0);
         }

@@ -1,5 +1,6 @@
 //! The tests of simdb from outside: the library and the command-line program.
 
+mod admin;
 mod amounts;
 mod bench;
 mod cli;

@@ -123,7 +123,7 @@ fn features_of_another_shape_are_rejected_and_the_message_says_what_to_do() -> T
         assert!(told["rejected"].as_str().is_some_and(|it| it.contains(says)), "{features}: {told}");
     }
     // A person is told the first of a kind.
-    assert!(ran.err.contains("rejected: 3 more records like this one"), "{}", ran.err);
+    assert!(ran.err.contains("more records like this one"), "{}", ran.err);
     assert!(ran.err.contains("line 18: not a JSON record: recursion limit exceeded"), "{}", ran.err);
     let near = ran.json()?.into_iter().find(|it| it["matches"].is_array()).ok_or("one is near")?;
     assert_eq!((&near["key"], &near["matches"][0]["key"]), (&"object".into(), &"list".into()));

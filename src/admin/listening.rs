@@ -1,0 +1,124 @@
+//! Listening: one thread that lets requests in, each of which is answered in a thread of its own.
+
+use std::io;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::peer::Peer;
+use super::room::{MOST_GUESTS, Room};
+use super::serving::serve;
+use super::socket_file::SocketFile;
+use crate::cli::{Answer, Frame, VERSION};
+use crate::error::{Error, Result};
+use crate::store::Store;
+
+/// A socket on which a thread listens, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Listening {
+    room: Arc<Room>,
+    /// `None` after the end.
+    file: Option<SocketFile>,
+    /// The thread ends when this is closed.
+    stop: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
+    /// The process that listens. One that is forked from it has no such thread.
+    process: u32,
+}
+
+/// How long requests have to end when the socket is closed.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl Listening {
+    pub(super) fn start(store: &Arc<Store>, path: &Path) -> Result<Self> {
+        let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
+        let (listener, file) = SocketFile::bind(path)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let (stop, stopped) = UnixStream::pair().map_err(failed)?;
+        let room = Room::new(store);
+        let thread = thread::Builder::new().name("simdb-admin".to_owned());
+        let thread = thread.spawn({
+            let room = room.clone();
+            move || listen(&listener, &stopped, &room)
+        });
+        let thread = Some(thread.map_err(failed)?);
+        Ok(Self { room, file: Some(file), stop: Some(stop), thread, process: std::process::id() })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.file.as_ref().expect("it is there until the end").path
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            // The socket and the thread belong to the process that this one was forked from.
+            std::mem::forget((self.file.take(), self.thread.take()));
+            return;
+        }
+        // Nobody finds it any more.
+        self.file = None;
+        self.stop = None;
+        self.room.close(PATIENCE);
+        if let Some(thread) = self.thread.take() {
+            _ = thread.join();
+        }
+    }
+}
+
+/// Lets requests in until `stopped` is closed at its other end.
+fn listen(listener: &UnixListener, stopped: &UnixStream, room: &Arc<Room>) {
+    /// So long nobody is let in after the system had no handle for another.
+    const PAUSE: Duration = Duration::from_millis(100);
+    loop {
+        let mut waiting =
+            [PollFd::new(listener, PollFlags::IN), PollFd::new(stopped, PollFlags::IN | PollFlags::HUP)];
+        let polled = poll(&mut waiting, None);
+        if !waiting[1].revents().is_empty() {
+            return;
+        }
+        match polled.map_err(io::Error::from).and_then(|_| listener.accept()) {
+            Ok((stream, _)) => let_in(stream, room),
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {
+                }
+                _ => thread::sleep(PAUSE),
+            },
+        }
+    }
+}
+
+fn let_in(stream: UnixStream, room: &Arc<Room>) {
+    // Some systems hand the mode of the listening socket on.
+    if stream.set_nonblocking(false).is_err() {
+        return;
+    }
+    let guest = match room.enter(stream) {
+        Ok(guest) => guest,
+        Err(stream) => return refuse(&stream),
+    };
+    let stream = guest.stream.clone();
+    let thread = thread::Builder::new().name("simdb-request".to_owned());
+    if thread.spawn(move || serve(&guest)).is_err() {
+        refuse(&stream);
+    }
+}
+
+/// Tells a client that there is no room, without waiting for it.
+fn refuse(stream: &UnixStream) {
+    let reason = format!(
+        "the process that has the database open answers {MOST_GUESTS} requests already; try again when one has ended"
+    );
+    if stream.set_nonblocking(true).is_ok() {
+        let frames =
+            [Frame::SimdbAdmin(VERSION), Frame::Message(reason), Frame::Exit(Answer::CouldNotTell.code())];
+        for frame in frames {
+            _ = Peer::send_to(stream, &frame);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Running a command that asks or changes a database: here if it can be opened, otherwise by asking the process that
+//! has it open.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::Error;
+
+use super::answer::CommandResult;
+use super::live::Live;
+use super::open::open;
+use super::output::Output;
+
+/// How often a database that is in use is tried again if nobody answers for it, and the time in between. Its process
+/// may just be opening or closing it.
+const TRIES: usize = 5;
+const PAUSE: Duration = Duration::from_millis(40);
+
+/// Opens the database and runs the command, or asks whoever has it open.
+pub(super) fn run(live: &Live, output: &mut Output) -> CommandResult {
+    let path = live.database();
+    #[cfg(unix)]
+    if let Some(socket) = live.socket() {
+        let stream = super::client::connect_to(socket)?;
+        return super::client::ask(&stream, path, live.reads_standard_input(), output.console());
+    }
+    for tries in 1.. {
+        match open(path, live.opening()) {
+            Ok(database) => return live.run(&database, output),
+            #[cfg(unix)]
+            Err(busy @ Error::Busy { .. }) => match super::client::connect_beside(path)? {
+                Some(stream) => {
+                    return super::client::ask(&stream, path, live.reads_standard_input(), output.console());
+                }
+                None if tries == TRIES => return Err(super::client::nobody_answers(&busy)),
+                None => thread::sleep(PAUSE),
+            },
+            Err(error) => return live.cannot_open(error, output),
+        }
+    }
+    unreachable!("the tries come to an end")
+}

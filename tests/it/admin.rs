@@ -1,0 +1,536 @@
+//! An administrator at a live file: commands are answered by the process that has the database open.
+#![cfg(unix)]
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use simdb::{CreateOptions, Database, Error, OpenOptions, Scheme};
+
+use crate::support::{
+    Folder, Ran, TestResult, assert_sound, document, insert_all, run, run_with_input, simdb, within,
+};
+
+/// An ingestion that waits for more input, and so has its database open.
+struct Ingesting {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Ingesting {
+    /// Starts it, and waits until its first two documents are stored.
+    fn start(database: &Path) -> Result<Self, Box<dyn std::error::Error>> {
+        let mut child = simdb()
+            .args(["ingest", "--input-format", "fingerprints", "--batch", "1"])
+            .args([database.as_os_str(), "-".as_ref()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let input = child.stdin.take().ok_or("standard input is a pipe")?;
+        let output = BufReader::new(child.stdout.take().ok_or("standard output is a pipe")?);
+        let mut ingesting = Self { child, input, output };
+        ingesting.put("first", 1)?;
+        ingesting.put("second", 3)?;
+        let mut line = String::new();
+        while line != "second is near first (distance 1)\n" {
+            line.clear();
+            assert!(ingesting.output.read_line(&mut line)? > 0, "it has ended");
+        }
+        // It is printed before it is stored.
+        wait_until("the second document", || has(database, "second").is_ok_and(|has| has));
+        Ok(ingesting)
+    }
+
+    /// Gives it a document.
+    fn put(&mut self, key: &str, bits: u64) -> std::io::Result<()> {
+        writeln!(self.input, "{key}\t{bits:016x}")
+    }
+
+    /// Ends the input, and returns whether it ended well.
+    fn end(self) -> std::io::Result<bool> {
+        let Self { mut child, input, mut output } = self;
+        drop(input);
+        output.read_to_end(&mut Vec::new())?;
+        Ok(child.wait()?.success())
+    }
+
+    fn kill(mut self) -> std::io::Result<()> {
+        self.child.kill()?;
+        self.child.wait().map(drop)
+    }
+}
+
+/// Whether `simdb get` finds a document.
+fn has(database: &Path, key: &str) -> std::io::Result<bool> {
+    Ok(run!("get", database, key).code == Some(0))
+}
+
+/// Runs a command in a folder, with some standard input.
+fn run_in(folder: &Folder, arguments: &[&str], input: &str) -> std::io::Result<Ran> {
+    run_with_input(simdb().args(arguments).current_dir(folder.path(".")), input.as_bytes())
+}
+
+fn socket_of(database: &Path) -> PathBuf {
+    let mut path = database.as_os_str().to_owned();
+    path.push(".sock");
+    path.into()
+}
+
+/// A database that this process has open, with some documents, and answers for.
+fn answering(folder: &Folder, name: &str) -> simdb::Result<Database> {
+    let options = CreateOptions::new().scheme(Scheme::External).admin(true);
+    let database = Database::create(folder.path(name), &options)?;
+    insert_all(&database, (0..20).map(|i| document(format!("k{i}"), i << 30)))?;
+    Ok(database)
+}
+
+/// A request as the program makes it.
+fn request(database: &Path, arguments: &[&str]) -> std::io::Result<Value> {
+    let file = fs::metadata(database)?;
+    let directory = database.parent().map(|it| it.display().to_string());
+    Ok(json!({
+        "simdb_admin": 1,
+        "arguments": arguments,
+        "directory": directory,
+        "file": [file.dev(), file.ino()],
+    }))
+}
+
+/// Sends some bytes, and returns the lines of the answer.
+fn ask(database: &Path, bytes: &[u8]) -> std::io::Result<Vec<Value>> {
+    let stream = UnixStream::connect(socket_of(database))?;
+    // What is refused is not read to its end.
+    _ = (&stream).write_all(bytes);
+    answers(&stream)
+}
+
+fn answers(stream: &UnixStream) -> std::io::Result<Vec<Value>> {
+    let lines = BufReader::new(stream).lines();
+    // At the end of a connection of which not all was read, there is an error.
+    lines.map_while(Result::ok).map(|line| Ok(serde_json::from_str(&line)?)).collect()
+}
+
+/// Asserts that something was refused with a message and the exit code 2.
+#[track_caller]
+fn assert_refused(answers: &[Value], message: &str) {
+    let said = answers.iter().find_map(|it| it["message"].as_str()).unwrap_or_default();
+    assert!(said.contains(message), "{message:?} is not in {answers:?}");
+    assert_eq!(answers.last(), Some(&json!({"exit": 2})), "{answers:?}");
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(Instant::now() < end, "{what} takes too long");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn every_verb_answers_at_a_file_in_use_as_at_a_closed_one() -> TestResult {
+    let (live, closed) = (Folder::new()?, Folder::new()?);
+    let mut ingesting = Ingesting::start(&live.path("d.simdb"))?;
+    Ingesting::start(&closed.path("d.simdb"))?.end()?;
+    for folder in [&live, &closed] {
+        folder.file("in.tsv", "x\t0000000000000001\ny\tnonsense\nz\tffffffffffffffff\n")?;
+        folder.file("texts.jsonl", "{\"key\":\"first\",\"text\":\"some words\"}\n")?;
+    }
+    // For each command, from which word on its last line may differ, since times and sizes do.
+    let commands: [(&[&str], &str); 24] = [
+        (&["get", "d.simdb", "first"], "seen"),
+        (&["get", "d.simdb", "nothing"], ""),
+        (&["get", "d.simdb", ""], ""),
+        (&["query", "d.simdb", "--fingerprint", "0000000000000000"], ""),
+        (&["query", "d.simdb", "--fingerprint", "0000000000000000", "--limit", "1"], ""),
+        (&["query", "d.simdb", "--fingerprint", "0000000000000000", "--limit", "0"], ""),
+        (&["query", "d.simdb", "--key", "second", "--json"], "\"seen\""),
+        (&["query", "d.simdb", "--key", "nothing"], ""),
+        (&["query", "d.simdb", "--text", "some words"], ""),
+        (&["query", "d.simdb", "--input", "in.tsv", "--input-format", "fingerprints"], ""),
+        (&["query", "d.simdb", "--input", "-", "--input-format", "fingerprints"], ""),
+        (&["query", "d.simdb", "--input", "missing.tsv"], ""),
+        (&["query", "d.simdb", "--key", "first", "--verify", "words", "--texts", "texts.jsonl"], ""),
+        (&["explain", "d.simdb", "--fingerprint", "0000000000000000"], "candidates expected"),
+        (&["stats", "d.simdb"], "file_bytes"),
+        (&["sources", "d.simdb"], ""),
+        (&["sources", "d.simdb", "--forget", "nothing"], ""),
+        (&["check", "d.simdb"], "; the checksums"),
+        (&["backup", "d.simdb", "b.simdb"], "documents,"),
+        (&["backup", "d.simdb", "b.simdb"], ""),
+        (&["backup", "d.simdb", "no/b.simdb"], ""),
+        (&["delete", "d.simdb", "first", "nothing"], ""),
+        (&["compact", "d.simdb", "--plan", "6x21"], "d.simdb: "),
+        (&["expire", "d.simdb", "--before", "2999-01-01T00:00:00Z"], ""),
+    ];
+    let input = "u\t0000000000000001\nv\tnonsense\n";
+    let until = |text: &str, end: &str| match end {
+        "" => text.to_owned(),
+        end => text.split(end).next().unwrap_or_default().trim_end().to_owned(),
+    };
+    for (command, differs_from) in commands {
+        let run_there = |folder: &Folder| -> std::io::Result<Ran> {
+            let ran = run_in(folder, command, input)?;
+            // A few messages name the whole path.
+            let err = ran.err.replace(&*folder.path("").to_string_lossy(), "FOLDER/");
+            Ok(Ran { err, ..ran })
+        };
+        let (here, there) = (run_there(&live)?, run_there(&closed)?);
+        assert_eq!((here.code, &here.err), (there.code, &there.err), "{command:?}");
+        assert_eq!(until(&here.out, differs_from), until(&there.out, differs_from), "{command:?}");
+        assert!(!here.err.contains("in use"), "{command:?}: {}", here.err);
+    }
+    // The ingestion goes on with what the commands have left.
+    ingesting.put("third", 1)?;
+    assert!(ingesting.end()?);
+    let database = Database::open(live.path("d.simdb"), &OpenOptions::new())?;
+    assert_eq!(database.snapshot()?.stats()?.documents, 1);
+    assert_sound(&database)?;
+    assert_eq!(Database::open(live.path("b.simdb"), &OpenOptions::new())?.snapshot()?.stats()?.documents, 2);
+    Ok(())
+}
+
+#[test]
+fn the_socket_is_for_its_user_only_and_goes_with_the_database() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let database = answering(&folder, "d.simdb")?;
+    let there = fs::symlink_metadata(socket_of(&path))?;
+    assert!(there.file_type().is_socket());
+    assert_eq!(there.permissions().mode() & 0o777, 0o600);
+    assert_eq!(fs::read_dir(folder.path("."))?.count(), 2, "something else is left");
+    // Another handle of the file gets none, and does not take the one there is.
+    assert!(matches!(Database::open(&path, &OpenOptions::new().admin(true)), Err(Error::Busy { .. })));
+    run!("stats", &path).expect(0);
+    drop(database);
+    assert_eq!(fs::read_dir(folder.path("."))?.count(), 1, "the socket is left");
+    // Without the option there is none. Who only reads needs none.
+    let closed = Database::open(&path, &OpenOptions::new())?;
+    run!("stats", &path).expect(2).says("OpenOptions::admin(true)");
+    drop(closed);
+    let _reader = Database::open(&path, &OpenOptions::new().read_only(true).admin(true))?;
+    assert!(!socket_of(&path).exists());
+    run!("stats", &path).expect(0);
+    Ok(())
+}
+
+#[test]
+fn a_socket_that_was_left_behind_is_replaced_and_nothing_else_is() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    drop(answering(&folder, "d.simdb")?);
+    let options = OpenOptions::new().admin(true);
+    // Nobody listens there any more.
+    drop(UnixListener::bind(socket_of(&path))?);
+    let database = Database::open(&path, &options)?;
+    run!("stats", &path).expect(0);
+    // Somebody else has put something there meanwhile, which stays.
+    fs::remove_file(socket_of(&path))?;
+    fs::write(socket_of(&path), "precious")?;
+    drop(database);
+    assert_eq!(fs::read(socket_of(&path))?, b"precious");
+    let refused = Database::open(&path, &options);
+    assert!(matches!(refused, Err(Error::AlreadyExists { .. })), "{refused:?}");
+    fs::remove_file(socket_of(&path))?;
+    // Somebody else listens.
+    let other = UnixListener::bind(socket_of(&path))?;
+    let refused = Database::open(&path, &options).expect_err("somebody listens there");
+    assert!(matches!(refused, Error::Io { .. }), "{refused:?}");
+    drop(other);
+    Database::open(&path, &options)?;
+    Ok(())
+}
+
+#[test]
+fn garbage_on_the_socket_is_refused_and_harms_nobody() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let database = answering(&folder, "d.simdb")?;
+    let mut binary: Vec<u8> = (0..100_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    binary.push(b'\n');
+    let line = |value: &Value| format!("{value}\n").into_bytes();
+    let mut other_version = request(&path, &["stats", "d.simdb"])?;
+    other_version["simdb_admin"] = 2.into();
+    let mut relative = request(&path, &["stats", "d.simdb"])?;
+    relative["directory"] = "here".into();
+    let mut other_file = request(&path, &["stats", "d.simdb"])?;
+    other_file["file"] = json!([1, 2]);
+    let garbage = [
+        (b"\n".to_vec(), "no request"),
+        (b"{}\n".to_vec(), "no request"),
+        (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "no request"),
+        (binary, "no request"),
+        (vec![b'['; 1_000_000].into_iter().chain(*b"\n").collect(), "no request"),
+        (vec![b'x'; 20 << 20], "longer than"),
+        (line(&other_version), "version 2"),
+        (line(&relative), "absolute"),
+        (line(&other_file), "another database"),
+        (line(&request(&path, &["dump", "d.simdb"])?), "dump"),
+        (line(&request(&path, &["ingest", "d.simdb", "-"])?), "ingest"),
+        (line(&request(&path, &[])?), "does not answer"),
+        (line(&request(&path, &["get", "d.simdb"])?), "required"),
+        (line(&request(&path, &["stats", "--help"])?), "does not answer"),
+    ];
+    for (bytes, message) in garbage {
+        assert_refused(&ask(&path, &bytes)?, message);
+    }
+    // Who says nothing, half of something, or leaves.
+    drop(UnixStream::connect(socket_of(&path))?);
+    let half = UnixStream::connect(socket_of(&path))?;
+    (&half).write_all(b"{\"simdb_admin\":1,")?;
+    run!("stats", &path).expect(0);
+    assert_refused(&within(Duration::from_secs(20), move || answers(&half))?, "within 5 seconds");
+    // Standard input that is not what it says.
+    let mut with_input = request(&path, &["query", "d.simdb", "--input", "-"])?;
+    with_input["input"] = true.into();
+    for pieces in ["nonsense\n", "{\"input\":999999999}\n"] {
+        let bytes = [line(&with_input), pieces.into()].concat();
+        assert_refused(&ask(&path, &bytes)?, "cannot be read");
+    }
+    run!("stats", &path).expect(0);
+    assert_sound(&database)?;
+    Ok(())
+}
+
+#[test]
+fn eight_requests_are_answered_at_once_and_more_are_told_so() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let database = answering(&folder, "d.simdb")?;
+    let clients = (0..40).map(|_| UnixStream::connect(socket_of(&path))).collect::<Result<Vec<_>, _>>()?;
+    let answers = clients[8..].iter().map(answers).collect::<Result<Vec<_>, _>>()?;
+    answers.iter().for_each(|it| assert_refused(it, "8 requests"));
+    run!("stats", &path).expect(2).says("8 requests");
+    // Who waits in silence keeps nobody from closing the database.
+    let begun = Instant::now();
+    drop(database);
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    Database::open(&path, &OpenOptions::new())?;
+    drop(clients);
+    Ok(())
+}
+
+#[test]
+fn clients_that_are_killed_make_room_for_others() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let ingesting = Ingesting::start(&path)?;
+    for _ in 0..20 {
+        let mut child = simdb()
+            .args(["query", "--input-format", "fingerprints", "--input", "-"])
+            .arg(&path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut input = child.stdin.take().ok_or("standard input is a pipe")?;
+        let mut output = BufReader::new(child.stdout.take().ok_or("standard output is a pipe")?);
+        writeln!(input, "u\t0000000000000001")?;
+        let mut line = String::new();
+        output.read_line(&mut line)?;
+        // It was answered before its input ended.
+        assert_eq!(line, "u is near first (distance 0), second (distance 1)\n");
+        child.kill()?;
+        child.wait()?;
+    }
+    run!("stats", &path).expect(0);
+    assert!(ingesting.end()?);
+    Ok(())
+}
+
+/// Begins a request, waits until its work has begun, and goes away.
+fn leave_at_work(database: &Path, arguments: &[&str]) -> TestResult {
+    let stream = UnixStream::connect(socket_of(database))?;
+    writeln!(&stream, "{}", request(database, arguments)?)?;
+    for line in BufReader::new(&stream).lines() {
+        let line: Value = serde_json::from_str(&line?)?;
+        assert!(line["exit"].is_null(), "it ended before anybody left: {line}");
+        if !line["progress"].is_null() {
+            return Ok(());
+        }
+    }
+    Err("there is no progress".into())
+}
+
+#[test]
+fn a_client_that_goes_away_ends_its_work_and_nothing_is_left() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let options = CreateOptions::new().scheme(Scheme::External).plan("4x16").admin(true);
+    let documents = (0..200_000u64)
+        .map(|i| Ok(document(format!("the key of document {i}"), i.wrapping_mul(0x9e37_79b9_7f4a_7c15))));
+    let database = Database::build(&path, &options, documents, 64 << 20)?;
+    let before = fs::metadata(&path)?.ino();
+    for arguments in [&["backup", "d.simdb", "b.simdb"][..], &["compact", "d.simdb", "--plan", "6x21"]] {
+        leave_at_work(&path, arguments)?;
+        // A compaction keeps others from writing, so this waits for its end.
+        drop(database.begin_write()?);
+        run!("stats", &path).expect(0);
+        let is_unused = || database.check().is_ok();
+        wait_until("the request that nobody wants", is_unused);
+    }
+    assert_eq!(fs::metadata(&path)?.ino(), before, "the file was replaced");
+    assert_eq!(database.snapshot()?.stats()?.plan, "4x16");
+    assert_eq!(fs::read_dir(folder.path("."))?.count(), 2, "something is left");
+    assert_sound(&database)?;
+    Ok(())
+}
+
+#[test]
+fn an_owner_that_is_killed_leaves_clients_with_a_word_and_a_file_that_opens() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let ingesting = Ingesting::start(&path)?;
+    let mut child = simdb()
+        .args(["query", "--input-format", "fingerprints", "--input", "-"])
+        .arg(&path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let mut input = child.stdin.take().ok_or("standard input is a pipe")?;
+    writeln!(input, "u\t0000000000000001")?;
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().ok_or("standard output is a pipe")?).read_line(&mut line)?;
+    ingesting.kill()?;
+    let ran = Ran::from(within(Duration::from_secs(20), || child.wait_with_output())?);
+    ran.expect(2).says("ended before it had answered").says("d.simdb");
+    // The socket is still there, and disturbs nobody.
+    assert!(socket_of(&path).exists());
+    run!("get", &path, "second").expect(0);
+    let ingesting = Ingesting::start(&path)?;
+    run!("get", &path, "second").expect(0);
+    assert!(ingesting.end()?);
+    assert!(!socket_of(&path).exists());
+    Ok(())
+}
+
+#[test]
+fn paths_may_be_longer_than_the_address_of_a_socket() -> TestResult {
+    let folder = Folder::new()?;
+    let long = folder.path(&["directory with a long name"; 8].join("/"));
+    fs::create_dir_all(&long)?;
+    let path = long.join(format!("{}.simdb", "d".repeat(200)));
+    let database = Database::create(&path, &CreateOptions::new().admin(true))?;
+    run!("stats", &path).expect(0);
+    // By a short path, too.
+    let ran = simdb().args(["stats"]).arg(path.file_name().ok_or("a name")?).current_dir(&long).output()?;
+    Ran::from(ran).expect(0);
+    std::os::unix::fs::symlink(&path, folder.path("link.simdb"))?;
+    run!("stats", folder.path("link.simdb")).expect(0);
+    drop(database);
+    assert_eq!(fs::read_dir(&long)?.count(), 1);
+    // A name that is too long for a socket beside it is refused, and the database is there.
+    let path = long.join("d".repeat(253));
+    let refused = Database::create(&path, &CreateOptions::new().admin(true));
+    assert!(matches!(refused, Err(Error::Io { .. })), "{refused:?}");
+    Database::open(&path, &OpenOptions::new())?;
+    Ok(())
+}
+
+#[test]
+fn keys_may_be_any_bytes() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let database = answering(&folder, "d.simdb")?;
+    insert_all(&database, [document(*b"\xff\xfe key", 7)])?;
+    let key = OsStr::from_bytes(b"\xff\xfe key");
+    let ran = run!("get", &path, key).expect(0);
+    assert!(ran.out.contains("//4ga2V5"), "{}", ran.out);
+    assert_eq!(run!("delete", &path, key).expect(0).out, "deleted \\xff\\xfe key\n");
+    assert_eq!(database.snapshot()?.get(b"\xff\xfe key")?, None);
+    Ok(())
+}
+
+#[test]
+fn a_socket_keeps_no_database_open() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    insert_all(&folder.database("d.simdb")?, [document("a", 1)])?;
+    let database = Database::open(&path, &OpenOptions::new())?;
+    let socket = database.admin_socket(folder.path("own.sock"))?;
+    assert_eq!(socket.path(), folder.path("own.sock"));
+    let stats = || -> std::io::Result<Ran> { Ok(run!("stats", &path, "--socket", folder.path("own.sock"))) };
+    stats()?.expect(0);
+    // Beside the database there is none.
+    run!("stats", &path).expect(2).says("in use by another process").says("it is called");
+    // Another database is not asked by mistake.
+    insert_all(&folder.database("e.simdb")?, [document("b", 1)])?;
+    run!("get", folder.path("e.simdb"), "b", "--socket", folder.path("own.sock"))
+        .expect(2)
+        .says("another database");
+    drop(database);
+    let again = Database::open(&path, &OpenOptions::new())?;
+    stats()?.expect(2).says("closed the database");
+    drop((socket, again));
+    assert!(!folder.path("own.sock").exists());
+    stats()?.expect(2).says("own.sock");
+    Ok(())
+}
+
+#[test]
+fn a_request_that_writes_waits_for_the_open_transaction_and_a_dropped_database_does_not_wait_for_it()
+-> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let database = answering(&folder, "d.simdb")?;
+    let mut txn = database.begin_write()?;
+    txn.insert(&document("later", 5))?;
+    let mut child = simdb().arg("delete").arg(&path).arg("later").stdout(Stdio::piped()).spawn()?;
+    // Reading does not wait.
+    run!("get", &path, "k1").expect(0);
+    thread::sleep(Duration::from_millis(300));
+    assert!(child.try_wait()?.is_none(), "it did not wait");
+    txn.commit()?;
+    Ran::from(child.wait_with_output()?).expect(0);
+    assert_eq!(database.snapshot()?.get("later")?, None);
+    // This thread writes. If it waited for the request, the two would wait for each other.
+    let txn = database.begin_write()?;
+    let mut child = simdb().arg("delete").arg(&path).arg("k1").stderr(Stdio::piped()).spawn()?;
+    thread::sleep(Duration::from_millis(500));
+    let begun = Instant::now();
+    drop(database);
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    drop(txn);
+    assert_eq!(child.wait()?.code(), Some(2));
+    wait_until("the end of the request", || Database::open(&path, &OpenOptions::new()).is_ok());
+    let database = Database::open(&path, &OpenOptions::new())?;
+    assert!(database.snapshot()?.get("k1")?.is_some(), "nobody wanted the request any more");
+    Ok(())
+}
+
+#[test]
+fn of_processes_that_race_for_a_database_one_answers_for_the_others() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let spawn = || -> std::io::Result<Child> {
+        simdb()
+            .args(["ingest", "--input-format", "fingerprints"])
+            .args([path.as_os_str(), "-".as_ref()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+    };
+    drop(folder.database("d.simdb")?);
+    let mut children = (0..4).map(|_| spawn()).collect::<Result<Vec<_>, _>>()?;
+    wait_until("the losers", || children.iter_mut().filter_map(|it| it.try_wait().ok()?).count() == 3);
+    for _ in 0..5 {
+        run!("stats", &path).expect(0);
+    }
+    for mut child in children {
+        drop(child.stdin.take());
+        let ran = Ran::from(child.wait_with_output()?);
+        assert!(ran.code == Some(0) || ran.err.contains("in use by another process"), "{}", ran.err);
+    }
+    assert_eq!(fs::read_dir(folder.path("."))?.count(), 1);
+    Ok(())
+}
