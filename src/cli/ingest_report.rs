@@ -188,6 +188,9 @@ fn totals_object(totals: &Totals, unit: Unit, without_text: Option<usize>) -> Va
         "rejected": totals.rejected,
         "seconds": totals.elapsed.as_secs_f64(),
     });
+    if totals.passed_over > 0 {
+        object["passed_over"] = totals.passed_over.into();
+    }
     if unit != Unit::Document {
         object["units"] = totals.units.into();
     }
@@ -203,11 +206,15 @@ fn totals_line(totals: &Totals, unit: Unit, without_text: Option<usize>) -> Stri
         unit => format!(", {} units ({unit})", totals.units),
     };
     let deleted = if totals.deleted > 0 { format!(", {} deleted", totals.deleted) } else { String::new() };
+    let passed_over = match totals.passed_over {
+        0 => String::new(),
+        passed_over => format!(", {passed_over} passed over"),
+    };
     let without_text = without_text.filter(|&it| it > 0).map(|it| format!(", {it} without text"));
     let without_text = without_text.unwrap_or_default();
     format!(
         "{} documents{units}: {} near-duplicates, {} inserted, {} replaced, {} skipped{deleted}, {} too short, \
-         {} rejected{without_text}, {:.2} s",
+         {} rejected{passed_over}{without_text}, {:.2} s",
         totals.documents,
         totals.duplicates,
         totals.inserted,

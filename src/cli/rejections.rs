@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::mem::Discriminant;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::ingest::{Reason, Rejected};
+use crate::ingest::{Offset, Rejected};
 use serde_json::{Value, json};
 
 use super::console::Console;
@@ -18,7 +17,7 @@ const TOLD: u64 = 5;
 /// The rejected records of a command.
 pub(super) struct Rejections {
     console: Console,
-    kinds: HashMap<Discriminant<Reason>, Kind>,
+    kinds: HashMap<&'static str, Kind>,
     file: Option<(PathBuf, BufWriter<File>)>,
     json: bool,
 }
@@ -40,7 +39,7 @@ impl Rejections {
     }
 
     pub(super) fn add(&mut self, rejected: &Rejected) -> Result<(), Error> {
-        let kind = self.kinds.entry(std::mem::discriminant(&rejected.reason));
+        let kind = self.kinds.entry(rejected.reason.kind());
         let kind = kind.or_insert_with(|| Kind { count: 0, example: String::new() });
         kind.count += 1;
         if kind.count <= TOLD {
@@ -76,12 +75,19 @@ impl Rejections {
 
 /// A rejected record as a JSON object.
 pub(super) fn object(rejected: &Rejected) -> Value {
-    json!({
+    let mut object = json!({
         "key": null,
         "rejected": rejected.reason.to_string(),
+        "kind": rejected.reason.kind(),
         "source": rejected.source_name,
         "line": rejected.line,
-    })
+    });
+    match rejected.offset {
+        Some(Offset::Stored(bytes)) => object["offset"] = bytes.into(),
+        Some(Offset::Unpacked(bytes)) => object["unpacked_offset"] = bytes.into(),
+        _ => {}
+    }
+    object
 }
 
 fn failed(path: &Path, source: io::Error) -> Error {

@@ -2,6 +2,7 @@
 
 mod admin;
 mod amounts;
+mod archives;
 mod bench;
 mod cli;
 mod copy;

@@ -1,0 +1,239 @@
+//! Web archives: which records are taken, how their pages are decoded, and what is broken.
+
+use std::io::{self, Write as _};
+
+use flate2::Compression;
+use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
+use serde_json::Value;
+
+use crate::support::{Folder, Ran, TestResult, real_data, run};
+
+const WORDS: &str = "Rain fell on the town all night and the river rose above its banks near the old mill";
+
+fn record(kind: &str, address: &str, content_type: &str, block: &[u8]) -> Vec<u8> {
+    let mut record = format!(
+        "WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: {address}\r\nWARC-Date: 2014-03-25T12:12:25Z\r\n\
+         Content-Type: {content_type}\r\nContent-Length: {}\r\n\r\n",
+        block.len()
+    )
+    .into_bytes();
+    record.extend_from_slice(block);
+    record.extend_from_slice(b"\r\n\r\n");
+    record
+}
+
+/// A response with these fields in its head.
+fn response(address: &str, fields: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n");
+    record("response", address, "application/http; msgtype=response", &[head.as_bytes(), body].concat())
+}
+
+fn gzip(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(bytes)?;
+    encoder.finish()
+}
+
+fn ingest(folder: &Folder, name: &str, bytes: &[u8]) -> Result<Ran, Box<dyn std::error::Error>> {
+    let (path, input) = (folder.path(&format!("{name}.simdb")), folder.file(name, bytes)?);
+    Ok(run!("ingest", path, input, "--json"))
+}
+
+/// The fingerprints of the documents, by their keys.
+fn fingerprints(folder: &Folder, name: &str) -> Result<Vec<(String, Value)>, Box<dyn std::error::Error>> {
+    let dump = run!("dump", folder.path(&format!("{name}.simdb"))).expect(0).json()?;
+    let text = |it: &Value| it["key"].as_str().unwrap_or_default().to_owned();
+    Ok(dump.iter().skip(1).map(|it| (text(it), it["fingerprint"].clone())).collect())
+}
+
+#[test]
+fn pages_are_taken_and_other_records_are_passed_over() -> TestResult {
+    let html = format!("<html><body><p>{WORDS}</p>");
+    let ok = "Content-Type: text/html";
+    let gone = [&b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n\r\n"[..], html.as_bytes()].concat();
+    let records = [
+        record("warcinfo", "", "application/warc-fields", b"software: test"),
+        record("request", "http://a/1", "application/http; msgtype=request", b"GET / HTTP/1.1\r\n\r\n"),
+        response("http://a/1", ok, html.as_bytes()),
+        record("metadata", "http://a/1", "application/warc-fields", b"fetchTimeMs: 3"),
+        record("revisit", "http://a/1", "application/http; msgtype=response", b"HTTP/1.1 200 OK\r\n\r\n"),
+        response("http://a/image", "Content-Type: image/png", b"\x89PNG"),
+        record("response", "http://a/gone", "application/http; msgtype=response", &gone),
+        record("resource", "<http://a/file>", "text/plain", WORDS.as_bytes()),
+        record("conversion", "http://a/wet", "text/plain", WORDS.as_bytes()),
+        record("response", "http://a/headless", "application/http; msgtype=response", html.as_bytes()),
+    ];
+    let plain = records.concat();
+    let members = records.iter().map(|it| gzip(it)).collect::<io::Result<Vec<_>>>()?.concat();
+    let frames =
+        records.iter().map(|it| zstd::encode_all(&it[..], 1)).collect::<io::Result<Vec<_>>>()?.concat();
+    let folder = Folder::new()?;
+    for (name, bytes) in [
+        ("plain.warc", plain.clone()),
+        ("one.warc.gz", gzip(&plain)?),
+        ("many.warc.gz", members),
+        ("many.warc.zst", frames),
+        ("no-name", plain),
+    ] {
+        let totals = ingest(&folder, name, &bytes)?.expect(0).last()?;
+        let counts = ["documents", "passed_over", "rejected"].map(|field| totals[field].as_u64());
+        assert_eq!(counts, [Some(4), Some(6), Some(0)], "{name}");
+        let found = fingerprints(&folder, name)?;
+        let keys: Vec<_> = found.iter().map(|it| it.0.as_str()).collect();
+        assert_eq!(keys, ["http://a/1", "http://a/file", "http://a/wet", "http://a/headless"], "{name}");
+        assert!(found.iter().all(|it| it.1 == found[0].1), "{name}: all have the same words");
+        let page =
+            run!("get", folder.path(&format!("{name}.simdb")), "http://a/1", "--json").expect(0).object()?;
+        assert_eq!(page["seen"], 1_395_749_545, "2014-03-25T12:12:25Z");
+    }
+    Ok(())
+}
+
+#[test]
+fn pages_are_unpacked_and_decoded_as_they_say() -> TestResult {
+    let html = format!("<html><body><p>{WORDS}</p>");
+    let page = html.as_bytes();
+    let chunked = format!("5\r\n{}\r\n{:x};x=y\r\n{}\r\n0\r\n\r\n", &html[..5], html.len() - 5, &html[5..]);
+    let mut zlib = ZlibEncoder::new(Vec::new(), Compression::default());
+    zlib.write_all(page)?;
+    let mut deflate = DeflateEncoder::new(Vec::new(), Compression::default());
+    deflate.write_all(page)?;
+    let pages = [
+        ("plain", "", page.to_vec()),
+        ("chunked", "Transfer-Encoding: chunked\r\n", chunked.into_bytes()),
+        ("joined by the archiver", "Transfer-Encoding: chunked\r\n", page.to_vec()),
+        ("gzip", "Content-Encoding: gzip\r\n", gzip(page)?),
+        ("unpacked by the archiver", "Content-Encoding: gzip\r\n", page.to_vec()),
+        ("zlib", "content-encoding: DEFLATE\r\n", zlib.finish()?),
+        ("deflate", "Content-Encoding: deflate\r\n", deflate.finish()?),
+        ("zstd", "Content-Encoding: zstd\r\n", zstd::encode_all(page, 3)?),
+        ("not brotli", "Content-Encoding: br\r\n", page.to_vec()),
+    ];
+    let responses = pages.iter().map(|(name, fields, body)| {
+        response(
+            &format!("http://a/{}", name.replace(' ', "-")),
+            &format!("{fields}Content-Type: text/html"),
+            body,
+        )
+    });
+    let folder = Folder::new()?;
+    let totals = ingest(&folder, "pages.warc", &responses.collect::<Vec<_>>().concat())?.expect(0).last()?;
+    assert_eq!((&totals["documents"], &totals["rejected"]), (&pages.len().into(), &0.into()));
+    let found = fingerprints(&folder, "pages.warc")?;
+    for (key, fingerprint) in &found {
+        assert_eq!(*fingerprint, found[0].1, "{key}");
+    }
+    Ok(())
+}
+
+#[test]
+fn encodings_come_from_the_head_the_page_or_a_guess() -> TestResult {
+    let russian = "Дождь шёл всю ночь, и река вышла из берегов у старой мельницы, сказал мэр города в понедельник утром.";
+    let chinese =
+        "昨天夜里下了一整夜的雨，河水在老磨坊附近漫过了河岸，市长星期一早上对记者这样说道，学校今天不上课。";
+    let japanese = "昨夜は一晩中雨が降り、古い水車小屋のそばで川が堤防を越えたと、市長は月曜日の朝に記者団に語りました。";
+    let encoded = |label: &str, text: &str| {
+        encoding_rs::Encoding::for_label(label.as_bytes())
+            .map(|it| it.encode(text).0.into_owned())
+            .unwrap_or_default()
+    };
+    let utf16: Vec<u8> = russian.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let folder = Folder::new()?;
+    let html = "Content-Type: text/html";
+    let mut records = Vec::new();
+    for (name, label, text) in
+        [("ru", "windows-1251", russian), ("zh", "gb18030", chinese), ("ja", "shift_jis", japanese)]
+    {
+        let bytes = encoded(label, text);
+        let meta = format!("<meta http-equiv=Content-Type content='text/html; charset={label}'><p>");
+        records.push(response(&format!("{name}-utf-8"), html, format!("<p>{text}").as_bytes()));
+        records.push(response(&format!("{name}-head"), &format!("{html}; charset=\"{label}\""), &bytes));
+        records.push(response(&format!("{name}-meta"), html, &[meta.as_bytes(), &bytes].concat()));
+        records.push(response(&format!("{name}-guess"), html, &[b"<p>", &bytes[..]].concat()));
+    }
+    records.push(response("ru-mark", &format!("{html}; charset=utf-8"), &[b"\xff\xfe", &utf16[..]].concat()));
+    ingest(&folder, "texts.warc", &records.concat())?.expect(0);
+    let found = fingerprints(&folder, "texts.warc")?;
+    for (key, fingerprint) in &found {
+        let of = found.iter().find(|it| it.0 == format!("{}-utf-8", &key[..2])).ok_or("it is there")?;
+        assert_eq!(*fingerprint, of.1, "{key}");
+    }
+    assert_eq!(found.len(), 13);
+    Ok(())
+}
+
+#[test]
+fn broken_records_are_told_with_their_place_and_the_next_ones_are_read() -> TestResult {
+    let page = |address: &str| response(address, "Content-Type: text/html", WORDS.as_bytes());
+    let good = page("http://a/1");
+    let text = String::from_utf8(page("http://a/bad"))?;
+    let without_length = text.replace("Content-Length", "Content-Size").into_bytes();
+    let too_short = text.replace("Content-Length: 1", "Content-Length: ").into_bytes();
+    let folder = Folder::new()?;
+    for (name, bad, reason) in [
+        ("no length", without_length, "has no Content-Length"),
+        ("wrong length", too_short, "does not end where its Content-Length says"),
+        ("garbage", b"what is this\r\nand this\r\n".to_vec(), "there is no header of a WARC record here"),
+        ("long line", [&b"WARC/1.0\r\nX: "[..], &vec![b'x'; 100_000], b"\r\n"].concat(), "does not end"),
+    ] {
+        let bytes = [&good[..], &bad, &page("http://a/2")].concat();
+        let ran = ingest(&folder, &format!("{name}.warc"), &bytes)?.expect(0).says(reason);
+        let ran = ran.says(&format!("{name}.warc, offset {}: ", good.len()));
+        let totals = ran.last()?;
+        assert_eq!((&totals["documents"], &totals["rejected"]), (&2.into(), &1.into()), "{name}");
+    }
+    let cut = [&good[..], &good[..good.len() - 40]].concat();
+    ingest(&folder, "cut.warc", &cut)?
+        .expect(0)
+        .says(&format!("offset {}: the WARC record ends too early", good.len()));
+    let arc = b"filedesc://a.arc 0.0.0.0 20080430204825 text/plain 77\n1 1 Internet Archive\n";
+    ingest(&folder, "a.arc", arc)?.expect(2).says("old format ARC");
+    Ok(())
+}
+
+#[test]
+fn what_is_too_long_is_not_held_packed_or_not() -> TestResult {
+    let folder = Folder::new()?;
+    let long = "x ".repeat(40_000);
+    let records = [
+        response("http://a/long", "Content-Type: text/html", long.as_bytes()),
+        response(
+            "http://a/bomb",
+            "Content-Type: text/html\r\nContent-Encoding: gzip",
+            &gzip(long.as_bytes())?,
+        ),
+        record("request", "http://a/long", "application/http; msgtype=request", long.as_bytes()),
+        response("http://a/good", "Content-Type: text/html", WORDS.as_bytes()),
+    ];
+    let input = folder.file("long.warc", records.concat())?;
+    let ran = run!("ingest", folder.path("d.simdb"), &input, "--max-record", "10k", "--json").expect(0);
+    let totals = ran.last()?;
+    let counts = ["documents", "rejected", "passed_over"].map(|field| totals[field].as_u64());
+    assert_eq!(counts, [Some(1), Some(2), Some(1)], "{}", ran.err);
+    assert_eq!(ran.err.matches("at most 10000 are allowed").count(), 2, "{}", ran.err);
+    Ok(())
+}
+
+/// Files of several crawlers, some of which are odd. The numbers of responses are those of another reader.
+#[test]
+fn real_archives_are_read() -> TestResult {
+    let Some(data) = real_data("real_archives_are_read") else { return Ok(()) };
+    let folder = Folder::new()?;
+    for (name, documents, records) in [
+        ("example.warc.gz", 181, 822),
+        ("iana.warc.gz", 18, 343),
+        ("dupes.warc.gz", 1, 25),
+        ("CC-MAIN-20150226074105-00336-ip-10-28-5-156.ec2.internal.warc.gz", 14, 56),
+        ("snapshot-wayback-topic-02.warc.gz", 128, 129),
+        ("topic-1--20201003083220753-00000.warc.gz", 232, 239),
+        ("BL-20140325121225068-00000-32090~opera~8443.warc.gz", 46, 190),
+    ] {
+        let path = folder.path(&format!("{name}.simdb"));
+        let totals =
+            run!("ingest", &path, data.join("warc-samples").join(name), "--json").expect(0).last()?;
+        let passed_over = totals["passed_over"].as_u64().unwrap_or_default();
+        assert_eq!((&totals["documents"], &totals["rejected"]), (&documents.into(), &0.into()), "{name}");
+        assert_eq!(passed_over + documents, records, "{name}");
+    }
+    Ok(())
+}
