@@ -1,4 +1,4 @@
-//! From inputs to documents. Reads JSON Lines, tab-separated, plain text and fingerprint files, also
+//! From inputs to documents. Reads JSON Lines, tab-separated, plain text and fingerprint files and web archives, also
 //! compressed with gzip or zstd. Makes fingerprints on all cores and commits documents in batches, together with the
 //! places up to which the inputs were read.
 //!

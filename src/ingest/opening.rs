@@ -126,7 +126,9 @@ pub(super) fn open_at(
     opened.first = identity.first;
     let kept = go_to(&mut opened, &options.place_of(path), progress, place, identity.last.length.into())
         .map_err(failed)?;
-    opened.is_same = kept.is_none_or(|kept| Sample::last_of(&kept) == identity.last);
+    // Of some records nothing is kept.
+    let is_known = identity.last.length > 0;
+    opened.is_same = !is_known || kept.is_none_or(|kept| Sample::last_of(&kept) == identity.last);
     Ok(opened)
 }
 

@@ -186,9 +186,10 @@ fn inputs_that_cannot_be_read_are_errors_before_anything_is_done() -> TestResult
     let database = folder.path("d.simdb");
     run!("ingest", &database, &good, folder.path("")).expect(2).says("is a directory; name the files in it");
     run!("ingest", &database, &good, folder.path("missing")).expect(2).says("missing: no such file");
-    let archive = folder.file("crawl.warc", "WARC/1.0\r\n")?;
+    let archive = folder.file("crawl.arc", "filedesc://crawl.arc 0.0.0.0 20080430204825 text/plain 77\n")?;
     assert!(!database.exists());
-    run!("ingest", &database, archive).expect(2).says("is a web archive");
+    run!("ingest", &database, archive).expect(2).says("is a web archive of the old format ARC");
+    assert!(!database.exists());
     Ok(())
 }
 

@@ -170,8 +170,16 @@ fn killed_two_hundred_times_it_ends_as_if_it_had_not_been() -> TestResult {
         })
         .collect();
     let sentences = folder.file("sentences.jsonl", sentences)?;
+    let page = |i: usize, random: &mut Random| {
+        let body = format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>{}", words(random));
+        let head = "WARC/1.0\r\nWARC-Type: response\r\nWARC-Date: 1970-01-01T00:00:07Z\r\nWARC-Target-URI: ";
+        format!("{head}http://a/{i}\r\nContent-Length: {}\r\n\r\n{body}\r\n\r\n", body.len())
+    };
+    let archive: Vec<String> = (0..1_500).map(|i| page(i % 1_300, &mut random)).collect();
+    let packed_pages = archive.iter().map(|it| gzip(it)).collect::<io::Result<Vec<_>>>()?.concat();
+    let archives = [folder.file("a.warc.gz", packed_pages)?, folder.file("b.warc", archive[..700].concat())?];
     let both = [plain.clone(), second, members.clone()];
-    let cases: [(&str, &[PathBuf], &[&str]); 8] = [
+    let cases: [(&str, &[PathBuf], &[&str]); 9] = [
         ("plain", &[plain], &["--batch", "20"]),
         ("one packed part", &[packed], &["--batch", "30", "--on-duplicate", "skip"]),
         ("many members", &[members], &["--batch", "25", "--on-duplicate", "replace"]),
@@ -179,6 +187,7 @@ fn killed_two_hundred_times_it_ends_as_if_it_had_not_been() -> TestResult {
         ("several inputs", &both, &["--batch", "70", "--on-duplicate", "replace"]),
         ("skipping, in large batches", &both, &["--batch", "500", "--on-duplicate", "skip"]),
         ("many files", &files, &["--batch", "7"]),
+        ("web archives", &archives, &["--batch", "20", "--on-duplicate", "skip"]),
         ("sentences", &[sentences], &["--batch", "30", "--unit", "sentence", "--on-duplicate", "skip"]),
     ];
     let mut kills = 0;
