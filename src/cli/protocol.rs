@@ -147,7 +147,10 @@ mod tests {
         let arguments = ["get", "d.simdb", "k"].map(OsString::from);
         let request = Request::new(arguments.into_iter(), Path::new("/tmp"), (7, 8), false);
         let line = line_of(&request);
-        let documented = r#"{"simdb_admin":1,"arguments":["get","d.simdb","k"],"directory":"/tmp","file":[7,8],"input":false}"#;
+        let documented = concat!(
+            r#"{"simdb_admin":1,"arguments":["get","d.simdb","k"],"#,
+            r#""directory":"/tmp","file":[7,8],"input":false}"#,
+        );
         assert_eq!(String::from_utf8_lossy(&line).trim_end(), documented);
         assert_eq!(Request::parse(&line)?, request);
         let frames = [

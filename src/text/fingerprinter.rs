@@ -152,7 +152,8 @@ impl Fingerprinter {
     /// fingerprints of either kind. In the simhash schemes a feature votes with its weight. In the minwise
     /// schemes, texts whose features have the weighted Jaccard similarity J differ in about 32 (1 - J) bits. That
     /// is the sum of the lesser weights, divided by the sum of the greater ones. Weights are rounded to
-    /// sixteenths, at least one. Those of a feature that comes several times are added. The order of the features does not matter.
+    /// sixteenths, at least one. Those of a feature that comes several times are added. The order of the features
+    /// does not matter.
     ///
     /// # Errors
     ///

@@ -146,7 +146,7 @@ fn every_verb_answers_at_a_file_in_use_as_at_a_closed_one() -> TestResult {
         folder.file("texts.jsonl", "{\"key\":\"first\",\"text\":\"some words\"}\n")?;
     }
     // For each command, from which word on its last line may differ, since times and sizes do.
-    let commands: [(&[&str], &str); 24] = [
+    let commands: [(&[&str], &str); 26] = [
         (&["get", "d.simdb", "first"], "seen"),
         (&["get", "d.simdb", "nothing"], ""),
         (&["get", "d.simdb", ""], ""),
@@ -161,7 +161,9 @@ fn every_verb_answers_at_a_file_in_use_as_at_a_closed_one() -> TestResult {
         (&["query", "d.simdb", "--input", "missing.tsv"], ""),
         (&["query", "d.simdb", "--key", "first", "--verify", "words", "--texts", "texts.jsonl"], ""),
         (&["explain", "d.simdb", "--fingerprint", "0000000000000000"], "candidates expected"),
-        (&["stats", "d.simdb"], "file_bytes"),
+        (&["stats", "d.simdb"], "size "),
+        (&["stats", "d.simdb", "--json"], "\"file_bytes\""),
+        (&["stats", "d.simdb", "--prometheus"], "simdb_open_seconds 0"),
         (&["sources", "d.simdb"], ""),
         (&["sources", "d.simdb", "--forget", "nothing"], ""),
         (&["check", "d.simdb"], "; the checksums"),
