@@ -4,8 +4,9 @@
 //! cargo run --release --example crawler -- pages.simdb FOLDER-OR-FILE...
 //! ```
 //!
-//! Folders of HTML pages and any inputs that `simdb ingest` reads. Ctrl-C ends it in order. The same command goes on
-//! where it stopped, also after a kill. Near-duplicates are not stored; each is printed with the page it is like.
+//! Folders of HTML pages, web archives, and any inputs that `simdb ingest` reads. Ctrl-C ends it in order. The same
+//! command goes on where it stopped, also after a kill. Near-duplicates are not stored; each is printed with the page
+//! it is like. `simdb stats pages.simdb` and other commands are answered while it runs.
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -42,7 +43,7 @@ fn main() -> Result<(), Failure> {
     signal_hook::flag::register_conditional_shutdown(signal_hook::consts::SIGINT, 130, stop.clone())?;
     signal_hook::flag::register(signal_hook::consts::SIGINT, stop.clone())?;
 
-    let database = Database::open_or_create(&path, &CreateOptions::new())?;
+    let database = Database::open_or_create(&path, &CreateOptions::new().admin(true))?;
     let rule = Fingerprinting::new(database.scheme(), None)?.sketch_size(database.sketch_size());
     let writer = database.writer(WriterOptions::new())?;
     let (new, duplicates) = Default::default();

@@ -67,6 +67,11 @@ pub(super) struct Reading {
     #[arg(long, value_enum, default_value_t, value_name = "UNIT")]
     unit: UnitName,
 
+    /// Which files of directories are read, such as `*.warc.gz`; may be given several times [default: all that are not
+    /// hidden]
+    #[arg(long, value_name = "PATTERN")]
+    glob: Vec<String>,
+
     /// The longest record; longer ones are rejected
     #[arg(long, value_name = "BYTES", default_value = "64MiB")]
     #[arg(value_parser = bytes::<usize>, allow_negative_numbers = true)]
@@ -133,7 +138,7 @@ impl Reading {
         if let Some(field) = &self.html_field {
             options = options.html_field(field);
         }
-        options
+        self.glob.iter().fold(options, |options, glob| options.glob(glob))
     }
 }
 

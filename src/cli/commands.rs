@@ -99,6 +99,7 @@ fn run(command: &Command, output: &mut Output, ending: &Ending) -> CommandResult
     match command {
         Command::Create(arguments) => create::run(arguments, output),
         Command::Ingest(arguments) => ingest::run(arguments, output),
+        Command::Live(live @ Live::Top(arguments)) => arguments.watch(live, output),
         Command::Live(live) => running::run(live, output),
         Command::Dump(arguments) => dump::run(arguments, output),
         Command::Load(arguments) => load::run(arguments, output),

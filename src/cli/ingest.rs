@@ -26,7 +26,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) database: DatabaseArgument,
 
-    /// Files to read, gzip or not; `-` is standard input
+    /// Files to read, packed with gzip or zstd or not; directories, with all directories in them; `-` is standard input
     #[arg(required = true, value_name = "INPUT")]
     inputs: Vec<PathBuf>,
 

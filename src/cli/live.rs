@@ -12,7 +12,7 @@ use super::answer::{Answer, CommandResult, chain};
 use super::arguments::{Globals, LiveDatabase};
 use super::console::Console;
 use super::output::Output;
-use super::{asking, backup, check, compact, delete, expire, explain, get, query, sources, stats};
+use super::{asking, backup, check, compact, delete, expire, explain, get, query, sources, stats, top};
 
 #[derive(Subcommand)]
 pub(super) enum Live {
@@ -32,6 +32,9 @@ pub(super) enum Live {
     /// Print what a database holds and how large it is
     #[command(visible_alias = "info", aliases = ["status", "size"])]
     Stats(stats::Arguments),
+    /// Print what `stats` does once a second, of a database in use
+    #[command(alias = "watch")]
+    Top(top::Arguments),
     /// Print which inputs a database was filled from, and how far each was read
     Sources(sources::Arguments),
     /// Check every invariant of a database
@@ -60,6 +63,7 @@ impl Live {
             | Self::Explain(asking::Arguments { database, .. })
             | Self::Get(get::Arguments { database, .. })
             | Self::Stats(stats::Arguments { database, .. })
+            | Self::Top(top::Arguments { database, .. })
             | Self::Backup(backup::Arguments { database, .. }) => (database, Opening::Read),
             Self::Delete(it) if it.is_dry_run() => (&it.database, Opening::Read),
             Self::Expire(it) if it.is_dry_run() => (&it.database, Opening::Read),
@@ -106,6 +110,7 @@ impl Live {
             Self::Delete(arguments) => delete::run(arguments, database, output),
             Self::Expire(arguments) => expire::run(arguments, database, output),
             Self::Stats(arguments) => stats::run(arguments, database, output),
+            Self::Top(_) => stats::print(database, output),
             Self::Sources(arguments) => sources::run(arguments, database, output),
             Self::Check(arguments) => check::run(arguments, database, output),
             Self::Compact(arguments) => compact::run(arguments, database, output),

@@ -78,6 +78,7 @@ mod sources;
 mod stats;
 mod texts;
 mod times;
+mod top;
 mod units;
 #[cfg(feature = "cli")]
 mod uses;

@@ -47,6 +47,7 @@ impl Overview {
         rows.push(("matches", self.matches()));
         rows.push(("tables", self.tables()));
         rows.push(("cache", self.cache()));
+        rows.extend(headed("since opened", self.activity()));
         rows.extend(self.pinned().map(|told| ("snapshots", told)));
         rows.extend(headed("largest groups", self.groups()));
         rows.extend(headed("fullest prefixes", self.prefixes()));
@@ -99,6 +100,42 @@ impl Overview {
             [cache_limit_bytes, tables_need_bytes, queries_need_bytes].map(|it| told_bytes(it as f64));
         let fit = if tables_fit { "the tables fit" } else { "the tables do not fit" };
         format!("at most {limit}: {fit}, which need {tables}, with the postings {queries}")
+    }
+
+    /// What the process that has it open has done with it. Nothing is told of one that has only looked.
+    fn activity(&self) -> Vec<String> {
+        let Metrics { open_for, documents_stored, documents_deleted, documents_expired, queries, .. } =
+            self.metrics;
+        let Metrics { commit_times, queue_length, waiting_changes, .. } = &self.metrics;
+        let commits = commit_times.count();
+        if commits == 0 && queries == 0 {
+            return Vec::new();
+        }
+        let seconds = open_for.as_secs_f64().max(1.0);
+        let each_second = |count: u64| told_count((count as f64 / seconds) as u64);
+        let gone = documents_deleted + documents_expired;
+        let mut told = vec![
+            format!(
+                "{} documents stored, {} deleted or replaced, {} queries, in {}",
+                told_count(documents_stored),
+                told_count(gone),
+                told_count(queries),
+                told_seconds(open_for.as_secs() as i64)
+            ),
+            format!(
+                "{} documents and {} queries a second",
+                each_second(documents_stored),
+                each_second(queries)
+            ),
+        ];
+        if let Some(median) = commit_times.quantile(0.5) {
+            told.push(format!("{} commits, half of them within {median:.1?}", told_count(commits)));
+        }
+        if queue_length + waiting_changes > 0 {
+            let (queue, changes) = (told_count(*queue_length), told_count(*waiting_changes));
+            told.push(format!("{queue} documents wait to be stored, {changes} changes to be merged"));
+        }
+        told
     }
 
     /// What others keep from being used again.

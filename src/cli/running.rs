@@ -16,6 +16,17 @@ use super::output::Output;
 const TRIES: usize = 5;
 const PAUSE: Duration = Duration::from_millis(40);
 
+/// Whether a process has the database open and answers for it.
+pub(super) fn is_answered(live: &Live) -> Result<bool, super::answer::Failure> {
+    #[cfg(unix)]
+    return match live.socket() {
+        Some(socket) => super::client::connect_to(socket).map(|_| true),
+        None => super::client::connect_beside(live.database()).map(|stream| stream.is_some()),
+    };
+    #[cfg(not(unix))]
+    Ok(false)
+}
+
 /// Opens the database and runs the command, or asks whoever has it open.
 pub(super) fn run(live: &Live, output: &mut Output) -> CommandResult {
     let path = live.database();

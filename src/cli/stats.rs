@@ -41,6 +41,11 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
         output.print_text(&database.metrics().prometheus());
         return Ok(Answer::Yes);
     }
+    print(database, output)
+}
+
+/// Prints all, in words or as an object.
+pub(super) fn print(database: &Database, output: &mut Output) -> CommandResult {
     let overview = Overview::of(database)?;
     if output.is_json() {
         output.print(|| overview_object(&overview), String::new);

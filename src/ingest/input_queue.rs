@@ -5,6 +5,7 @@ use std::io;
 use std::path::{self, Path, PathBuf};
 use std::sync::Arc;
 
+use super::directories::with_files_of_directories;
 use super::input::Input;
 use super::opening::{self, STDIN, cannot_read, is_stdin, readable_bytes};
 use super::options::ReadOptions;
@@ -77,6 +78,7 @@ impl Inputs {
                 reason: "standard input can be read only once".to_owned(),
             });
         }
+        let paths = with_files_of_directories(paths, &options)?;
         let mut total = Some(0);
         for path in &paths {
             let bytes = if is_stdin(path) { None } else { readable_bytes(path, &options)? };

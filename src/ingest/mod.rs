@@ -27,6 +27,7 @@
 
 mod batches;
 mod cut_document;
+mod directories;
 mod events;
 mod fingerprinting;
 mod format;

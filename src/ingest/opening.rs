@@ -47,13 +47,6 @@ pub(super) fn readable_bytes(path: &Path, options: &ReadOptions) -> Result<Optio
     let failed = |source| cannot_read(path, None, &source);
     let place = options.place_of(path);
     let metadata = fs::metadata(&place).map_err(failed)?;
-    if metadata.is_dir() {
-        return Err(Error::Input {
-            source_name: path.display().to_string(),
-            line: None,
-            reason: "is a directory; name the files in it, for example with `DIRECTORY/*`".to_owned(),
-        });
-    }
     if !metadata.is_file() {
         // A pipe is not opened here. To close it again would end the program that writes to it.
         return Ok(None);

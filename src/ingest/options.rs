@@ -14,6 +14,7 @@ pub struct ReadOptions {
     pub(super) key_field: Option<String>,
     pub(super) html_field: Option<String>,
     pub(super) unit: Unit,
+    pub(super) globs: Vec<String>,
     directory: Option<PathBuf>,
 }
 
@@ -25,6 +26,7 @@ impl Default for ReadOptions {
             key_field: None,
             html_field: None,
             unit: Unit::Document,
+            globs: Vec::new(),
             directory: None,
         }
     }
@@ -70,6 +72,18 @@ impl ReadOptions {
     #[must_use]
     pub fn unit(mut self, unit: Unit) -> Self {
         self.unit = unit;
+        self
+    }
+
+    /// Which files of directories are read; may be called several times. Default: all, but none that is hidden or
+    /// whose name ends in `.simdb`.
+    ///
+    /// `*`, `?`, `[a-z]` and `**` have the meaning they have in a shell. A pattern with a `/` names paths below the
+    /// directory, another one names files in it and in all directories in it. Files that are named themselves are read
+    /// in any case.
+    #[must_use]
+    pub fn glob(mut self, pattern: impl Into<String>) -> Self {
+        self.globs.push(pattern.into());
         self
     }
 

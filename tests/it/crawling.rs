@@ -45,22 +45,26 @@ fn a_crawler_goes_on_where_it_was_killed() -> TestResult {
         folder.file("3.jsonl", lines(20_000) + "not a record\n")?,
     ];
     let (crawler, path) = (crawler()?, folder.path("d.simdb"));
-    let mut kills = 0;
+    let (mut kills, mut looked) = (0, 0);
     let last = loop {
         let mut child = Command::new(&crawler);
         let child = child.arg(&path).args(&inputs).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = child.spawn()?;
         // A busy machine may need longer to get to its first commit.
         thread::sleep(Duration::from_millis(30 + 23 * (kills % 7) + 5 * kills));
+        // It answers for its database while it runs.
+        let answered = path.exists() && run!("stats", &path, "--json").code == Some(0);
         if child.try_wait()?.is_some() {
             break Ran::from(child.wait_with_output()?).expect(0);
         }
         child.kill()?;
         child.wait()?;
         kills += 1;
+        looked += u32::from(answered);
         assert!(kills < 500, "it does not go on");
     };
     assert!(kills > 0, "it was too fast to be killed");
+    assert!(looked > 0, "it never answered");
     assert!(last.err.contains(" pages stored, 0 near-duplicates"), "{}", last.err);
     let database = Database::open(&path, &OpenOptions::new())?;
     assert_eq!(database.snapshot()?.stats()?.documents, 9_400, "after {kills} kills");

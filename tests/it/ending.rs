@@ -7,7 +7,9 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{Folder, TestResult, document, insert_all, run, simdb};
+use simdb::{Database, OpenOptions};
+
+use crate::support::{Folder, TestResult, document, insert_all, run, run_with_input, simdb};
 
 fn signal(child: &Child, name: &str) -> std::io::Result<()> {
     let status = Command::new("kill").args([format!("-{name}"), child.id().to_string()]).status()?;
@@ -125,5 +127,50 @@ fn what_only_reads_ends_at_once() -> TestResult {
     signal(&child, "INT")?;
     assert_eq!(child.wait()?.signal(), Some(2));
     drop(stdin);
+    Ok(())
+}
+
+/// With what it has stored, an ingestion ends in order, and the next one goes on behind it.
+#[test]
+fn an_ingestion_that_is_ended_stores_what_it_has_read() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let mut child = simdb();
+    let child =
+        child.args(["ingest", "--input-format", "fingerprints", "--source", "crawl"]).arg(&path).arg("-");
+    let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut input = child.stdin.take().ok_or("standard input is a pipe")?;
+    let content = "a\t0000000000000001\nb\t00000000ffffffff\n";
+    input.write_all(content.as_bytes())?;
+    // What has arrived is stored when the input pauses.
+    let is_stored =
+        || run_with_input(simdb().arg("get").arg(&path).arg("b"), b"").is_ok_and(|it| it.code == Some(0));
+    wait_for(&path, |path| path.exists() && is_stored());
+    signal(&child, "INT")?;
+    let output = child.wait_with_output()?;
+    assert_ended(&output, 2, "what was read is stored, and the same command goes on from there");
+    drop(input);
+    let again = format!("{content}c\tffffffff00000000\n");
+    let mut command = simdb();
+    command
+        .args(["ingest", "--input-format", "fingerprints", "--source", "crawl", "--json"])
+        .arg(&path)
+        .arg("-");
+    let totals = run_with_input(&mut command, again.as_bytes())?.expect(0).last()?;
+    assert_eq!(totals["documents"], 3);
+    assert_eq!(Database::open(&path, &OpenOptions::new())?.snapshot()?.stats()?.documents, 3);
+    Ok(())
+}
+
+/// A million bad records do not scroll by. Nothing is taken of them, so no database is left.
+#[test]
+fn of_many_rejected_records_a_few_are_told_and_all_are_written_where_they_are_wanted() -> TestResult {
+    let folder = Folder::new()?;
+    let bad = folder.file("bad.jsonl", "{\"key\":\"a\",\"text\":1}\n".repeat(1_000_000))?;
+    let (path, rejected) = (folder.path("d.simdb"), folder.path("rejected.txt"));
+    let ran = run!("ingest", &path, bad, "--rejected", &rejected).expect(2).says("no record could be taken");
+    assert!(ran.err.lines().count() < 15, "{}", ran.err);
+    assert_eq!(std::fs::read_to_string(rejected)?.lines().count(), 1_000_000);
+    assert!(!path.exists());
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Ingestion of the bad records that occur in practice. Each bad record gets a clear message, each good
 //! one is stored.
 
+use std::fs;
 use std::io::Write as _;
 
 use flate2::Compression;
@@ -180,11 +181,39 @@ fn formats_are_told_by_name_and_content_and_gzip_by_content() -> TestResult {
 }
 
 #[test]
+fn the_files_of_directories_are_read_where_a_pattern_names_them() -> TestResult {
+    let folder = Folder::new()?;
+    fs::create_dir_all(folder.path("pages/2024/may"))?;
+    folder.file("pages/2024/a.txt", TEXT)?;
+    folder.file("pages/2024/may/b.txt", TEXT)?;
+    folder.file("pages/2024/may/c.tsv", format!("c\t{TEXT}\n"))?;
+    folder.file("pages/2024/may/.hidden", "not read")?;
+    // A database beside its inputs is none of them.
+    let (database, pages) = (folder.path("pages/d.simdb"), folder.path("pages"));
+    let key = |name: &str| pages.join("2024").join(name).display().to_string();
+    let texts = run!("ingest", &database, &pages, "--glob", "*.txt").expect(0);
+    assert_eq!(
+        texts.out.lines().next().unwrap_or_default(),
+        format!("{} is near {} (distance 0, similarity 1.00)", key("may/b.txt"), key("a.txt"))
+    );
+    let all = run!("ingest", &database, &pages).expect(0);
+    assert!(all.err.contains("passed over"), "{}", all.err);
+    assert!(all.out.starts_with("c is near "), "{}", all.out);
+    run!("ingest", &database, &pages, "--glob", "2023/*")
+        .expect(2)
+        .says("has no file in it that the pattern names");
+    run!("ingest", &database, &pages, "--glob", "[x").expect(2).says("[x: is not a pattern");
+    run!("ingest", &database, &pages, "--source", "crawl").expect(2);
+    Ok(())
+}
+
+#[test]
 fn inputs_that_cannot_be_read_are_errors_before_anything_is_done() -> TestResult {
     let folder = Folder::new()?;
     let good = folder.file("good.tsv", format!("a\t{TEXT}\n"))?;
     let database = folder.path("d.simdb");
-    run!("ingest", &database, &good, folder.path("")).expect(2).says("is a directory; name the files in it");
+    fs::create_dir(folder.path("empty"))?;
+    run!("ingest", &database, &good, folder.path("empty")).expect(2).says("empty: has no file in it");
     run!("ingest", &database, &good, folder.path("missing")).expect(2).says("missing: no such file");
     let archive = folder.file("crawl.arc", "filedesc://crawl.arc 0.0.0.0 20080430204825 text/plain 77\n")?;
     assert!(!database.exists());
@@ -229,13 +258,13 @@ fn pipes_and_names_that_are_not_utf_8_are_read() -> TestResult {
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status()?.success());
     let writer = std::thread::spawn({
         let pipe = pipe.clone();
-        move || std::fs::write(pipe, format!("a\t{TEXT}\n"))
+        move || fs::write(pipe, format!("a\t{TEXT}\n"))
     });
     run!("ingest", folder.path("d.simdb"), &pipe, "--input-format", "tsv").expect(0);
     writer.join().expect("the writer does not panic")?;
     run!("get", folder.path("d.simdb"), "a").expect(0);
     let odd = folder.path("").join(OsStr::from_bytes(b"caf\xe9.txt"));
-    std::fs::write(&odd, TEXT)?;
+    fs::write(&odd, TEXT)?;
     run!("ingest", folder.path("d.simdb"), &odd).expect(0);
     let document = run!("get", folder.path("d.simdb"), &odd, "--json").expect(0).object()?;
     assert!(document["key_base64"].is_string(), "{document}");
