@@ -138,7 +138,7 @@ impl Reading {
         if let Some(field) = &self.html_field {
             options = options.html_field(field);
         }
-        self.glob.iter().fold(options, |options, glob| options.glob(glob))
+        self.glob.iter().fold(options, ReadOptions::glob)
     }
 }
 

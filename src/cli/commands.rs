@@ -19,6 +19,7 @@ use super::process::Process;
 use super::signals::{Ending, let_long_writes_fail};
 use super::{
     bench, completions, create, distance, dump, eval, fingerprint, ingest, load, manual, plan, running,
+    watching,
 };
 
 /// An embedded index of near-duplicate documents.
@@ -99,7 +100,7 @@ fn run(command: &Command, output: &mut Output, ending: &Ending) -> CommandResult
     match command {
         Command::Create(arguments) => create::run(arguments, output),
         Command::Ingest(arguments) => ingest::run(arguments, output),
-        Command::Live(live @ Live::Top(arguments)) => arguments.watch(live, output),
+        Command::Live(live @ Live::Top(arguments)) => watching::watch(live, arguments, output),
         Command::Live(live) => running::run(live, output),
         Command::Dump(arguments) => dump::run(arguments, output),
         Command::Load(arguments) => load::run(arguments, output),

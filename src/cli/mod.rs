@@ -66,7 +66,7 @@ mod process;
 mod protocol;
 mod query;
 mod question;
-#[cfg(feature = "cli")]
+#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the program uses the rest"))]
 mod rejections;
 #[cfg(feature = "cli")]
 mod running;
@@ -84,6 +84,8 @@ mod units;
 mod uses;
 #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the program uses the rest"))]
 mod verification;
+#[cfg(feature = "cli")]
+mod watching;
 
 #[cfg(feature = "cli")]
 pub use commands::main;

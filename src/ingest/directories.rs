@@ -85,8 +85,8 @@ mod tests {
 
     use super::*;
 
-    fn names(options: ReadOptions) -> Result<Vec<String>> {
-        let files = with_files_of_directories(vec!["pages".into(), "-".into()], &options)?;
+    fn names(options: &ReadOptions) -> Result<Vec<String>> {
+        let files = with_files_of_directories(vec!["pages".into(), "-".into()], options)?;
         Ok(files.iter().map(|it| it.to_string_lossy().replace('\\', "/")).collect())
     }
 
@@ -96,7 +96,7 @@ mod tests {
         let folder = tempfile::tempdir()?;
         let options = ReadOptions::new().directory(folder.path());
         let refused = |options: &ReadOptions, why: &str| {
-            let error = names(options.clone()).expect_err("nothing fits").to_string();
+            let error = names(options).expect_err("nothing fits").to_string();
             assert!(error.contains(why), "{error}");
         };
         fs::create_dir_all(folder.path().join("pages/a/.git"))?;
@@ -104,11 +104,11 @@ mod tests {
         for name in ["z.html", "b.txt", "a/x.html", "a/.git/x.html", ".hidden", "d.simdb"] {
             fs::write(folder.path().join("pages").join(name), "text")?;
         }
-        assert_eq!(names(options.clone())?, ["pages/a/x.html", "pages/b.txt", "pages/z.html", "-"]);
+        assert_eq!(names(&options)?, ["pages/a/x.html", "pages/b.txt", "pages/z.html", "-"]);
         let with = |globs: &[&str]| globs.iter().fold(options.clone(), |options, glob| options.glob(*glob));
-        assert_eq!(names(with(&["*.html"]))?, ["pages/a/x.html", "pages/z.html", "-"]);
-        assert_eq!(names(with(&["a/*", "*.txt"]))?, ["pages/a/x.html", "pages/b.txt", "-"]);
-        assert_eq!(names(with(&["**/x.*"]))?, ["pages/a/x.html", "-"]);
+        assert_eq!(names(&with(&["*.html"]))?, ["pages/a/x.html", "pages/z.html", "-"]);
+        assert_eq!(names(&with(&["a/*", "*.txt"]))?, ["pages/a/x.html", "pages/b.txt", "-"]);
+        assert_eq!(names(&with(&["**/x.*"]))?, ["pages/a/x.html", "-"]);
         refused(&with(&["*.pdf"]), "that the pattern names");
         refused(&with(&["[a"]), "[a: is not a pattern");
         Ok(())
@@ -120,7 +120,7 @@ mod tests {
         let folder = tempfile::tempdir()?;
         fs::create_dir(folder.path().join("pages"))?;
         std::os::unix::fs::symlink(folder.path().join("pages"), folder.path().join("pages/again"))?;
-        let error = names(ReadOptions::new().directory(folder.path())).expect_err("it has no end");
+        let error = names(&ReadOptions::new().directory(folder.path())).expect_err("it has no end");
         assert!(error.to_string().contains("loop"), "{error}");
         Ok(())
     }
