@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -21,6 +21,7 @@ use crate::store::Store;
 #[derive(Debug)]
 pub(super) struct Listening {
     room: Arc<Room>,
+    path: PathBuf,
     /// `None` after the end.
     file: Option<SocketFile>,
     /// The thread ends when this is closed.
@@ -46,11 +47,18 @@ impl Listening {
             move || listen(&listener, &stopped, &room)
         });
         let thread = Some(thread.map_err(failed)?);
-        Ok(Self { room, file: Some(file), stop: Some(stop), thread, process: std::process::id() })
+        Ok(Self {
+            room,
+            path: file.path.clone(),
+            file: Some(file),
+            stop: Some(stop),
+            thread,
+            process: std::process::id(),
+        })
     }
 
     pub(super) fn path(&self) -> &Path {
-        &self.file.as_ref().expect("it is there until the end").path
+        &self.path
     }
 }
 

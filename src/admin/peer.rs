@@ -147,8 +147,10 @@ impl Terminal for Peer {
         let text = String::from_utf8_lossy(bytes);
         let mut rest = &*text;
         while !rest.is_empty() {
-            let end = (1..=rest.len().min(PIECE_BYTES)).rev().find(|&end| rest.is_char_boundary(end));
-            let (piece, others) = rest.split_at(end.expect("a character is shorter than a piece"));
+            // A character is shorter than a piece, so there is such an end.
+            let mut pieces =
+                (1..=rest.len().min(PIECE_BYTES)).rev().filter_map(|end| rest.split_at_checked(end));
+            let (piece, others) = pieces.next().unwrap_or((rest, ""));
             self.send(&Frame::Out(piece.to_owned()))?;
             rest = others;
         }

@@ -11,7 +11,7 @@ use super::opening::{self, STDIN, cannot_read, is_stdin, readable_bytes};
 use super::options::ReadOptions;
 use super::progress::Progress;
 use super::raw::{Mark, Raw};
-use super::unpacked::Stored;
+use super::stored_bytes::Stored;
 use crate::error::{Error, Result};
 use crate::source::{Identity, Source};
 

@@ -45,6 +45,7 @@ mod record;
 mod records;
 mod rejected;
 mod resuming;
+mod stored_bytes;
 mod text;
 mod tsv;
 mod units;

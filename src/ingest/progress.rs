@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::unpacked::Stored;
+use super::stored_bytes::Stored;
 
 /// The progress of reading. Clones share the count.
 #[derive(Clone, Debug, Default)]

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=src/build.rs");
     let is_of_program = std::env::var_os("CARGO_FEATURE_CLI").is_some();
     let is_release = std::env::var("PROFILE").is_ok_and(|it| it == "release");
     if !is_of_program || !is_release {
