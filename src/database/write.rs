@@ -20,10 +20,10 @@ use crate::store::{Numbered, Patience, Read, Store, Transaction};
 
 /// The most and the fewest documents that are searched for together, by one thread. Many together read
 /// neighbouring parts of the tables one after the other. With fewer, threads wait for each other more often.
-const MOST_TOGETHER: usize = 512;
+const MOST_TOGETHER: usize = 2048;
 const FEWEST_TOGETHER: usize = 128;
 /// The number of parts that each core gets of a batch, if it is large enough.
-const PARTS_PER_CORE: usize = 8;
+const PARTS_PER_CORE: usize = 4;
 
 /// The transaction that writes. There is one at a time.
 ///

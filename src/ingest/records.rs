@@ -32,8 +32,8 @@ pub struct Records {
     ahead: VecDeque<Raw>,
 }
 
-/// The largest number of records in a chunk.
-const CHUNK_LENGTH: usize = 1024;
+/// The largest number of records in a chunk: as many as a batch has by default.
+const CHUNK_LENGTH: usize = 10_000;
 
 impl Records {
     /// Opens inputs: paths, or `-` for standard input. Inputs may be compressed with gzip; this is seen from
@@ -159,17 +159,6 @@ impl Records {
         }))
     }
 
-    /// As [`next_read`](Self::next_read), for an ingestion.
-    fn next_steps(&mut self, turn: impl Fn(Record) -> Result<Taken, Rejected> + Sync) -> Result<Vec<Step>> {
-        let (raw, options) = (self.next_raw()?, self.inputs.options());
-        Ok(parallel::map_each(raw, |raw| {
-            let (input, mark) = (raw.input.clone(), raw.mark);
-            let take = |raw| Record::parse(raw, options)?.map_or(Ok(Taken::PassedOver), &turn);
-            let taken = (!raw.is_end()).then(|| take(raw));
-            Step { taken, input, mark }
-        }))
-    }
-
     /// Goes back to the beginning of the inputs, if anything was read to find a suitable scheme. A pipe cannot be read
     /// again, so there what was read is kept.
     pub(super) fn begin_again(&mut self) -> Result<()> {
@@ -219,18 +208,41 @@ pub(super) struct Step {
     pub(super) mark: Mark,
 }
 
-/// Reads, parses and fingerprints on another thread, a few chunks ahead. The last thing it sends is an empty
-/// chunk or an error.
+/// Reads on another thread, and parses and fingerprints on yet another, each a few chunks ahead. So to unpack what is
+/// packed, which one thread has to do, does not keep the others waiting. The last thing that is sent is an empty chunk
+/// or an error.
 pub(super) fn read_ahead(
     mut records: Records,
     rule: Fingerprinting,
     on_text: Option<OnText>,
 ) -> mpsc::Receiver<Result<Vec<Step>>> {
+    let options = records.inputs.options().clone();
+    let raw = sent_ahead(move || records.next_raw());
+    let turn = move |raw: Raw| {
+        let (input, mark) = (raw.input.clone(), raw.mark);
+        let take = |raw| {
+            let record = Record::parse(raw, &options)?;
+            record.map_or(Ok(Taken::PassedOver), |record| Taken::of(record, rule, on_text.as_ref()))
+        };
+        let taken = (!raw.is_end()).then(|| take(raw));
+        Step { taken, input, mark }
+    };
+    sent_ahead(move || {
+        // The last thing it sends is an empty chunk or an error, unless it panics.
+        let raw = raw.recv().expect("the thread that reads the input goes on to its end")?;
+        Ok(parallel::map_each(raw, &turn))
+    })
+}
+
+/// Makes chunks on another thread, a few ahead, up to an empty one or an error.
+fn sent_ahead<T: Send + 'static>(
+    mut next: impl FnMut() -> Result<Vec<T>> + Send + 'static,
+) -> mpsc::Receiver<Result<Vec<T>>> {
     let (sender, receiver) = mpsc::sync_channel(2);
     // The thread is not joined. It may wait for standard input for ever after the receiver is dropped.
     thread::spawn(move || {
         loop {
-            let chunk = records.next_steps(|record| Taken::of(record, rule, on_text.as_ref()));
+            let chunk = next();
             let ended = chunk.as_ref().map_or(true, Vec::is_empty);
             if sender.send(chunk).is_err() || ended {
                 break;

@@ -1,6 +1,7 @@
 //! The visible text of an HTML page, whole or in pieces. Hides the tokenizer.
 
 use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
+use html5gum::emitters::{Emitter, ForwardingEmitter};
 use html5gum::{Span, Tokenizer};
 
 /// The text of `html` that a reader of the page sees. Line breaks separate its blocks.
@@ -66,9 +67,35 @@ pub(super) fn read(html: &str, also_hidden: &[&[u8]], take: impl FnMut(Piece<'_>
         });
     emitter.naively_switch_states(true);
     // The callback yields no tokens, so this one call runs to the end.
-    Tokenizer::new_with_emitter(html, emitter).for_each(|token| match token {
+    Tokenizer::new_with_emitter(html, NeededOnly(emitter)).for_each(|token| match token {
         Ok(never) | Err(never) => match never {},
     });
+}
+
+/// Passes on what a [`Page`] needs: no errors, no comments, and no values of attributes. Without it, the tokenizer
+/// looks at every character for errors.
+struct NeededOnly<E>(E);
+
+impl<E: Emitter> ForwardingEmitter for NeededOnly<E> {
+    type Token = E::Token;
+
+    fn inner(&mut self) -> &mut impl Emitter<Token = Self::Token> {
+        &mut self.0
+    }
+
+    #[inline]
+    fn should_emit_errors(&mut self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn emit_error(&mut self, _: html5gum::Error) {}
+
+    #[inline]
+    fn push_comment(&mut self, _: &[u8]) {}
+
+    #[inline]
+    fn push_attribute_value(&mut self, _: &[u8]) {}
 }
 
 /// The text of pieces. The tokenizer passes bytes on unchanged, and they were UTF-8.
