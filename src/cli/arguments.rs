@@ -51,7 +51,7 @@ pub(super) struct Globals {
 #[derive(Args)]
 pub(super) struct Reading {
     /// How the inputs are cut into documents
-    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(long, alias = "format", value_enum, default_value_t, value_name = "FORMAT")]
     input_format: Format,
 
     /// The JSON field that names a document, instead of `key`, `id` or `url`

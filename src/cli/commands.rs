@@ -18,8 +18,7 @@ use super::parsing::{parse, version};
 use super::process::Process;
 use super::signals::{Ending, let_long_writes_fail};
 use super::{
-    bench, completions, create, distance, dump, eval, fingerprint, ingest, load, manual, plan, running,
-    watching,
+    bench, completions, create, distance, eval, fingerprint, ingest, load, manual, plan, running, watching,
 };
 
 /// An embedded index of near-duplicate documents.
@@ -44,9 +43,6 @@ enum Command {
     Ingest(ingest::Arguments),
     #[command(flatten)]
     Live(Live),
-    /// Print a whole database as JSON Lines
-    #[command(visible_alias = "export")]
-    Dump(dump::Arguments),
     /// Build a database from what `dump` has printed
     Load(load::Arguments),
     /// Print the fingerprints of texts
@@ -102,7 +98,6 @@ fn run(command: &Command, output: &mut Output, ending: &Ending) -> CommandResult
         Command::Ingest(arguments) => ingest::run(arguments, output),
         Command::Live(live @ Live::Top(arguments)) => watching::watch(live, arguments, output),
         Command::Live(live) => running::run(live, output),
-        Command::Dump(arguments) => dump::run(arguments, output),
         Command::Load(arguments) => load::run(arguments, output),
         Command::Fingerprint(arguments) => fingerprint::run(arguments, output),
         Command::Distance(arguments) => distance::run(arguments, output),
@@ -140,7 +135,6 @@ impl Command {
         match self {
             Self::Create(create::Arguments { database, .. })
             | Self::Ingest(ingest::Arguments { database, .. })
-            | Self::Dump(dump::Arguments { database })
             | Self::Load(load::Arguments { database, .. }) => Some(&database.database),
             Self::Live(live) => Some(live.database()),
             Self::Fingerprint(_) | Self::Distance(_) | Self::Eval(_) | Self::Plan(_) | Self::Bench(_) => None,

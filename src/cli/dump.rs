@@ -2,11 +2,11 @@
 //!
 //! The first line is a header. Each further line is one document with all its fields.
 
+use crate::Database;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::DatabaseArgument;
-use super::open::open_to_read;
+use super::arguments::LiveDatabase;
 use super::output::{Output, document_fields};
 
 /// The version of the dump format. It is independent of the version of the file format.
@@ -15,12 +15,11 @@ pub(super) const DUMP_VERSION: u32 = 2;
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    pub(super) database: DatabaseArgument,
+    pub(super) database: LiveDatabase,
 }
 
 /// Prints a header and all documents in the order in which they were written. The output is always JSON.
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
-    let database = open_to_read(&arguments.database.database)?;
+pub(super) fn run(database: &Database, output: &mut Output) -> CommandResult {
     let snapshot = database.snapshot()?;
     let stats = snapshot.stats()?;
     let header = json!({

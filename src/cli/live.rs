@@ -12,7 +12,7 @@ use super::answer::{Answer, CommandResult, chain};
 use super::arguments::{Globals, LiveDatabase};
 use super::console::Console;
 use super::output::Output;
-use super::{asking, backup, check, compact, delete, expire, explain, get, query, sources, stats, top};
+use super::{asking, backup, check, compact, delete, dump, expire, explain, get, query, sources, stats, top};
 
 #[derive(Subcommand)]
 pub(super) enum Live {
@@ -46,6 +46,9 @@ pub(super) enum Live {
     /// Make a dense copy of a database
     #[command(visible_aliases = ["copy", "cp"])]
     Backup(backup::Arguments),
+    /// Print a whole database as JSON Lines
+    #[command(visible_alias = "export")]
+    Dump(dump::Arguments),
 }
 
 /// What a database is opened for.
@@ -64,7 +67,8 @@ impl Live {
             | Self::Get(get::Arguments { database, .. })
             | Self::Stats(stats::Arguments { database, .. })
             | Self::Top(top::Arguments { database, .. })
-            | Self::Backup(backup::Arguments { database, .. }) => (database, Opening::Read),
+            | Self::Backup(backup::Arguments { database, .. })
+            | Self::Dump(dump::Arguments { database }) => (database, Opening::Read),
             Self::Delete(it) if it.is_dry_run() => (&it.database, Opening::Read),
             Self::Expire(it) if it.is_dry_run() => (&it.database, Opening::Read),
             Self::Delete(delete::Arguments { database, .. })
@@ -115,6 +119,7 @@ impl Live {
             Self::Check(arguments) => check::run(arguments, database, output),
             Self::Compact(arguments) => compact::run(arguments, database, output),
             Self::Backup(arguments) => backup::run(arguments, database, output),
+            Self::Dump(_) => dump::run(database, output),
         }
     }
 }

@@ -26,7 +26,6 @@ mod create;
 mod delete;
 #[cfg(feature = "cli")]
 mod distance;
-#[cfg(feature = "cli")]
 mod dump;
 mod escaping;
 #[cfg(feature = "cli")]
@@ -53,7 +52,6 @@ mod manual;
 mod names;
 #[cfg(feature = "cli")]
 mod open;
-#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the program uses the rest"))]
 mod output;
 mod overview;
 #[cfg(feature = "cli")]

@@ -146,7 +146,7 @@ fn every_verb_answers_at_a_file_in_use_as_at_a_closed_one() -> TestResult {
         folder.file("texts.jsonl", "{\"key\":\"first\",\"text\":\"some words\"}\n")?;
     }
     // For each command, from which word on its last line may differ, since times and sizes do.
-    let commands: [(&[&str], &str); 26] = [
+    let commands: [(&[&str], &str); 27] = [
         (&["get", "d.simdb", "first"], "seen"),
         (&["get", "d.simdb", "nothing"], ""),
         (&["get", "d.simdb", ""], ""),
@@ -167,6 +167,7 @@ fn every_verb_answers_at_a_file_in_use_as_at_a_closed_one() -> TestResult {
         (&["sources", "d.simdb"], ""),
         (&["sources", "d.simdb", "--forget", "nothing"], ""),
         (&["check", "d.simdb"], "; the checksums"),
+        (&["dump", "d.simdb"], "seen"),
         (&["backup", "d.simdb", "b.simdb"], "documents,"),
         (&["backup", "d.simdb", "b.simdb"], ""),
         (&["backup", "d.simdb", "no/b.simdb"], ""),
@@ -302,7 +303,7 @@ fn garbage_on_the_socket_is_refused_and_harms_nobody() -> TestResult {
         (line(&other_version), "version 2"),
         (line(&relative), "absolute"),
         (line(&other_file), "another database"),
-        (line(&request(&path, &["dump", "d.simdb"])?), "dump"),
+        (line(&request(&path, &["load", "d.simdb"])?), "load"),
         (line(&request(&path, &["ingest", "d.simdb", "-"])?), "ingest"),
         (line(&request(&path, &[])?), "does not answer"),
         (line(&request(&path, &["get", "d.simdb"])?), "required"),

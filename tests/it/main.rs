@@ -38,6 +38,7 @@ mod owners;
 mod panics;
 mod plan;
 mod resuming;
+mod screen;
 mod second_reader;
 mod similarity;
 mod sketch_laws;

@@ -21,7 +21,7 @@ pub(crate) fn runs_of(operations: &[Operation], plan: &Plan) -> Runs {
 }
 
 fn run_of<R: SetRow>(operations: &[Operation], set: Set<R>, plan: &Plan) -> Run<R> {
-    let mut rows = RowsOf { set, rows: Collected::new(set.rules) };
+    let mut rows = RowsOf { set, rows: Collected::new(set.rules, operations.len()) };
     let given = operations.iter().try_for_each(|operation| match set.permuted_number() {
         Some(table) => operation.give_row_of_table(table, plan, &mut rows),
         None => operation.give_own_rows(&mut rows),

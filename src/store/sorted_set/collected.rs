@@ -14,8 +14,9 @@ pub(crate) struct Collected<R> {
 }
 
 impl<R: Row> Collected<R> {
-    pub(crate) fn new(rules: Rules) -> Self {
-        Self { rules, puts: Vec::new(), marks: Vec::new() }
+    /// With room for `puts` rows that are put.
+    pub(crate) fn new(rules: Rules, puts: usize) -> Self {
+        Self { rules, puts: Vec::with_capacity(puts), marks: Vec::new() }
     }
 
     pub(crate) fn put(&mut self, row: R) {
