@@ -8,6 +8,7 @@ use super::families::all_plans;
 use super::plan::Plan;
 use super::planner::cheapest;
 use crate::fingerprint::Fingerprint;
+use crate::parallel;
 
 /// What matters in the choice of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,25 +61,25 @@ pub(crate) fn plans_and_estimates(
     prefer: Prefer,
     sample: &[Fingerprint],
 ) -> Vec<(Plan, PlanEstimate)> {
-    let mut all: Vec<(Plan, PlanEstimate)> = all_plans()
-        .iter()
-        .map(|plan| {
-            let cost_model = CostModel::sampled(documents as f64, plan.tables(), sample);
-            let probes = cheapest(plan.tables(), distance, &cost_model);
-            let estimate = PlanEstimate {
-                plan: plan.to_string(),
-                tables: plan.tables().len(),
-                prefix_bits: plan.least_prefix_bits(),
-                tables_in_the_paper: tables_in_the_paper(distance, plan.least_prefix_bits()).unwrap_or(0),
-                document_bytes: OTHER_BYTES + plan.tables().len() as f64 * row_bytes(documents),
-                cached_bytes: 8.0 * plan.tables().len() as f64,
-                candidates: cost_model.all_candidates(&probes),
-                query: Duration::from_nanos(cost_model.nanos(&probes) as u64),
-                preferred: false,
-            };
-            (plan.for_another_file(), estimate)
-        })
-        .collect();
+    let estimated = |plan: &Plan| {
+        let cost_model = CostModel::sampled(documents as f64, plan.tables(), sample);
+        let probes = cheapest(plan.tables(), distance, &cost_model);
+        let estimate = PlanEstimate {
+            plan: plan.to_string(),
+            tables: plan.tables().len(),
+            prefix_bits: plan.least_prefix_bits(),
+            tables_in_the_paper: tables_in_the_paper(distance, plan.least_prefix_bits()).unwrap_or(0),
+            document_bytes: OTHER_BYTES + plan.tables().len() as f64 * row_bytes(documents),
+            cached_bytes: 8.0 * plan.tables().len() as f64,
+            candidates: cost_model.all_candidates(&probes),
+            query: Duration::from_nanos(cost_model.nanos(&probes) as u64),
+            preferred: false,
+        };
+        (plan.for_another_file(), estimate)
+    };
+    // At large distances, each takes dozens of milliseconds.
+    let plans = all_plans();
+    let mut all = parallel::map(plans.len(), |index| estimated(&plans[index]));
     // More tables are worth nothing unless queries become faster.
     let mut fastest: Option<Duration> = None;
     all.retain(|(_, estimate)| {
