@@ -1,4 +1,4 @@
-//! The lines of an input, perhaps compressed with gzip, read on another thread. So a command that waits for standard
+//! The lines of an input, packed with gzip or zstd or not, read on another thread. So a command that waits for standard
 //! input can still be ended.
 
 use std::fs::File;
@@ -8,9 +8,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use flate2::bufread::MultiGzDecoder;
-
 use crate::Error;
+use crate::ingest::unpacked;
 
 /// More than the longest document takes, with every character escaped.
 const MAX_LINE_BYTES: u64 = 1 << 20;
@@ -82,16 +81,13 @@ impl Lines {
 
 /// Reads all lines, or those before an error, and hands them over.
 fn read(input: Box<dyn Read + Send>, send: &SyncSender<Part>) {
-    let mut input = BufReader::with_capacity(1 << 20, input);
-    // An error comes again when the first line is read.
-    let is_gzip = input.fill_buf().is_ok_and(|begin| begin.starts_with(&[0x1f, 0x8b]));
-    let mut input: Box<dyn BufRead> = match is_gzip {
-        true => Box::new(BufReader::with_capacity(1 << 20, MultiGzDecoder::new(input))),
-        false => Box::new(input),
+    let mut input = match unpacked(input) {
+        Ok(input) => BufReader::with_capacity(1 << 20, input),
+        Err(error) => return drop(send.send(vec![Err(error.to_string())])),
     };
     let (mut part, mut bytes) = (Part::new(), 0);
     loop {
-        let line = next_line(&mut *input, is_gzip);
+        let line = next_line(&mut input);
         let is_last = !matches!(line, Some(Ok(_)));
         bytes += line.as_ref().map_or(0, |it| it.as_ref().map_or(0, String::len));
         part.extend(line);
@@ -104,7 +100,7 @@ fn read(input: Box<dyn Read + Send>, send: &SyncSender<Part>) {
     }
 }
 
-fn next_line(input: &mut dyn BufRead, is_gzip: bool) -> Option<Result<String, String>> {
+fn next_line(input: &mut impl BufRead) -> Option<Result<String, String>> {
     let mut line = String::new();
     match input.take(MAX_LINE_BYTES).read_line(&mut line) {
         Ok(0) => None,
@@ -112,12 +108,6 @@ fn next_line(input: &mut dyn BufRead, is_gzip: bool) -> Option<Result<String, St
             Some(Err("it is longer than any document".to_owned()))
         }
         Ok(_) => Some(Ok(line)),
-        Err(error) if is_gzip && error.kind() != io::ErrorKind::InvalidData => Some(Err(damaged(&error))),
         Err(error) => Some(Err(error.to_string())),
     }
-}
-
-/// The checksum of gzip stands at its end, so nothing before an error has been verified.
-fn damaged(error: &io::Error) -> String {
-    format!("the gzip data is damaged or cut off here, and what came before may be damaged too: {error}")
 }

@@ -82,6 +82,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
         None => options.expected_documents(header.documents),
     };
     let progress = output.console().progress_of("documents");
+    let packing = output.console().progress();
     let mut read = 0;
     let documents = std::iter::from_fn(|| {
         if read % 1024 == 0 && progress.update(read, Some(header.documents)).is_break() {
@@ -94,8 +95,10 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
         read += 1;
         Some(line.and_then(|line| document(&line, sketch_size).map_err(|reason| lines.failed(&reason))))
     });
-    let database = Database::build(&arguments.database.database, &options, documents, arguments.memory)?;
-    drop(progress);
+    let pack = |done, all| packing.update(done, Some(all));
+    let path = &arguments.database.database;
+    let database = Database::build_with(path, &options, documents, arguments.memory, pack)?;
+    drop((progress, packing));
     let stats = database.snapshot()?.stats()?;
     output.print(
         || stats_object(&stats),

@@ -165,7 +165,10 @@ impl Overview {
             let (table, bits) = (prefix.table, prefix.prefix_bits);
             format!("{rows} fingerprints agree in {bits} bits of table {table}; {expected:.1} were expected")
         });
-        told.collect()
+        let mut told: Vec<String> = told.collect();
+        // Prefixes of one table may be equally full.
+        told.dedup();
+        told
     }
 
     /// What is off, and what to do.

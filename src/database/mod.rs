@@ -12,6 +12,7 @@ mod crash_tests;
 mod crowding;
 #[expect(clippy::module_inception, reason = "the folder is named after what it shows first")]
 mod database;
+mod dense;
 #[cfg(feature = "admin")]
 mod door;
 #[cfg(test)]
@@ -29,6 +30,7 @@ mod place;
 mod policy;
 mod prometheus;
 mod query;
+mod reaching;
 #[cfg(test)]
 mod reopen_tests;
 mod search;

@@ -15,7 +15,6 @@ use crate::error::{Error, Result};
 use crate::metrics::Decided;
 use crate::parallel;
 use crate::plan::Near;
-use crate::source::{Reached, Source};
 use crate::store::{Numbered, Patience, Read, Store, Transaction};
 
 /// The most and the fewest documents that are searched for together, by one thread. Many together read
@@ -288,48 +287,6 @@ impl WriteTxn {
         let Some(found) = self.writer.find_to_change(key.as_ref())? else { return Ok(None) };
         self.writer.remove(&found)?;
         Ok(Some(found.1))
-    }
-
-    /// Notes how far a source was read. That becomes durable together with the documents of this transaction.
-    ///
-    /// # Errors
-    ///
-    /// * [`Error::SourceName`](crate::Error::SourceName) for a name of no bytes or too many. It changes nothing.
-    /// * [`Error::Aborted`](crate::Error::Aborted) if an earlier operation broke the transaction.
-    #[cfg(feature = "ingest")]
-    pub(crate) fn set_source(&mut self, source: &Source) -> Result<()> {
-        source.validate()?;
-        self.writer.put_source(&source.name, Some(source.record.clone()))
-    }
-
-    /// Notes how far a source was read. It becomes durable together with the documents of this transaction.
-    ///
-    /// # Errors
-    ///
-    /// * [`Error::SourceName`](crate::Error::SourceName) for a name of no bytes or too many. It changes nothing.
-    /// * [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
-    ///   [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
-    /// * [`Error::Aborted`](crate::Error::Aborted) if an earlier operation broke the transaction.
-    pub fn reach(&mut self, reached: &Reached) -> Result<()> {
-        let record = self.writer.source(&reached.name)?.unwrap_or_default();
-        let source = Source::reached(record, reached);
-        source.validate()?;
-        self.writer.put_source(&source.name, Some(source.record))
-    }
-
-    /// Forgets how far a source was read, so it counts as new. Its documents stay. False if it is not known.
-    ///
-    /// # Errors
-    ///
-    /// * [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
-    ///   [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
-    /// * [`Error::Aborted`](crate::Error::Aborted) if an earlier operation broke the transaction.
-    pub fn forget_source(&mut self, name: impl AsRef<[u8]>) -> Result<bool> {
-        let known = self.writer.source(name.as_ref())?.is_some();
-        if known {
-            self.writer.put_source(name.as_ref(), None)?;
-        }
-        Ok(known)
     }
 
     /// The number that the next document gets.

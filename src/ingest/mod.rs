@@ -68,5 +68,7 @@ pub use units::Units;
 
 pub use crate::source::Totals;
 
+#[cfg(feature = "cli")]
+pub(crate) use opening::unpacked;
 #[cfg(feature = "eval")]
 pub(crate) use {opening::lines_of, record::Page};

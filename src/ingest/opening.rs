@@ -189,6 +189,12 @@ fn open_to_look(
     Ok((Opened { content, format, first, length, offset: 0, is_same: true }, beginning))
 }
 
+/// What is stored, unpacked if it is packed with gzip or zstd.
+#[cfg(feature = "cli")]
+pub(crate) fn unpacked(stored: Stored) -> io::Result<impl io::Read + use<>> {
+    Unpacked::new(stored, false)
+}
+
 /// The lines of a text that is no input of records, such as a list of labels. Opened like an input.
 #[cfg(feature = "eval")]
 pub(crate) fn lines_of(path: &Path) -> Result<impl Iterator<Item = io::Result<String>> + use<>> {

@@ -59,8 +59,9 @@ impl Store {
         documents: impl Iterator<Item = Result<Document>>,
         memory_bytes: usize,
         sizes: Sizes,
+        progress: CopyProgress<'_>,
     ) -> Result<()> {
-        dense::build(path, settings, documents, memory_bytes, &sizes)
+        dense::build(path, settings, documents, memory_bytes, &sizes, progress)
     }
 
     /// Opens an existing file and checks that this release can read it.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::ops::ControlFlow;
 
-use simdb::{Database, Error};
+use simdb::{CreateOptions, Database, Error, Scheme};
 
 use crate::support::{Folder, TestResult, assert_sound, document, insert_all};
 
@@ -56,6 +56,35 @@ fn an_interrupted_copy_leaves_the_file_as_it_was_and_nothing_beside_it() -> Test
     assert_sound(&database)?;
     drop(database);
     assert_sound(&Database::open(folder.path("d.simdb"), &crate::support::tiny())?)?;
+    Ok(())
+}
+
+/// It could be ended only while it read its documents.
+#[test]
+fn an_interrupted_build_leaves_nothing_whatever_it_was_doing() -> TestResult {
+    let folder = Folder::new()?;
+    let options = CreateOptions::new().scheme(Scheme::External).tiny_blocks();
+    let documents = || (0..500).map(|i| Ok(document(i.to_string(), i << 40)));
+    let (mut calls, mut last) = (0, (0, 0));
+    let built = Database::build_with(folder.path("whole.simdb"), &options, documents(), 1, |done, all| {
+        assert!(done <= all && last <= (done, all), "{done} of {all} after {last:?}");
+        (calls, last) = (calls + 1, (done, all));
+        ControlFlow::Continue(())
+    })?;
+    assert_eq!(last.0, last.1, "all rows are told in the end");
+    drop(built);
+    fs::remove_file(folder.path("whole.simdb"))?;
+    assert!(calls > 20, "{calls} calls");
+    for calls in [0, 3, calls - 1] {
+        assert_interrupted(&Database::build_with(
+            folder.path("b.simdb"),
+            &options,
+            documents(),
+            1,
+            after(calls),
+        ));
+        assert_eq!(fs::read_dir(folder.path("."))?.count(), 0, "something is left");
+    }
     Ok(())
 }
 

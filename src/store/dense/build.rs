@@ -7,7 +7,7 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::bulk::{Bulk, DocumentsWriter, SetWriter};
-use super::copy;
+use super::copy::{self, CopyProgress, Counter};
 use super::sort::Sorter;
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -26,34 +26,41 @@ const PAGE_CACHE_BYTES: usize = 64 << 20;
 /// Builds a file at `path`, where nothing may be yet, from valid documents with different keys.
 ///
 /// Rows are sorted in `memory_bytes` of memory. Rows that do not fit go to files without a name in the
-/// directory of `path`.
+/// directory of `path`. `progress` is told the rows that are packed, once all documents were read.
 pub(crate) fn build(
     path: &Path,
     settings: &Settings,
     documents: impl Iterator<Item = Result<Document>>,
     memory_bytes: usize,
     sizes: &Sizes,
+    progress: CopyProgress<'_>,
 ) -> Result<()> {
     ensure_nothing_at(path)?;
     let directory = directory_of(path)?;
     let new = NewFile::create(directory)?;
     let engine = file::create(&new, directory, settings, PAGE_CACHE_BYTES)?;
     let bulk = Bulk::new(&engine, sizes, settings.file, State::new(&settings.plan));
-    let same_hash = Builder::new(directory, settings, memory_bytes, bulk).build(documents)?;
+    let mut counter = Counter::new(progress);
+    let same_hash = Builder::new(directory, settings, memory_bytes, bulk).build(documents, &mut counter)?;
     let engine = engine.trimmed(&new, directory, PAGE_CACHE_BYTES)?;
     new.file.sync_all().map_err(|source| Error::Io { path: path.to_owned(), source: source.into() })?;
     let open = Arc::new(OpenFile::new(engine, new.file));
-    verify(&open, settings, &same_hash)?;
+    verify(&open, settings, &same_hash, &mut || counter.go_on())?;
     new.temporary.keep_as(path)
 }
 
 /// Refuses a new file in which two documents have the same key, a block does not have its checksum, or
-/// the rows are not as many as the documents that are counted.
-fn verify(open: &Arc<OpenFile>, settings: &Settings, same_hash: &SameHash) -> Result<()> {
+/// the rows are not as many as the documents that are counted. Stops at an error of `go_on`.
+fn verify(
+    open: &Arc<OpenFile>,
+    settings: &Settings,
+    same_hash: &SameHash,
+    go_on: &mut dyn FnMut() -> Result<()>,
+) -> Result<()> {
     const CACHE_BYTES: u64 = 1 << 20;
     let view = copy::view_of(open, Arc::new(settings.clone()), Arc::new(BlockCache::new(CACHE_BYTES)))?;
     same_hash.ensure_different_keys(|number| Ok(view.document(number)?.key().to_vec()))?;
-    copy::verify(&view, &view, &mut || Ok(()))
+    copy::verify(&view, &view, go_on)
 }
 
 /// A file that is being built.
@@ -103,15 +110,22 @@ impl<'a> Builder<'a> {
     }
 
     /// Reads all documents and writes the file. Returns the documents whose keys have the same hash.
-    fn build(mut self, documents: impl Iterator<Item = Result<Document>>) -> Result<SameHash> {
+    fn build(
+        mut self,
+        documents: impl Iterator<Item = Result<Document>>,
+        counter: &mut Counter<'_>,
+    ) -> Result<SameHash> {
         for document in documents {
             self.add(&document?)?;
         }
         let Self { mut bulk, documents, sorters, scopes, .. } = self;
         documents.finish(&mut bulk)?;
+        for set in sorters.sets() {
+            counter.expect(by_row!(set, set => sorters[set].pushed()));
+        }
         let mut same_hash = SameHash::default();
         for (set, sorter) in sorters.sets().zip(sorters) {
-            by_row!(set, sorter, (set, sorter) => write_set(set, sorter, &mut bulk, &mut same_hash)?);
+            by_row!(set, sorter, (set, sorter) => write_set(set, sorter, &mut bulk, &mut same_hash, counter)?);
         }
         bulk.edit.add_scopes(scopes);
         bulk.finish()?;
@@ -154,12 +168,18 @@ fn write_set<R: SetRow>(
     sorter: Sorter<R>,
     bulk: &mut Bulk<'_>,
     same_hash: &mut SameHash,
+    counter: &mut Counter<'_>,
 ) -> Result<()> {
     let mut writer = SetWriter::new(set, bulk);
+    let mut left = sorter.pushed() as usize;
     sorter.finish(|rows| {
+        left -= rows.len();
+        counter.add(rows.len())?;
         rows.iter().filter(|_| set.is(KEYS)).for_each(|row| same_hash.add(row.number()));
         writer.push(bulk, rows)
     })?;
+    // The others were repetitions.
+    counter.add(left)?;
     writer.finish(bulk)
 }
 
@@ -202,6 +222,7 @@ impl SameHash {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Seek, SeekFrom, Write};
+    use std::ops::ControlFlow;
 
     use super::*;
     use crate::fingerprint::Fingerprint;
@@ -239,16 +260,17 @@ mod tests {
         let bulk = Bulk::new(&engine, &sizes, settings.file, State::new(&settings.plan));
         let document = |i: u64| Document::new(format!("the key {i}"), Fingerprint::from_bits(i << 40));
         let documents = (0..20_000).map(|i| Ok(document(i).with_payload(*b"some bytes")));
-        let same_hash = Builder::new(folder.path(), &settings, 0, bulk).build(documents)?;
+        let same_hash = Builder::new(folder.path(), &settings, 0, bulk)
+            .build(documents, &mut Counter::new(&mut |_, _| ControlFlow::Continue(())))?;
         let open = Arc::new(OpenFile::new(engine, new.file));
-        verify(&open, &settings, &same_hash)?;
+        verify(&open, &settings, &same_hash, &mut || Ok(()))?;
         let mut bytes = Vec::new();
         let mut file = &open.file;
         file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut bytes)).expect("it can be read");
         let middle = bytes.windows(6).rposition(|it| it == b"he key").expect("a document is there");
         bytes[middle] ^= 1;
         file.seek(SeekFrom::Start(0)).and_then(|_| file.write_all(&bytes)).expect("it can be written");
-        let refused = verify(&open, &settings, &same_hash);
+        let refused = verify(&open, &settings, &same_hash, &mut || Ok(()));
         assert!(matches!(refused, Err(Error::Damaged { table: "documents", .. })), "{refused:?}");
         Ok(())
     }

@@ -58,7 +58,7 @@ pub(super) fn copy<'a>(
     ensure_room(view, &settings.plan, directory, sizes)?;
     let failed = |source: io::Error| Error::Io { path: target.to_owned(), source: source.into() };
     let copy = Copy { view, settings, directory, sorting: memory.sorting };
-    let mut counter = Counter { done: 0, all: 0, progress };
+    let mut counter = Counter::new(progress);
     let mut write = |form| {
         let engine = file::create(&new, directory, settings, memory.engine)?;
         copy.write(form, &engine, sizes, &mut counter)?;
@@ -177,7 +177,7 @@ impl Copy<'_> {
         let fixed = || FIXED.iter().filter(|set| by_row!(set, set => set.is_copied));
         let rows = fixed().map(|set| by_row!(set, set => old.sets.rows(*set))).sum::<u64>()
             + old.sets.rows(permuted(0)) * tables as u64;
-        counter.all += rows;
+        counter.expect(rows);
         for set in fixed() {
             by_row!(set, set => copy_set(self.view, *set, *set, bulk, counter)?);
         }
@@ -248,8 +248,17 @@ pub(super) struct Counter<'a> {
     progress: CopyProgress<'a>,
 }
 
-impl Counter<'_> {
-    fn add(&mut self, rows: usize) -> Result<()> {
+impl<'a> Counter<'a> {
+    pub(super) fn new(progress: CopyProgress<'a>) -> Self {
+        Self { done: 0, all: 0, progress }
+    }
+
+    /// So many rows more are to be copied.
+    pub(super) fn expect(&mut self, rows: u64) {
+        self.all += rows;
+    }
+
+    pub(super) fn add(&mut self, rows: usize) -> Result<()> {
         self.done += rows as u64;
         self.go_on()
     }

@@ -28,6 +28,8 @@ pub(super) struct Sorter<R> {
     /// The most rows that are kept in memory.
     limit: usize,
     rows: Vec<R>,
+    /// The number of rows that were pushed, each repetition counted.
+    pushed: u64,
     /// Sorted runs: first those written from memory, then those merged from these, and so on. The runs of
     /// a round are in one file. So a sorter has only a few files open.
     rounds: Vec<Option<Runs>>,
@@ -46,14 +48,20 @@ impl<R: Row> Sorter<R> {
             directory: directory.to_owned(),
             limit,
             rows: Vec::new(),
+            pushed: 0,
             rounds: Vec::new(),
             samples: Vec::new(),
         }
     }
 
     pub(super) fn push(&mut self, row: R) -> Result<()> {
+        self.pushed += 1;
         self.rows.push(row);
         if self.rows.len() >= self.limit { self.spill() } else { Ok(()) }
+    }
+
+    pub(super) fn pushed(&self) -> u64 {
+        self.pushed
     }
 
     fn spill(&mut self) -> Result<()> {
