@@ -50,9 +50,9 @@ impl Source {
     pub(crate) fn reached(old: SourceRecord, reached: &Reached) -> Self {
         let Reached { name, place, identity, ended } = reached;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs() as i64);
-        let totals = Totals { documents: place.records, ..old.totals };
         let (name, place, identity, ended) = (name.to_vec(), *place, *identity, *ended);
-        Self { name, record: SourceRecord { place, identity, ended, totals, updated: now, ..old } }
+        // What became of its records is not known here.
+        Self { name, record: SourceRecord { place, identity, ended, updated: now, ..old } }
     }
 
     /// Checks that it can be stored.
@@ -89,7 +89,8 @@ impl Source {
         self.record.updated
     }
 
-    /// What was read of it, by the last run and the runs that were stopped before that.
+    /// What an ingestion made of it: the last run, and the runs that were stopped before that. Nothing is counted of a
+    /// source that a program reads itself.
     pub fn totals(&self) -> &Totals {
         &self.record.totals
     }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use crate::source::Totals;
 use crate::{Database, Source};
 use serde_json::{Value, json};
 
@@ -73,10 +74,12 @@ fn line(source: &Source) -> String {
     };
     let read =
         jiff::Timestamp::from_second(source.updated()).map_or_else(|_| "-".to_owned(), |it| it.to_string());
-    format!(
-        "{}\tread {how_far}, {read}: {} documents, {} near-duplicates{rejected}",
-        printable(source.name()),
-        totals.documents,
-        totals.duplicates
-    )
+    // Programs that read it themselves do not tell what they made of its records.
+    let counted = match (totals, place.records) {
+        (Totals { documents: 0, rejected: 0, passed_over: 0, .. }, records @ 1..) => {
+            format!("{records} records")
+        }
+        _ => format!("{} documents, {} near-duplicates{rejected}", totals.documents, totals.duplicates),
+    };
+    format!("{}\tread {how_far}, {read}: {counted}", printable(source.name()))
 }

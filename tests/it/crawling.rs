@@ -71,6 +71,9 @@ fn a_crawler_goes_on_where_it_was_killed() -> TestResult {
     assert!(database.snapshot()?.sources()?.iter().all(simdb::Source::has_ended));
     assert_sound(&database)?;
     drop(database);
+    // It does not tell what became of the records, so nothing is said of that.
+    let sources = run!("sources", &path).expect(0).out;
+    assert!(sources.contains(": 3000 records\n") && !sources.contains("near-duplicates"), "{sources}");
     // Nothing is left to do.
     let again = Ran::from(Command::new(&crawler).arg(&path).args(&inputs).output()?).expect(0);
     assert!(again.err.contains("0 pages stored, 0 near-duplicates"), "{}", again.err);
