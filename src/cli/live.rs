@@ -47,7 +47,7 @@ pub(super) enum Live {
     #[command(visible_aliases = ["copy", "cp"])]
     Backup(backup::Arguments),
     /// Print a whole database as JSON Lines
-    #[command(visible_alias = "export")]
+    #[command(visible_aliases = ["export", "ls"], alias = "list")]
     Dump(dump::Arguments),
 }
 

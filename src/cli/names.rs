@@ -6,9 +6,7 @@ use std::path::Path;
 /// What to do instead of a command that there is not. `None` if there is nothing better to say than clap does.
 pub(super) fn instead(name: &str) -> Option<String> {
     let told = match name {
-        "ls" | "list" | "keys" => {
-            "`simdb stats DB` tells what a database holds, `simdb dump DB` prints all of its documents"
-        }
+        "keys" => "`simdb dump DB` prints all documents; `simdb stats DB` tells what a database holds",
         "forget" => {
             "`simdb expire DB --before TIME` deletes old documents, `simdb delete DB KEY` those with a key"
         }

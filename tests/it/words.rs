@@ -18,7 +18,9 @@ fn names_that_mean_the_same_are_taken() -> TestResult {
     run!("search", &path, "--key", "a").expect(0);
     run!("show", &path, "a").expect(0);
     run!("cp", &path, folder.path("e.simdb")).expect(0);
-    assert_eq!(run!("export", &path).expect(0).out.lines().count(), 2);
+    for name in ["export", "ls", "list"] {
+        assert_eq!(run!(name, &path).expect(0).out.lines().count(), 2);
+    }
     assert_eq!(run!("rm", &path, "a").expect(0).out, "deleted a\n");
     Ok(())
 }
@@ -26,7 +28,7 @@ fn names_that_mean_the_same_are_taken() -> TestResult {
 #[test]
 fn names_of_other_programs_lead_to_the_right_command() -> TestResult {
     for (name, command) in [
-        ("ls", "simdb dump DB"),
+        ("keys", "simdb dump DB"),
         ("forget", "simdb expire DB --before TIME"),
         ("prune", "simdb compact DB"),
         ("restore", "simdb load"),
