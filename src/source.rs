@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -247,8 +248,44 @@ impl Numbers {
     }
 }
 
+/// The numbers of documents that do not count, since the source that they come from is read again.
+#[derive(Debug, Default)]
+pub(crate) struct Ignored {
+    pub(crate) numbers: Numbers,
+    /// How many documents were stored since then, before the open transaction.
+    pub(crate) stored: AtomicU64,
+}
+
+impl Ignored {
+    /// Whether a document was stored by a record that comes later, as far as can be told: if as many were stored before
+    /// it as now or more.
+    pub(crate) fn is_of_later_record(&self, number: u64, stored_in_transaction: u64) -> bool {
+        let stored = self.stored.load(Ordering::Relaxed) + stored_in_transaction;
+        self.numbers.before(number) > stored
+    }
+}
+
+impl PartialEq for Ignored {
+    fn eq(&self, other: &Self) -> bool {
+        self.numbers == other.numbers
+    }
+}
+
+impl Numbers {
+    /// How many of them are less than this one.
+    fn before(&self, number: u64) -> u64 {
+        let lengths = self.0.iter().map(|range| number.clamp(range.start, range.end) - range.start);
+        lengths.sum()
+    }
+}
+
 #[cfg(any(feature = "ingest", test))]
 impl Numbers {
+    /// How many there are.
+    pub(crate) fn count(&self) -> u64 {
+        self.before(u64::MAX)
+    }
+
     /// The most ranges. Beyond that, the two ranges with the smallest gap become one.
     const MOST: usize = 256;
 

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::{env, fs, thread};
 
 use simdb::ingest::{Fingerprinting, ReadOptions, ReadRecord, Record, Records, Rejected};
-use simdb::{CreateOptions, Database, Policy, Verdict, Writer, WriterOptions};
+use simdb::{Answers, CreateOptions, Database, Policy, Verdict, Writer, WriterOptions};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -26,6 +26,8 @@ struct Crawl {
     writer: Writer,
     rule: Fingerprinting,
     inputs: Mutex<VecDeque<PathBuf>>,
+    /// Whether an input could not be read.
+    has_failed: AtomicBool,
     /// Set by Ctrl-C.
     stop: Arc<AtomicBool>,
     new: Arc<AtomicU64>,
@@ -37,6 +39,8 @@ fn main() -> Result<(), Failure> {
     let path = arguments.next().ok_or("usage: crawler DATABASE FOLDER-OR-FILE...")?;
     let mut inputs = VecDeque::new();
     arguments.try_for_each(|input| add_files(&input, &mut inputs))?;
+    // What is not there is told before anything is made.
+    Records::open(&inputs, ReadOptions::new())?;
 
     let stop = Arc::new(AtomicBool::new(false));
     // A second Ctrl-C ends the program at once. That loses nothing either.
@@ -45,9 +49,19 @@ fn main() -> Result<(), Failure> {
 
     let database = Database::open_or_create(&path, &CreateOptions::new().admin(true))?;
     let rule = Fingerprinting::new(database.scheme(), None)?.sketch_size(database.sketch_size());
-    let writer = database.writer(WriterOptions::new())?;
+    // Verdicts come before the commit. So a page that is printed twice after a kill is possible, and none is missing.
+    let writer = database.writer(WriterOptions::new().answers(Answers::Decided))?;
     let (new, duplicates) = Default::default();
-    let crawl = Crawl { database, writer, rule, inputs: Mutex::new(inputs), stop, new, duplicates };
+    let crawl = Crawl {
+        database,
+        writer,
+        rule,
+        inputs: Mutex::new(inputs),
+        has_failed: false.into(),
+        stop,
+        new,
+        duplicates,
+    };
     let threads = thread::available_parallelism()?.get();
     thread::scope(|scope| -> Result<(), Failure> {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| crawl.work())).collect();
@@ -58,7 +72,7 @@ fn main() -> Result<(), Failure> {
     let [new, duplicates] = [&crawl.new, &crawl.duplicates].map(|it| it.load(Ordering::Relaxed));
     let stopped = if crawl.is_stopped() { "; stopped, the same command goes on from here" } else { "" };
     eprintln!("{new} pages stored, {duplicates} near-duplicates{stopped}");
-    Ok(())
+    if crawl.has_failed.into_inner() { Err("not all inputs could be read".into()) } else { Ok(()) }
 }
 
 /// Adds a file, or all files in a folder and its folders.
@@ -84,7 +98,8 @@ impl Crawl {
             let Some(input) = next else { break };
             if let Err(error) = self.read(&input) {
                 // Another input may be good. A database that has failed refuses everything, and ends all threads.
-                eprintln!("{}: {error}", input.display());
+                eprintln!("{error}");
+                self.has_failed.store(true, Ordering::Relaxed);
                 self.writer.flush()?;
             }
         }

@@ -78,6 +78,23 @@ pub struct AdminSocket {
 }
 
 impl AdminSocket {
+    /// Whether any request is being answered.
+    pub fn is_answering(&self) -> bool {
+        #[cfg(unix)]
+        return self.listening.room().is_answering();
+        #[cfg(not(unix))]
+        unreachable!("there is no socket on this system")
+    }
+
+    /// Lets nobody else in, and waits until the requests that are being answered have ended, as long as `wanted` says so.
+    /// It is asked several times a second. Clients that have not asked anything yet are not waited for.
+    pub fn close_when_answered(self, wanted: impl Fn() -> bool) {
+        if self.is_answering() && wanted() {
+            #[cfg(unix)]
+            self.listening.room().wait_until_answered(&wanted);
+        }
+    }
+
     /// Where the socket is. The path is absolute.
     pub fn path(&self) -> &Path {
         #[cfg(unix)]

@@ -57,6 +57,10 @@ impl Listening {
         })
     }
 
+    pub(super) fn room(&self) -> &Room {
+        &self.room
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

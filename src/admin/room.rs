@@ -1,8 +1,9 @@
 //! The room for requests: who is being answered, how many at most, and the end of all.
 
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -18,6 +19,10 @@ pub(super) struct Room {
     /// The database is not kept open by those who wait for requests.
     store: Weak<Store>,
     is_closing: AtomicBool,
+    /// Whether nobody else is let in.
+    is_full: AtomicBool,
+    /// The requests that are understood and not answered yet.
+    answering: AtomicUsize,
     guests: Mutex<Vec<Arc<UnixStream>>>,
     left: Condvar,
 }
@@ -28,11 +33,22 @@ pub(super) struct Guest {
     pub(super) stream: Arc<UnixStream>,
 }
 
+/// Counts an answered request when it is dropped.
+struct Answered<'r>(&'r AtomicUsize);
+
+impl Drop for Answered<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 impl Room {
     pub(super) fn new(store: &Arc<Store>) -> Arc<Self> {
         Arc::new(Self {
             store: Arc::downgrade(store),
             is_closing: AtomicBool::new(false),
+            is_full: AtomicBool::new(false),
+            answering: AtomicUsize::new(0),
             guests: Mutex::default(),
             left: Condvar::new(),
         })
@@ -50,12 +66,35 @@ impl Room {
     /// Lets a request in. Gives the stream back if there are too many.
     pub(super) fn enter(self: &Arc<Self>, stream: UnixStream) -> Result<Guest, UnixStream> {
         let mut guests = self.guests.lock();
-        if guests.len() >= MOST_GUESTS || self.is_closing() {
+        if guests.len() >= MOST_GUESTS || self.is_closing() || self.is_full.load(Ordering::Acquire) {
             return Err(stream);
         }
         let stream = Arc::new(stream);
         guests.push(stream.clone());
         Ok(Guest { room: self.clone(), stream })
+    }
+
+    pub(super) fn is_answering(&self) -> bool {
+        self.answering.load(Ordering::Acquire) > 0
+    }
+
+    /// Counts a request as being answered while `answer` runs.
+    pub(super) fn answering<T>(&self, answer: impl FnOnce() -> T) -> T {
+        self.answering.fetch_add(1, Ordering::AcqRel);
+        // Also if it panics.
+        let _ended = Answered(&self.answering);
+        answer()
+    }
+
+    /// Lets nobody else in, and waits until nothing is being answered, as long as it is wanted.
+    pub(super) fn wait_until_answered(&self, wanted: &dyn Fn() -> bool) {
+        const LOOK: Duration = Duration::from_millis(20);
+        self.is_full.store(true, Ordering::Release);
+        // If this thread writes, requests that wait for their turn would wait for this thread.
+        let waits = self.store.upgrade().is_none_or(|store| !store.is_writing_here());
+        while waits && self.is_answering() && wanted() {
+            thread::sleep(LOOK);
+        }
     }
 
     /// Ends all requests, and waits a while until they have ended.

@@ -45,9 +45,11 @@ fn answer(peer: &Arc<Peer>, guest: &Guest) -> Result<Answer, String> {
     if !directory.is_absolute() {
         return Err("the directory of the request is no absolute path".to_owned());
     }
-    let store = open_database(&guest.room, request.file)?;
-    let console = Console::new(peer.clone(), Some(directory));
-    Ok(command.run(&Database::of_store(store), &console))
+    guest.room.answering(|| {
+        let store = open_database(&guest.room, request.file)?;
+        let console = Console::new(peer.clone(), Some(directory));
+        Ok(command.run(&Database::of_store(store), &console))
+    })
 }
 
 /// The open database, if it is the file that the client means.

@@ -16,9 +16,9 @@ use super::protocol::{Frame, MOST_REQUEST_BYTES, PIECE_BYTES, Piece, Request, VE
 use super::socket::{connect, identity_of, socket_beside};
 
 /// How often the client looks whether its own user still wants the answer.
-const LOOK: Duration = Duration::from_millis(200);
+const LOOK: Duration = Duration::from_millis(20);
 /// How long the process that listens has to say its version.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(4);
 
 /// Connects to the process that has a database open. `None` if nobody listens beside the database.
 pub(super) fn connect_beside(database: &Path) -> Result<Option<UnixStream>, Failure> {
@@ -150,13 +150,14 @@ impl<'a> Answers<'a> {
         use io::ErrorKind::{ConnectionReset, Interrupted, TimedOut, WouldBlock};
         self.line.clear();
         loop {
+            // Progress may come without a pause.
+            if console.is_ended() {
+                return Err(Unanswered::Unwanted);
+            }
             match self.reader.read_until(b'\n', &mut self.line) {
                 Ok(_) if self.line.ends_with(b"\n") => break,
                 Ok(_) => return Err(Unanswered::Ended),
                 Err(error) if matches!(error.kind(), WouldBlock | TimedOut | Interrupted) => {
-                    if console.is_ended() {
-                        return Err(Unanswered::Unwanted);
-                    }
                     if end.is_some_and(|end| Instant::now() >= end) {
                         return Err(Unanswered::Late);
                     }
@@ -180,7 +181,8 @@ pub(super) fn nobody_answers(busy: &Error) -> Failure {
     let name = name.map(|name| format!(" (it is called {name})")).unwrap_or_default();
     format!(
         "{busy}{name}; it answers no commands itself: `simdb ingest` does, and so does a program that opens the \
-         database with `OpenOptions::admin(true)`, and then `simdb backup` copies it while it is in use, where a copy \
+         database with `OpenOptions::admin(true)`; if it listens at another place, say so with `--socket PATH`; then \
+         `simdb backup` copies it while it is in use, where a copy \
          that `cp` makes may be damaged"
     )
     .into()

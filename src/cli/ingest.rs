@@ -2,13 +2,16 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+#[cfg(unix)]
+use crate::AdminSocket;
 use crate::ingest::{Ingest, Records, Reread, Totals};
 use crate::{CreateOptions, Database, Error, OnMatch, Policy, Scheme};
 use clap::ValueEnum;
+use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{
@@ -79,7 +82,7 @@ pub(super) struct Arguments {
 
     /// The name by which the input is known again [default: its path; none for standard input, which then is
     /// read anew each time]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new().map(OsString::from))]
     source: Option<OsString>,
 
     /// The scheme of a new database, or of the fingerprints in the input
@@ -116,13 +119,17 @@ enum OnDuplicate {
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let began = Instant::now();
     let mut records = Records::open(&arguments.inputs, arguments.reading.options())?;
+    arguments.ensure_rejected_apart(&records)?;
     arguments.verify.check(&arguments.reading, arguments.inputs.iter(), output.console())?;
     let (database, is_new) = open_or_create(arguments, &mut records)?;
     let socket = answer_others(&database, output.console());
     let verification = arguments.verify.open(&arguments.reading, &database, output.console())?;
     let prepared = began.elapsed();
     let taken = ingest(arguments, &database, records, verification.as_ref(), output);
-    let is_useless = taken.as_ref().map_or(true, |totals| totals.documents == 0 && totals.rejected > 0);
+    let is_useless = taken.as_ref().map_or(true, |totals| {
+        let took_nothing = totals.documents == 0 && totals.passed_over == 0;
+        totals.documents == 0 && totals.rejected > 0 || is_new && took_nothing
+    });
     if is_new && is_useless && database.snapshot()?.stats()?.documents == 0 {
         drop((socket, database));
         _ = fs::remove_file(&arguments.database.database);
@@ -134,6 +141,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     totals.elapsed += prepared;
     let without_text = verification.map(|it| it.complain_of_missing());
     print_totals(output, &totals, arguments.reading.unit(), without_text);
+    let_others_end(socket, output);
     if output.console().is_ended() {
         output.complain("stopped; what was read is stored, and the same command goes on from there");
         return Err(Error::Interrupted.into());
@@ -143,6 +151,19 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     }
     Ok(if is_useless { Answer::CouldNotTell } else { Answer::Yes })
 }
+
+/// Lets commands of others end that are being answered, and nobody else in.
+#[cfg(unix)]
+fn let_others_end(socket: Option<AdminSocket>, output: &Output) {
+    let Some(socket) = socket else { return };
+    if socket.is_answering() {
+        output.remark("waiting for the commands of others that are being answered");
+    }
+    socket.close_when_answered(|| !output.console().is_ended());
+}
+
+#[cfg(not(unix))]
+fn let_others_end((): (), _: &Output) {}
 
 /// Ingests the records, and tells what happens.
 fn ingest(
@@ -167,6 +188,26 @@ fn ingest(
 }
 
 impl Arguments {
+    /// Refuses to write rejected records into the database or an input.
+    fn ensure_rejected_apart(&self, records: &Records) -> Result<(), Failure> {
+        let Some(rejected) = &self.rejected else { return Ok(()) };
+        let real = |path: &Path| fs::canonicalize(path).or_else(|_| path::absolute(path)).ok();
+        let place = real(rejected);
+        let is_same = |path: &Path| place.is_some() && real(path) == place || same_file(rejected, path);
+        let path = rejected.display();
+        if is_same(&self.database.database) {
+            return Err(format!("{path}: rejected records cannot be written into the database").into());
+        }
+        match records.paths().iter().any(|input| is_same(input)) {
+            true => Err(format!(
+                "{path}: is one of the inputs, and rejected records cannot be written into these; choose a file \
+                 elsewhere, or leave this one out with --glob"
+            )
+            .into()),
+            false => Ok(()),
+        }
+    }
+
     fn reporting(&self) -> Reporting<'_> {
         Reporting { print: self.print, rejected: self.rejected.as_deref() }
     }
@@ -233,4 +274,17 @@ fn open_or_create(arguments: &Arguments, records: &mut Records) -> Result<(Datab
         Err(Error::AlreadyExists { .. }) => open_to_write(path).map(|database| (database, false)),
         created => created.map(|database| (database, true)),
     }
+}
+
+/// Whether two paths lead to one file, also as two names of it.
+#[cfg(unix)]
+fn same_file(a: &Path, b: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let identity = |path: &Path| fs::metadata(path).ok().map(|it| (it.dev(), it.ino()));
+    identity(a).is_some() && identity(a) == identity(b)
+}
+
+#[cfg(not(unix))]
+fn same_file(_: &Path, _: &Path) -> bool {
+    false
 }

@@ -137,6 +137,7 @@ impl<'o> IngestReport<'o> {
 fn words_of(resumed: Resumed) -> &'static str {
     match resumed {
         Resumed::New => "is read for the first time",
+        Resumed::Repeated => "is given more than once, and is read once",
         Resumed::PassedOver => "was read to its end before, and is passed over; --again reads it once more",
         Resumed::Continued => "goes on where its reading was stopped",
         Resumed::Grown => "has become longer since it was read; what is new is read",

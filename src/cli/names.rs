@@ -13,6 +13,10 @@ pub(super) fn instead(name: &str) -> Option<String> {
         "prune" | "gc" => {
             "`simdb expire DB --before TIME` deletes old documents, `simdb compact DB` gives back space"
         }
+        "optimize" | "defragment" | "merge" | "shrink" => {
+            "`simdb compact DB` makes a file dense; merges go on by themselves"
+        }
+        "integrity_check" | "integrity" | "test" => "`simdb check DB` checks every page and every invariant",
         "restore" => {
             "what `simdb backup` has written is a database itself, ready to be used; `simdb load` takes what \
              `simdb dump` has printed"
@@ -25,7 +29,8 @@ pub(super) fn instead(name: &str) -> Option<String> {
             "`simdb ingest DB INPUT` stores documents, and one with the key of a stored document replaces it"
         }
         "dedup" | "dedupe" | "deduplicate" => {
-            "`simdb ingest DB INPUT --on-duplicate skip` stores only documents that are no near-duplicates"
+            "`simdb ingest DB INPUT --on-duplicate skip` stores only documents that are no near-duplicates, `simdb \
+             delete DB --duplicates` deletes those that are stored"
         }
         "count" => "`simdb stats DB` counts documents, `simdb query DB --text T --limit 0` near-duplicates",
         "diff" | "compare" => "`simdb distance HEX HEX` compares two fingerprints",

@@ -61,7 +61,11 @@ pub(super) fn open_to_write(path: &Path) -> Result<Database, Error> {
 pub(super) fn answer_others(database: &Database, console: &Console) -> Option<AdminSocket> {
     let path = socket_beside(database.path()).unwrap_or_else(|_| database.path().into());
     let refused = |error: &Error| {
-        console.complain(&format!("no other command can be answered until this one ends: {}", chain(error)));
+        let reason = match error {
+            Error::AlreadyExists { path } => format!("{}: is in the way of the socket", path.display()),
+            error => chain(error),
+        };
+        console.complain(&format!("no other command can be answered until this one ends: {reason}"));
     };
     database.admin_socket(path).inspect_err(refused).ok()
 }

@@ -106,6 +106,20 @@ fn questions_of_text(asking: &Asking<'_>, text: &str) -> Result<Vec<Question>, F
 
 /// Answers questions in order, one line each. Returns whether there was any match.
 fn answer_all(asking: &Asking<'_>, questions: &[Question], output: &mut Output) -> Result<bool, Failure> {
+    let mut any_match = false;
+    for questions in questions.chunks(ANSWERED_TOGETHER) {
+        if output.is_closed() {
+            break;
+        }
+        any_match |= answer_some(asking, questions, output)?;
+    }
+    Ok(any_match)
+}
+
+/// Queries that are answered before the program looks whether somebody wants the others.
+const ANSWERED_TOGETHER: usize = 1_024;
+
+fn answer_some(asking: &Asking<'_>, questions: &[Question], output: &mut Output) -> Result<bool, Failure> {
     let queries: Vec<Query> = questions.iter().filter_map(|it| asking.query(it)).collect();
     let mut answers = asking.snapshot.query_batch(&queries)?.into_iter();
     let mut any_match = false;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use crate::source::Totals;
+use crate::ingest::Totals;
 use crate::{Database, Source};
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::sketch::{Similarity, Sketch, SketchSize};
-use crate::source::Numbers;
+use crate::source::Ignored;
 use crate::store::{Read, ScopeNames};
 
 /// Which documents match, apart from the fingerprint, and the most that are listed. Queries and policies
@@ -19,7 +19,7 @@ pub(super) struct Filter {
     pub(super) since: Option<i64>,
     pub(super) scopes: Option<ScopeNames>,
     /// The documents of these numbers do not match.
-    pub(super) ignored: Arc<Numbers>,
+    pub(super) ignored: Arc<Ignored>,
 }
 
 impl Default for Filter {

@@ -6,7 +6,7 @@ use super::filter::{Filter, Order};
 use super::verification::{Failure, Verify, VerifyPair};
 use crate::document::Document;
 #[cfg(feature = "ingest")]
-use crate::source::Numbers;
+use crate::source::Ignored;
 use crate::store::ScopeNames;
 
 /// What [`WriteTxn::insert_if_new`](crate::WriteTxn::insert_if_new) does with a document that has near-duplicates.
@@ -152,12 +152,13 @@ impl Policy {
     }
 
     /// The stored documents of these numbers do not match. If a document of the same key is among them, and the new
-    /// document is not stored, the old one gets a number of its own, and counts from then on.
+    /// document is not stored, the old one gets a number of its own, and counts from then on, unless a later record has
+    /// stored it.
     ///
     /// So a source can be read again as if what was stored by the first reading were not there yet.
     #[cfg(feature = "ingest")]
-    pub(crate) fn ignoring(mut self, numbers: Arc<Numbers>) -> Self {
-        self.filter.ignored = numbers;
+    pub(crate) fn ignoring(mut self, ignored: Arc<Ignored>) -> Self {
+        self.filter.ignored = ignored;
         self
     }
 

@@ -192,7 +192,7 @@ impl<'a> Search<'a> {
             None => ScopeNumber::ALL_DOCUMENTS.into(),
             Some(names) => names.numbers(reader)?,
         };
-        let ignored_numbers = &*filter.ignored;
+        let ignored_numbers = &filter.ignored.numbers;
         let ignored = match ignored.filter(|(number, _)| !number.is_among(ignored_numbers)) {
             Some((number, document)) => {
                 let scope = reader.scope_number_of(document)?;

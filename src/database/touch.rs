@@ -31,8 +31,10 @@ impl WriteTxn {
             }
         }
         // The document of the same key stays. Its old number says that it does not count yet.
+        let ignored = &policy.filter.ignored;
         if let Some(own @ (number, document)) = own
-            && number.is_among(&policy.filter.ignored)
+            && number.is_among(&ignored.numbers)
+            && !number.is_of_later_record(ignored, self.stored())
         {
             self.writer.put(document, Some(own))?;
         }

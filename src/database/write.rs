@@ -39,6 +39,8 @@ pub struct WriteTxn {
     pub(super) writer: Transaction,
     near_written: NearWritten,
     decided: Decided,
+    /// The number of the first document that it stores.
+    first_number: u64,
     store: Arc<Store>,
 }
 
@@ -47,6 +49,7 @@ impl WriteTxn {
     pub(super) fn begin(store: &Arc<Store>, patience: Patience) -> Result<Option<Self>> {
         let begun = store.begin_write(patience)?;
         Ok(begun.map(|writer| Self {
+            first_number: writer.next_number(),
             writer,
             near_written: NearWritten::default(),
             decided: Decided::default(),
@@ -287,6 +290,11 @@ impl WriteTxn {
         let Some(found) = self.writer.find_to_change(key.as_ref())? else { return Ok(None) };
         self.writer.remove(&found)?;
         Ok(Some(found.1))
+    }
+
+    /// The number of documents that it has stored.
+    pub(super) fn stored(&self) -> u64 {
+        self.writer.next_number() - self.first_number
     }
 
     /// The number that the next document gets.

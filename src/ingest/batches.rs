@@ -211,6 +211,7 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
                 let txn = self.database.begin_write()?;
                 // Others may have written in the meantime.
                 self.next_number = txn.next_number();
+                self.sources.begin_transaction();
                 txn
             }
         };

@@ -49,6 +49,8 @@ pub enum Resumed {
     New,
     /// Not at all, since it was read to its end.
     PassedOver,
+    /// Not at all, since it is among the inputs before.
+    Repeated,
     /// From where its reading was stopped.
     Continued,
     /// From where it ended when it was read. It has become longer.

@@ -1,8 +1,9 @@
 //! Reads the raw records of all inputs, one input after the other.
 
 use std::fmt;
+use std::fs;
 use std::io;
-use std::path::{self, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::directories::with_files_of_directories;
@@ -126,7 +127,8 @@ impl Inputs {
             if is_stdin(path) || readable_bytes(path, &self.options)?.is_none() {
                 return Ok(None);
             }
-            let absolute = path::absolute(self.options.place_of(path));
+            // By whatever links it is reached.
+            let absolute = fs::canonicalize(self.options.place_of(path));
             let absolute = absolute.map_err(|source| cannot_read(path, None, &source))?;
             Ok(Some(absolute.into_os_string().into_encoded_bytes().into()))
         };
@@ -241,8 +243,8 @@ impl Inputs {
                 let opened = opening::open_at(path, stdin, options, progress, mark.place, identity)?;
                 if !opened.is_same {
                     let changed = io::Error::other(
-                        "it does not begin as it did when it was read before; `--restart` reads it from its \
-                         beginning",
+                        "it is not what was read before, or ends before the place up to which that was read; `--restart` \
+                         reads it from its beginning",
                     );
                     return Err(cannot_read(path, None, &changed));
                 }

@@ -189,10 +189,15 @@ fn open_to_look(
     Ok((Opened { content, format, first, length, offset: 0, is_same: true }, beginning))
 }
 
-/// What is stored, unpacked if it is packed with gzip or zstd.
+/// What is stored, unpacked if it is packed with gzip or zstd. Content of another kind is an error that names it.
 #[cfg(feature = "cli")]
 pub(crate) fn unpacked(stored: Stored) -> io::Result<impl io::Read + use<>> {
-    Unpacked::new(stored, false)
+    let mut content = Unpacked::new(stored, false)?;
+    let beginning = content.peek(|it| it.len() >= SAMPLE_BYTES || it.contains(&b'\n'))?;
+    match kind_of(beginning) {
+        Some(kind) => Err(io::Error::other(kind)),
+        None => Ok(content),
+    }
 }
 
 /// The lines of a text that is no input of records, such as a list of labels. Opened like an input.

@@ -60,6 +60,11 @@ impl Records {
         self.inputs.options().unit
     }
 
+    /// The paths of the inputs: those that were given, with the files of directories in their place.
+    pub fn paths(&self) -> &[PathBuf] {
+        self.inputs.paths()
+    }
+
     /// The progress of reading: bytes read, and bytes in all.
     pub fn progress(&self) -> Progress {
         self.inputs.progress()

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::mem;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use xxhash_rust::xxh3::Xxh3;
@@ -13,7 +14,7 @@ use super::input_queue::{Inputs, Standing};
 use super::raw::{Mark, Origin};
 use crate::database::{Database, Snapshot, WriteTxn};
 use crate::error::Result;
-use crate::source::{Identity, Numbers, Place, Source, SourceRecord, Totals};
+use crate::source::{Identity, Ignored, Numbers, Place, Source, SourceRecord, Totals};
 
 /// Which inputs are read again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub(super) struct Sources {
     /// Those that are to be committed.
     changed: BTreeSet<usize>,
     /// The documents that earlier readings have stored, of the sources that are read again.
-    pub(super) ignored: Arc<Numbers>,
+    pub(super) ignored: Arc<Ignored>,
     /// What this run had read before it was stopped.
     pub(super) before: Totals,
 }
@@ -92,8 +93,17 @@ impl Sources {
         let mut ignored = Numbers::default();
         for (index, (name, stored)) in names.iter().zip(&stored).enumerate() {
             let Some(name) = name else { continue };
+            if names[..index].contains(&Some(name.clone())) {
+                sources.is_read[index] = false;
+                inputs.pass_over(index);
+                _ = tell(Event::Source { path: &inputs.paths()[index], resumed: Resumed::Repeated });
+                continue;
+            }
             let resumed = run.resumed(inputs, index, stored.as_ref())?;
-            let record = run.begin(inputs, index, stored.as_ref(), resumed);
+            let mut record = run.begin(inputs, index, stored.as_ref(), resumed);
+            if let Some(stored) = stored.as_ref().filter(|_| resumed == Resumed::Again) {
+                record.earlier.add_all(&stored_later(database, &stored.record)?);
+            }
             sources.is_read[index] = resumed != Resumed::PassedOver;
             ignored.add_all(&record.earlier);
             if record.run == run.number {
@@ -108,7 +118,7 @@ impl Sources {
             // The last run may have been stopped just before it could tell what it has read.
             sources.before = sources.totals_of_last_run();
         }
-        sources.ignored = Arc::new(ignored);
+        sources.ignored = Arc::new(Ignored { numbers: ignored, ..Ignored::default() });
         Ok(sources)
     }
 
@@ -119,6 +129,12 @@ impl Sources {
         let last = records().map(|it| it.run).max();
         records().filter(|it| Some(it.run) == last).for_each(|it| totals.add_all(&it.totals));
         totals
+    }
+
+    /// Notes how many documents were stored before a transaction that begins, while sources were read again.
+    pub(super) fn begin_transaction(&self) {
+        let again = self.sources.iter().flatten().map(|it| &it.record).filter(|it| !it.earlier.is_empty());
+        self.ignored.stored.store(again.map(|it| it.numbers.count()).sum(), Ordering::Relaxed);
     }
 
     /// Notes how far an input was read.
@@ -207,10 +223,12 @@ impl Run {
             Resumed::New => SourceRecord { earlier: old.earlier, ..new },
             Resumed::Changed => new,
             Resumed::Again => {
-                old.earlier.add_all(&old.numbers);
-                SourceRecord { earlier: old.earlier, ..new }
+                // If it was read to its end, what was stored before has got other numbers since.
+                let mut earlier = if old.ended { Numbers::default() } else { old.earlier };
+                earlier.add_all(&old.numbers);
+                SourceRecord { earlier, ..new }
             }
-            Resumed::PassedOver => {
+            Resumed::PassedOver | Resumed::Repeated => {
                 inputs.pass_over(index);
                 SourceRecord { earlier: Numbers::default(), ..old }
             }
@@ -230,12 +248,28 @@ pub(super) fn resume(inputs: &mut Inputs, snapshot: &Snapshot) -> Result<Vec<Res
     let names = inputs.names()?;
     let run = Run { number: 0, command: 0, reread: Reread::Nothing };
     let resume = |(index, name): (usize, &Option<Arc<[u8]>>)| {
+        if name.is_some() && names[..index].contains(name) {
+            inputs.pass_over(index);
+            return Ok(Resumed::Repeated);
+        }
         let stored = name.as_ref().map(|name| snapshot.source(name)).transpose()?.flatten();
         let resumed = run.resumed(inputs, index, stored.as_ref())?;
         run.begin(inputs, index, stored.as_ref(), resumed);
         Ok(resumed)
     };
     names.iter().enumerate().map(resume).collect()
+}
+
+/// The numbers of the documents that the run of a source has stored after the first of the source. When the source is
+/// read again, they do not count before their turn has come again.
+fn stored_later(database: &Database, record: &SourceRecord) -> Result<Numbers> {
+    let mut later = Numbers::default();
+    let Some(first) = record.numbers.ranges().first() else { return Ok(later) };
+    for source in database.snapshot()?.sources()? {
+        let of_run = source.record.numbers.ranges().iter().filter(|_| source.record.run == record.run);
+        of_run.filter(|range| range.start > first.start).for_each(|range| later.add(range.clone()));
+    }
+    Ok(later)
 }
 
 fn stored_of(database: &Database, names: &[Option<Arc<[u8]>>]) -> Result<Vec<Option<Source>>> {

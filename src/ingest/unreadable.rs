@@ -6,8 +6,8 @@ const BEGINNINGS: &[(&[u8], &str)] = &[
     (b"\xfd7zXZ\0", "is packed with xz; unpack it, for example with `unxz`"),
     (b"PK\x03\x04", "is a zip archive; unpack it, for example with `unzip`"),
     (b"7z\xbc\xaf\x27\x1c", "is a 7z archive; unpack it, for example with `7z x`"),
-    (b"\x1f\x8b\x08", "is packed twice, the inner time with gzip; unpack it once with `gunzip`"),
-    (b"\x28\xb5\x2f\xfd", "is packed twice, the inner time with zstd; unpack it once with `zstd -d`"),
+    (b"\x1f\x8b\x08", "is packed twice, the inner time with gzip; take off the outer packing"),
+    (b"\x28\xb5\x2f\xfd", "is packed twice, the inner time with zstd; take off the outer packing"),
     (b"%PDF-", "is a PDF file; extract its text, for example with `pdftotext`"),
     (b"SQLite format 3\0", "is a database of SQLite; write its rows as JSON Lines"),
     (
@@ -68,7 +68,7 @@ pub(super) fn is_fingerprints(beginning: &[u8]) -> bool {
 
 /// What is wrong with JSON that is not one object per line. `beginning` has no white space in front.
 pub(super) fn kind_of_json(beginning: &[u8]) -> Option<&'static str> {
-    let is_array = |rest: &[u8]| rest.trim_ascii_start().starts_with(b"{");
+    let is_array = |rest: &[u8]| matches!(rest.trim_ascii_start(), [b'{' | b'[', ..]);
     match beginning {
         [b'[', rest @ ..] if is_array(rest) => {
             Some("is one JSON array, not an object per line; cut it with `jq -c '.[]'`")

@@ -7,12 +7,17 @@ use super::postings::{self, Posted, listed};
 use super::read::Read;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
-use crate::source::Numbers;
+use crate::source::{Ignored, Numbers};
 use crate::store::file::POSTINGS;
 
 impl DocumentNumber {
     pub(crate) fn is_among(self, numbers: &Numbers) -> bool {
         numbers.range_of(self.0).is_some()
+    }
+
+    /// Whether the document was stored by a record of its source that comes later.
+    pub(crate) fn is_of_later_record(self, ignored: &Ignored, stored: u64) -> bool {
+        ignored.is_of_later_record(self.0, stored)
     }
 
     /// The greatest number up to this one that is not among those. `None` if there is none.

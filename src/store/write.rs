@@ -128,7 +128,6 @@ impl Transaction {
     }
 
     /// The number that the next document gets.
-    #[cfg(feature = "ingest")]
     pub(crate) fn next_number(&self) -> u64 {
         self.counters.next_document
     }

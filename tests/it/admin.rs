@@ -563,3 +563,27 @@ fn of_processes_that_race_for_a_database_one_answers_for_the_others() -> TestRes
     assert_eq!(fs::read_dir(folder.path("."))?.count(), 1);
     Ok(())
 }
+
+/// A deletion that waited for the last batch was told that the process had ended.
+#[test]
+fn an_ingestion_that_ends_answers_those_who_wait() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    drop(folder.database("d.simdb")?);
+    let mut ingest = simdb();
+    ingest.args(["ingest"]).arg(&path).args(["-", "--input-format", "fingerprints"]);
+    let mut ingest = ingest.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+    let mut stdin = ingest.stdin.take().ok_or("no standard input")?;
+    stdin.write_all(b"a\t0000000000000007\n")?;
+    // The batch waits a second for more, and has the right to write meanwhile.
+    thread::sleep(Duration::from_millis(400));
+    let mut delete = simdb();
+    delete.arg("delete").arg(&path).arg("nothing");
+    let delete = delete.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    thread::sleep(Duration::from_millis(200));
+    drop(stdin);
+    let deleted = Ran::from(delete.wait_with_output()?);
+    Ran::from(ingest.wait_with_output()?).expect(0);
+    deleted.expect(1).says("nothing: no such key");
+    Ok(())
+}

@@ -300,6 +300,7 @@ fn a_damaged_gzip_file_keeps_what_was_read_before() -> TestResult {
 #[test]
 fn nothing_on_standard_input_is_no_document() -> TestResult {
     let folder = Folder::new()?;
+    folder.database("d.simdb")?;
     let ran = run!("ingest", folder.path("d.simdb"), "-", "--json").expect(0);
     assert_eq!(ran.object()?["documents"], 0);
     run!("ingest", folder.path("d.simdb"), "-", "-").expect(2).says("standard input can be read only once");
@@ -382,5 +383,44 @@ fn standard_input_is_committed_while_it_pauses() -> TestResult {
     assert!(line.contains("\"key\":\"b\""), "{line}");
     drop(stdin);
     assert!(child.wait()?.success());
+    Ok(())
+}
+
+/// They were appended to the database, which was damaged, and to the input, which had no end.
+#[test]
+fn rejected_records_do_not_go_into_the_database_or_an_input() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let input = folder.file("a.jsonl", "{\"key\":\"a\",\"fingerprint\":\"0000000000000007\"}\nbad\n")?;
+    run!("ingest", folder.path("new.simdb"), &input, "--rejected", folder.path("new.simdb"))
+        .expect(2)
+        .says("into the database");
+    assert!(!folder.path("new.simdb").exists());
+    run!("ingest", &path, &input, "--rejected", folder.path("r.txt")).expect(0);
+    let before = fs::read(&path)?;
+    run!("ingest", &path, &input, "--again", "--rejected", &path).expect(2).says("into the database");
+    assert!(before == fs::read(&path)?);
+    run!("ingest", &path, &input, "--again", "--rejected", &input).expect(2).says("one of the inputs");
+    run!("ingest", &path, folder.path(""), "--rejected", folder.path("r.txt"))
+        .expect(2)
+        .says("one of the inputs");
+    fs::hard_link(&input, folder.path("b.jsonl"))?;
+    run!("ingest", &path, &input, "--rejected", folder.path("b.jsonl")).expect(2).says("one of the inputs");
+    assert_eq!(fs::read_to_string(&input)?.lines().count(), 2);
+    run!("check", &path).expect(0);
+    Ok(())
+}
+
+#[test]
+fn where_nothing_is_taken_no_database_is_left() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let empty = folder.file("a.jsonl", "\n\n")?;
+    run!("ingest", &path, &empty).expect(2).says("no database was created");
+    assert!(!path.exists());
+    run!("ingest", &path, &empty, "--source", "").expect(2).says("--source");
+    // An empty input does no harm to a database that is there.
+    folder.database("d.simdb")?;
+    run!("ingest", &path, &empty).expect(0);
     Ok(())
 }

@@ -103,3 +103,17 @@ fn damaged_gzip_is_told_with_a_warning_of_what_came_before() -> TestResult {
     load(&folder, &whole)?.expect(0);
     Ok(())
 }
+
+#[test]
+fn what_is_no_dump_is_named() -> TestResult {
+    let folder = Folder::new()?;
+    let database = std::fs::read({
+        folder.database("d.simdb")?;
+        folder.path("d.simdb")
+    })?;
+    load(&folder, b"BZh91AY&SY and more")?.expect(2).says("bzip2");
+    load(&folder, database)?.expect(2).says("is a database of redb or simdb");
+    load(&folder, b"\xff\xfe{\0\"\0")?.expect(2).says("UTF-16");
+    assert!(!folder.path("l.simdb").exists());
+    Ok(())
+}

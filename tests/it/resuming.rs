@@ -370,3 +370,94 @@ fn the_places_of_sources_are_in_copies_too() -> TestResult {
     }
     Ok(())
 }
+
+/// One reading had 92 near-duplicates, and the input given twice 232, in both directions.
+#[test]
+fn an_input_that_is_given_twice_is_read_once() -> TestResult {
+    let folder = Folder::new()?;
+    fs::create_dir(folder.path("sub"))?;
+    let input = folder.file("sub/a.jsonl", records(300, "a", &mut Random(5)))?;
+    let path = folder.path("d.simdb");
+    let first = ran(&path, &input, &["--json"])?.expect(0);
+    let dotted = folder.path("sub/../sub/a.jsonl");
+    let mut others = vec![vec![&input, &dotted], vec![&dotted, &input, &input]];
+    let (directory, link) = (folder.path("sub"), folder.path("link.jsonl"));
+    others.push(vec![&directory, &input]);
+    if cfg!(unix) {
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(&input, &link)?;
+        others.push(vec![&input, &link]);
+    }
+    for (number, inputs) in others.iter().enumerate() {
+        let other = folder.path(&format!("{number}.simdb"));
+        let twice = ran(&other, inputs[0], &["--json"])?.expect(0);
+        assert_eq!(twice.out.lines().count(), first.out.lines().count());
+        let again = folder.path(&format!("again-{number}.simdb"));
+        let mut command = simdb();
+        command.arg("ingest").arg(&again).args(inputs).args(["--max-distance", "3", "--json"]);
+        let both = Ran::from(command.stdin(Stdio::null()).output()?).expect(0).says("is read once");
+        for field in ["documents", "duplicates", "inserted", "replaced"] {
+            assert_eq!(both.last()?[field], first.last()?[field], "{field} of {inputs:?}");
+        }
+        assert_eq!(run!("sources", &again).expect(0).out.lines().count(), 1);
+    }
+    Ok(())
+}
+
+/// A was not stored at first, and stored later, when it came again. When the input was read once more, it counted from
+/// its first record on.
+#[test]
+fn a_key_that_comes_twice_counts_from_the_record_that_stored_it() -> TestResult {
+    let (x, y) = (0b111, 0xff << 40);
+    let plain = [line("b", x, 0), line("a", x, 0), line("c", y, 0), line("a", y, 1)].concat();
+    let mut random = Random(9);
+    let many: String = (0..3_000)
+        .map(|i| {
+            let key = if i % 17 == 4 { random.below(i + 1) } else { i };
+            let bits = random.below(400).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 1 << random.below(64);
+            line(&format!("k{key}"), bits, random.below(4) as i64)
+        })
+        .collect();
+    for (records, batch) in [(&plain, "100"), (&many, "100"), (&many, "1000")] {
+        for policy in ["link", "skip", "replace"] {
+            let folder = Folder::new()?;
+            let input = folder.file("a.jsonl", records)?;
+            let path = folder.path("d.simdb");
+            let options = ["--on-duplicate", policy, "--batch", batch];
+            let first = ran(&path, &input, &options)?.expect(0);
+            let stored = keys(&path)?;
+            for option in ["--again", "--restart", "--again"] {
+                let again = ran(&path, &input, &[&options[..], &[option]].concat())?.expect(0);
+                let lines = |out: &str| {
+                    out.lines().map(str::to_owned).filter(|it| !it.contains(" s")).collect::<Vec<_>>()
+                };
+                assert_eq!(lines(&again.out), lines(&first.out), "{policy} {option}");
+                assert_eq!(keys(&path)?, stored, "{policy} {option}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the same run had stored from later inputs counted when only the first input was read once more.
+#[test]
+fn reading_one_of_several_inputs_again_gives_the_verdicts_of_the_first_time() -> TestResult {
+    let folder = Folder::new()?;
+    let lines = |name: &str, step: u64| -> String {
+        let bits = |i: u64| (i * step % 300).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 1 << (i % 64);
+        (0..1_000).map(|i| line(&format!("{name}{i}"), bits(i), 0)).collect()
+    };
+    let (a, b) = (folder.file("a.jsonl", lines("a", 7))?, folder.file("b.jsonl", lines("b", 11))?);
+    let path = folder.path("d.simdb");
+    let mut command = simdb();
+    command.args(["ingest"]).arg(&path).args([&a, &b]).args(["--max-distance", "3"]);
+    let first = Ran::from(command.stdin(Stdio::null()).output()?).expect(0);
+    let of = |out: &str, name: char| -> Vec<String> {
+        out.lines().filter(|it| it.starts_with(name)).map(str::to_owned).collect()
+    };
+    for (input, name) in [(&a, 'a'), (&b, 'b')] {
+        let again = ran(&path, input, &["--again"])?.expect(0);
+        assert!(of(&again.out, name) == of(&first.out, name), "{name}");
+    }
+    Ok(())
+}
