@@ -22,15 +22,18 @@ mod plan;
 mod sketch;
 mod source;
 mod store;
+mod streaming;
 mod text;
 
 #[cfg(feature = "admin")]
 pub use admin::AdminSocket;
 pub use database::{
-    Answers, Change, CheckReport, CreateOptions, Database, Documents, Expiry, Explanation, FingerprintGroup,
+    Answers, Change, CheckReport, Cluster, ClusterDocument, ClusterEvent, ClusterTotals, Clustering,
+    CreateOptions, Database, DeletionEvent, Documents, Duplicate, Expiry, Explanation, FingerprintGroup,
     FullPrefix, FullestPrefixes, LargestGroups, LevelStatistics, Match, Matches, Metrics, OnMatch,
-    OpenOptions, Order, Policy, Problem, Query, SetStatistics, Snapshot, Statistics, Submitting, TableProbes,
-    Ticket, TrySubmit, Verdict, Verdicts, WriteTxn, Writer, WriterOptions,
+    OpenOptions, Order, Pair, PairEvent, PairPosition, Pairs, Policy, Problem, Query, SetStatistics,
+    Snapshot, Statistics, Submitting, Survivor, TableProbes, Ticket, TrySubmit, Verdict, Verdicts, WriteTxn,
+    Writer, WriterOptions,
 };
 pub use document::Document;
 pub use error::{Error, Result};

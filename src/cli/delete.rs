@@ -1,12 +1,14 @@
-//! `simdb delete`: deletes documents by their keys, or by their scope.
+//! `simdb delete`: deletes documents by their keys, by their scope, or because they are near-duplicates.
 
 use std::ffi::OsString;
 
 use crate::{Database, Expiry};
 use serde_json::Value;
 
-use super::answer::{Answer, CommandResult};
+use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{LiveDatabase, key_bytes};
+use super::clusters::ClusterArguments;
+use super::duplicates::delete_duplicates;
 use super::expire::{expire, print_would_go, tell};
 use super::output::{Output, key_fields, printable};
 
@@ -16,12 +18,20 @@ pub(super) struct Arguments {
     pub(super) database: LiveDatabase,
 
     /// The keys of the documents
-    #[arg(required_unless_present = "scope", value_name = "KEY")]
+    #[arg(required_unless_present_any = ["scope", "duplicates"], value_name = "KEY")]
     pub(super) keys: Vec<OsString>,
 
-    /// Delete all documents of this scope; may be given several times
+    /// Delete all documents of this scope; with --duplicates only documents of this scope count; may be given several
+    /// times
     #[arg(long, value_name = "SCOPE", conflicts_with = "keys")]
     scope: Vec<String>,
+
+    /// Of each cluster of near-duplicates, delete all documents but the best, and print them
+    #[arg(long, conflicts_with = "keys")]
+    duplicates: bool,
+
+    #[command(flatten)]
+    clusters: ClusterArguments,
 
     /// Delete nothing, but tell what would be deleted
     #[arg(long)]
@@ -38,6 +48,13 @@ impl Arguments {
 /// Deletes all keys in one transaction. Keys that are not stored are named, and the answer is then no. The
 /// documents of a scope go in many transactions, and their number is printed.
 pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
+    if arguments.duplicates {
+        let clustering = arguments.clusters.clustering(&arguments.scope);
+        return delete_duplicates(database, &clustering, arguments.dry_run, output);
+    }
+    if arguments.clusters.is_given() {
+        return Err(Failure::from("these options are for `delete --duplicates`"));
+    }
     if !arguments.scope.is_empty() {
         let expiry = Expiry::new().scopes(&arguments.scope);
         return if arguments.dry_run {

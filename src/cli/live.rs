@@ -12,7 +12,10 @@ use super::answer::{Answer, CommandResult, chain};
 use super::arguments::{Globals, LiveDatabase};
 use super::console::Console;
 use super::output::Output;
-use super::{asking, backup, check, compact, delete, dump, expire, explain, get, query, sources, stats, top};
+use super::{
+    asking, backup, check, clusters, compact, delete, dump, expire, explain, get, pairs, query, sources,
+    stats, top,
+};
 
 #[derive(Subcommand)]
 pub(super) enum Live {
@@ -21,6 +24,12 @@ pub(super) enum Live {
     Query(asking::Arguments),
     /// Tell how a query is answered: its probes, the candidates expected and met, the time
     Explain(asking::Arguments),
+    /// Print all pairs of near documents
+    #[command(alias = "join")]
+    Pairs(pairs::Arguments),
+    /// Print the clusters of near-duplicates, and which document of each survives
+    #[command(alias = "groups")]
+    Clusters(clusters::Arguments),
     /// Print a stored document
     #[command(visible_alias = "show", aliases = ["cat", "print"])]
     Get(get::Arguments),
@@ -64,6 +73,8 @@ impl Live {
         match self {
             Self::Query(asking::Arguments { database, .. })
             | Self::Explain(asking::Arguments { database, .. })
+            | Self::Pairs(pairs::Arguments { database, .. })
+            | Self::Clusters(clusters::Arguments { database, .. })
             | Self::Get(get::Arguments { database, .. })
             | Self::Stats(stats::Arguments { database, .. })
             | Self::Top(top::Arguments { database, .. })
@@ -88,7 +99,7 @@ impl Live {
     /// Whether it has to put things in order before it ends. What only reads the database has not.
     #[cfg(feature = "cli")]
     pub(super) fn ends_in_order(&self) -> bool {
-        !matches!(self.parts().1, Opening::Read) || matches!(self, Self::Backup(_))
+        !matches!(self.parts().1, Opening::Read) || matches!(self, Self::Backup(_) | Self::Pairs(_))
     }
 
     /// What is to be known when the command was ended before it was done, unless it has told that itself.
@@ -110,6 +121,8 @@ impl Live {
         match self {
             Self::Query(arguments) => query::run(arguments, database, output),
             Self::Explain(arguments) => explain::run(arguments, database, output),
+            Self::Pairs(arguments) => pairs::run(arguments, database, output),
+            Self::Clusters(arguments) => clusters::run(arguments, database, output),
             Self::Get(arguments) => get::run(arguments, database, output),
             Self::Delete(arguments) => delete::run(arguments, database, output),
             Self::Expire(arguments) => expire::run(arguments, database, output),

@@ -14,6 +14,7 @@ mod bench;
 mod check;
 #[cfg(all(feature = "cli", unix))]
 mod client;
+mod clusters;
 #[cfg(feature = "cli")]
 mod commands;
 mod compact;
@@ -27,6 +28,7 @@ mod delete;
 #[cfg(feature = "cli")]
 mod distance;
 mod dump;
+mod duplicates;
 mod escaping;
 #[cfg(feature = "cli")]
 mod eval;
@@ -54,6 +56,7 @@ mod names;
 mod open;
 mod output;
 mod overview;
+mod pairs;
 #[cfg(feature = "cli")]
 mod parsing;
 #[cfg(feature = "cli")]

@@ -17,6 +17,7 @@ const SIZES: Sizes = Sizes {
     document_block_bytes: 256,
     chunk_entries: 5,
     step_blocks: 2,
+    part_rows: 50,
     spill_bytes: 1 << 20,
 };
 

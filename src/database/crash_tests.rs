@@ -19,6 +19,7 @@ const SIZES: Sizes = Sizes {
     document_block_bytes: 128,
     chunk_entries: 3,
     step_blocks: 2,
+    part_rows: 50,
     spill_bytes: 200,
 };
 

@@ -7,6 +7,7 @@ mod check;
 mod check_sketches_tests;
 #[cfg(test)]
 mod check_tests;
+mod clusters;
 #[cfg(test)]
 mod crash_tests;
 mod crowding;
@@ -26,6 +27,7 @@ mod metrics;
 mod near;
 mod newest;
 mod options;
+mod pairs;
 mod place;
 mod policy;
 mod prometheus;
@@ -49,6 +51,9 @@ mod writer_options;
 mod writer_tests;
 
 pub use check::{CheckReport, Problem};
+pub use clusters::{
+    Cluster, ClusterDocument, ClusterEvent, ClusterTotals, Clustering, DeletionEvent, Duplicate, Survivor,
+};
 pub use crowding::{FingerprintGroup, FullPrefix, FullestPrefixes, LargestGroups};
 pub use database::Database;
 #[cfg(feature = "admin")]
@@ -58,6 +63,7 @@ pub use explain::{Explanation, TableProbes};
 pub use filter::Order;
 pub use metrics::{Metrics, Verdicts};
 pub use options::{CreateOptions, OpenOptions};
+pub use pairs::{Pair, PairEvent, PairPosition, Pairs};
 pub use policy::{OnMatch, Policy};
 pub use query::{Match, Matches, Query};
 pub use snapshot::{Documents, Snapshot};

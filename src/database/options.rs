@@ -370,6 +370,7 @@ impl OpenOptions {
             document_block_bytes: 128,
             chunk_entries: 3,
             step_blocks: 2,
+            part_rows: 50,
             spill_bytes: 200,
             ..self.sizes
         };

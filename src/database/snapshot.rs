@@ -28,7 +28,7 @@ const TIMED_QUERIES: u64 = 64;
 pub struct Snapshot {
     // Before the store, so that the engine's transaction ends before the engine.
     pub(super) reader: Reader,
-    store: Arc<Store>,
+    pub(super) store: Arc<Store>,
 }
 
 impl Snapshot {

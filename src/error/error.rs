@@ -260,6 +260,8 @@ pub enum Error {
     },
     /// The caller ended the operation, by the progress that it gave.
     Interrupted,
+    /// A text is not the position of a search for pairs, or that of another search.
+    PairPosition,
     /// A function of the caller that verifies matches failed.
     Verify(Arc<dyn std::error::Error + Send + Sync>),
     /// The storage engine found its own pages damaged.

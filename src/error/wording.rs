@@ -110,6 +110,9 @@ impl fmt::Display for Error {
                 "the weight {given} of a feature cannot be used: weights are above 0, and their sum is at most {most}; \
                  divide all weights of all texts by the same number"
             ),
+            Self::PairPosition => f.write_str(
+                "this is not the position of this search: the question or the content of the database is another; begin anew",
+            ),
             Self::NoSketch => f.write_str(
                 "a similarity is asked for, but no sketch is given to compare with: give the text or its sketch, \
                  or leave the similarity out",

@@ -35,6 +35,33 @@ fn count_within(rows: &[u64], query: u64, max_distance: u32) -> u32 {
     count(rows, query, max_distance)
 }
 
+/// The indexes of all rows of `a` and `b` that differ in at most `max_distance` bits. Without `b`, of each two rows of
+/// `a`, the one that stands first.
+pub(super) fn pairs_within(a: &[u64], b: Option<&[u64]>, max_distance: u32) -> Vec<(u32, u32)> {
+    let mut pairs = Vec::new();
+    add_pairs_within(a, b, max_distance, &mut pairs);
+    pairs
+}
+
+#[multiversion(targets(
+    "x86_64+avx512f+avx512vl+avx512vpopcntdq",
+    "x86_64+avx2+popcnt",
+    "x86_64+popcnt",
+    "aarch64+neon",
+))]
+fn add_pairs_within(a: &[u64], b: Option<&[u64]>, max_distance: u32, pairs: &mut Vec<(u32, u32)>) {
+    for (index, &row) in a.iter().enumerate() {
+        let first = if b.is_some() { 0 } else { index + 1 };
+        for (part, rows) in b.unwrap_or(a)[first..].chunks(TOGETHER).enumerate() {
+            if count(rows, row, max_distance) > 0 {
+                let first = first + part * TOGETHER;
+                let near = rows.iter().enumerate().filter(|(_, it)| (*it ^ row).count_ones() <= max_distance);
+                near.for_each(|(at, _)| pairs.push((index as u32, (first + at) as u32)));
+            }
+        }
+    }
+}
+
 #[inline(always)]
 fn count(rows: &[u64], query: u64, max_distance: u32) -> u32 {
     rows.iter().map(|row| u32::from((row ^ query).count_ones() <= max_distance)).sum()

@@ -31,9 +31,28 @@ const READ_NANOS: f64 = 5_000.0;
 /// Comparing the query with one fingerprint in a scan, including reading and decoding.
 const SCANNED_NANOS: f64 = 4.5;
 
+// The costs of a join, for each of its rows.
+
+/// Reading and decoding the row, for each pass.
+const PASSED_NANOS: f64 = 8.0;
+/// Finding the rows of a prefix, if the row is the only one of its own.
+const GROUP_NANOS: f64 = 15.0;
+/// Comparing the row with one of its group. Each two rows are compared once.
+const JOINED_NANOS: f64 = 0.15;
+
+/// What the tables are read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// To answer queries, one by one.
+    Query,
+    /// To find all pairs, in one go through the tables.
+    Join,
+}
+
 /// What the cost of a query in a file depends on, and the costs.
 #[derive(Clone, Debug)]
 pub(crate) struct CostModel {
+    pub(crate) work: Work,
     /// The number of fingerprints.
     pub(crate) rows: f64,
     /// The number of tables.
@@ -53,7 +72,15 @@ impl CostModel {
     /// The cost model of `rows` uniform fingerprints in one level, all of it in the cache.
     pub(crate) fn uniform(rows: f64, tables: &[Table]) -> Self {
         let tables = tables.len() as f64;
-        Self { rows, tables, levels: 1.0, runs: Vec::new(), cached: 1.0, shares: Vec::new() }
+        Self {
+            work: Work::Query,
+            rows,
+            tables,
+            levels: 1.0,
+            runs: Vec::new(),
+            cached: 1.0,
+            shares: Vec::new(),
+        }
     }
 
     /// The cost model of `rows` fingerprints that are spread as those of a sample. A sample of less than
@@ -80,8 +107,14 @@ impl CostModel {
         self.rows * self.share(prefix.table, prefix.prefix_bits) * prefix.values()
     }
 
+    /// The cost of a probed prefix for a query, or of a pass of a join for each of its rows.
     pub(super) fn prefix_nanos(&self, prefix: ProbedPrefix) -> f64 {
         let candidates = self.candidates(prefix);
+        if self.work == Work::Join {
+            // Rows of one prefix look for the others together.
+            let alone = (1.0 / (self.rows * self.share(prefix.table, prefix.prefix_bits))).min(1.0);
+            return PASSED_NANOS + prefix.values() * alone * GROUP_NANOS + candidates * JOINED_NANOS;
+        }
         // A probe that reads more than a sixteenth of a table is not expected to find it in the cache.
         let each = if candidates > self.rows / 16.0 { SCANNED_NANOS } else { self.of(&CANDIDATE) };
         let range = self.of(&RANGE) + READ_NANOS * (1.0 - self.cached);
@@ -115,6 +148,7 @@ impl CostModel {
     /// The cost of a query with a probe set, in nanoseconds, without the look-up of its matches.
     pub(crate) fn nanos(&self, probes: &ProbeSet) -> f64 {
         match probes {
+            ProbeSet::Scan if self.work == Work::Join => self.rows * JOINED_NANOS,
             ProbeSet::Scan => self.of(&QUERY) + self.rows * SCANNED_NANOS,
             ProbeSet::Prefixes(prefixes) => self.prefixes_nanos(prefixes),
         }

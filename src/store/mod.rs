@@ -28,6 +28,7 @@ mod ignored;
 mod lookup;
 mod merging;
 mod numbers;
+mod parts;
 #[cfg(test)]
 mod planting;
 mod postings;
@@ -57,6 +58,7 @@ pub(crate) use file::{CacheLimit, Patience, Settings};
 pub(crate) use file::{DEAD, KEYS, POSTINGS, Set, SetRow, number_of, permuted};
 pub(crate) use ignored::leave_out;
 pub(crate) use numbers::{DocumentNumber, ScopeNumber};
+pub(crate) use parts::ReadParts;
 pub(crate) use postings::Posted;
 pub(crate) use read::Read;
 pub(crate) use recent::ReadRecent;

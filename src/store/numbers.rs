@@ -1,7 +1,7 @@
 //! The numbers of documents and scopes.
 
 /// The number of a document. Later documents have greater numbers, and no number is used twice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct DocumentNumber(pub(in crate::store) u64);
 
 impl DocumentNumber {

@@ -11,7 +11,7 @@ use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::metrics::Tally;
-use crate::plan::{Candidates, CostModel, Probe};
+use crate::plan::{Candidates, CostModel, Probe, Work};
 use crate::sketch::Sketch;
 use crate::store::file::{
     Counters, KEYS, KnownScopes, POSTINGS, Set, SetRow, Settings, View, Written, key_row, missing_scope,
@@ -91,7 +91,7 @@ pub(crate) trait Read: Sync {
         let cached = (cache / (rows * 8.0 * tables as f64)).min(1.0);
         let levels = first.set.levels.len() as f64;
         let runs = first.memory_runs().map(|run| run.len() as f64).collect();
-        Ok(CostModel { rows, tables: tables as f64, levels, runs, cached, shares })
+        Ok(CostModel { work: Work::Query, rows, tables: tables as f64, levels, runs, cached, shares })
     }
 
     /// The documents of each wanted fingerprint, in each of its scopes.

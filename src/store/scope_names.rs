@@ -41,6 +41,11 @@ impl ScopeNames {
         Self(Arc::new(Names { names, found: RwLock::new(None) }))
     }
 
+    /// Whether this is one of the names.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.names.iter().any(|it| **it == *name)
+    }
+
     /// The numbers of those scopes that any document has or had, in order, each once. An older commit may not
     /// know some of the numbers. It has no rows of them.
     pub(crate) fn numbers(&self, reader: &impl Read) -> Result<Arc<[ScopeNumber]>> {

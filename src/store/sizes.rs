@@ -19,6 +19,8 @@ pub(crate) struct Sizes {
     pub(crate) chunk_entries: usize,
     /// The blocks of a level that a step of a merge reads.
     pub(crate) step_blocks: usize,
+    /// The most rows of a part of a table that is compared with another. A core has two such parts in memory.
+    pub(crate) part_rows: u64,
     /// The bytes of documents that a transaction keeps in memory.
     pub(crate) spill_bytes: usize,
 }
@@ -32,6 +34,7 @@ impl Default for Sizes {
             document_block_bytes: 4079,
             chunk_entries: 256,
             step_blocks: 128,
+            part_rows: 1 << 18,
             spill_bytes: 64 << 20,
         }
     }

@@ -174,3 +174,61 @@ fn of_many_rejected_records_a_few_are_told_and_all_are_written_where_they_are_wa
     assert!(!path.exists());
     Ok(())
 }
+
+#[test]
+fn a_search_for_pairs_tells_from_where_it_goes_on() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    insert_all(&folder.database("d.simdb")?, (0..3_000).map(|i| document(i.to_string(), i)))?;
+    let mut pairs = simdb();
+    pairs.arg("pairs").arg(&path).args(["--max-distance", "64"]);
+    let mut child = pairs.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut lines = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
+    let mut found = std::collections::BTreeSet::new();
+    found.extend(lines.next().transpose()?);
+    signal(&child, "INT")?;
+    found.extend(lines.collect::<Result<Vec<_>, _>>()?);
+    let output = child.wait_with_output()?;
+    assert_ended(&output, 2, "ended before all pairs were found");
+    let err = String::from_utf8_lossy(&output.stderr);
+    let from = err.split('`').nth(1).and_then(|it| it.strip_prefix("--from ")).ok_or("no position")?;
+    assert!(found.len() < 3_000 * 2_999 / 2);
+    let left = run!("pairs", &path, "--max-distance", "64", "--from", from).expect(0).out;
+    found.extend(left.lines().map(str::to_owned));
+    assert_eq!(found.len(), 3_000 * 2_999 / 2);
+    Ok(())
+}
+
+/// Of a database that another process has open, everything was done to its end, whatever the user wanted.
+#[test]
+fn a_command_that_another_process_answers_ends_too() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let options = OpenOptions::new().admin(true);
+    let spread = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    insert_all(
+        &folder.database("d.simdb")?,
+        (0..200_000).map(|i| document(i.to_string(), spread(i)).with_seen(1)),
+    )?;
+    let held = Database::open(&path, &options)?;
+    for command in [&["backup"][..], &["expire", "--before", "2020-01-01"]] {
+        let mut asking = simdb();
+        asking.arg(command[0]).arg(&path).args(&command[1..]);
+        if command[0] == "backup" {
+            asking.arg(folder.path("b.simdb"));
+        }
+        let child = asking.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        std::thread::sleep(Duration::from_millis(60));
+        signal(&child, "INT")?;
+        let output = child.wait_with_output()?;
+        assert_eq!(output.status.signal(), Some(2), "{command:?}: {output:?}");
+    }
+    // What the process still does ends soon.
+    let begun = Instant::now();
+    while folder.path("b.simdb").exists() && begun.elapsed() < Duration::from_secs(5) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(!folder.path("b.simdb").exists(), "the copy is left");
+    assert!(held.snapshot()?.stats()?.documents > 0, "all were removed");
+    Ok(())
+}

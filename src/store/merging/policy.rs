@@ -163,6 +163,7 @@ mod tests {
         document_block_bytes: 4096,
         chunk_entries: 100,
         step_blocks: 100,
+        part_rows: 50,
         spill_bytes: 0,
     };
 

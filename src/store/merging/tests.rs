@@ -30,6 +30,7 @@ const SIZES: Sizes = Sizes {
     document_block_bytes: 200,
     chunk_entries: 3,
     step_blocks: 2,
+    part_rows: 50,
     spill_bytes: 1 << 20,
 };
 

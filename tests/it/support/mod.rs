@@ -1,7 +1,7 @@
 //! Helpers that several tests need.
 
 use std::error::Error;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -143,9 +143,15 @@ pub(crate) fn fingerprints(path: &Path) -> std::io::Result<Vec<u64>> {
     Ok(bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect())
 }
 
-/// The rows of a tab-separated file with a header.
+/// The rows of a tab-separated file with a header, packed with gzip or not.
 pub(crate) fn rows(path: &Path) -> std::io::Result<Vec<Vec<String>>> {
-    let text = std::fs::read_to_string(path)?;
+    let mut bytes = std::fs::read(path)?;
+    if path.extension().is_some_and(|it| it == "gz") {
+        let mut unpacked = Vec::new();
+        flate2::read::MultiGzDecoder::new(&*bytes).read_to_end(&mut unpacked)?;
+        bytes = unpacked;
+    }
+    let text = String::from_utf8_lossy(&bytes);
     Ok(text.lines().skip(1).map(|line| line.split('\t').map(str::to_owned).collect()).collect())
 }
 

@@ -1,0 +1,77 @@
+//! `simdb delete --duplicates`: keeps the best document of each cluster.
+
+use std::ops::ControlFlow;
+
+use crate::{Clustering, Database, DeletionEvent, Duplicate, Error};
+use serde_json::{Value, json};
+
+use super::answer::{Answer, CommandResult};
+use super::output::{Output, key_fields, name_fields, printable};
+
+/// Deletes near-duplicates, or tells which would be deleted, and prints them. The lines of a transaction are written
+/// before it is committed. So none is lost by a kill.
+pub(super) fn delete_duplicates(
+    database: &Database,
+    clustering: &Clustering,
+    is_dry_run: bool,
+    output: &mut Output,
+) -> CommandResult {
+    let progress = output.console().progress();
+    let (mut told, mut failed, mut was_ended) = (0u64, None, false);
+    let mut observe = |event| {
+        match event {
+            DeletionEvent::Duplicate(duplicate) => {
+                told += 1;
+                print_duplicate(output, &duplicate, is_dry_run);
+                if output.is_full() {
+                    failed = output.flush().err();
+                }
+            }
+            DeletionEvent::Reported => failed = output.flush().err(),
+            DeletionEvent::Progress { done, all } => was_ended = progress.update(done, Some(all)).is_break(),
+            DeletionEvent::Committed { .. } => {}
+        }
+        // Who reads the output may end early. What is deleted does not depend on that.
+        match was_ended || failed.is_some() || is_dry_run && output.is_closed() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    };
+    let deleted = match is_dry_run {
+        true => database.snapshot()?.duplicates(clustering, &mut observe).map(|()| 0)?,
+        false => database.delete_duplicates(clustering, &mut observe)?,
+    };
+    drop(progress);
+    was_ended |= is_dry_run && output.console().is_ended();
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    output.flush()?;
+    match (is_dry_run, was_ended) {
+        (true, false) => output.remark(&format!("would delete {told} documents; nothing was changed")),
+        (true, true) => {}
+        (false, false) => output.remark(&format!("deleted {deleted} documents")),
+        (false, true) => {
+            output.complain(&format!("ended; {deleted} documents are deleted, and the same command goes on"));
+        }
+    }
+    if was_ended { Err(Error::Interrupted.into()) } else { Ok(Answer::Yes) }
+}
+
+fn print_duplicate(output: &mut Output, duplicate: &Duplicate, is_dry_run: bool) {
+    let Duplicate { document, survivor, distance, .. } = duplicate;
+    let deleted = if is_dry_run { "would_delete" } else { "deleted" };
+    let object = || {
+        let mut object = key_fields(Some(document.key()));
+        object.insert(deleted.to_owned(), true.into());
+        object.extend(name_fields("survivor", survivor));
+        object.insert("distance".to_owned(), json!(distance));
+        Value::Object(object)
+    };
+    let line = || {
+        let deleted = if is_dry_run { "would delete" } else { "deleted" };
+        let [key, survivor] = [document.key(), survivor].map(printable);
+        format!("{deleted} {key}, which is near {survivor} (distance {distance})")
+    };
+    output.print(object, line);
+}

@@ -1,0 +1,170 @@
+//! The clusters of a snapshot, and what they are like.
+
+use std::ops::ControlFlow;
+
+use super::clustering::Clustering;
+use super::gathered::{Clustered, Gathered};
+use crate::database::snapshot::Snapshot;
+use crate::error::Result;
+use crate::fingerprint::Fingerprint;
+use crate::store::Read;
+
+/// What [`Snapshot::clusters`] tells.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum ClusterEvent {
+    /// A cluster of at least two documents.
+    Cluster(Cluster),
+    /// How far a step of the work is. The steps are to find pairs, to read documents, and to give clusters.
+    Progress {
+        /// The parts of the step that are done.
+        done: u64,
+        /// All parts of the step.
+        all: u64,
+    },
+}
+
+/// Near documents, of which one survives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Cluster {
+    /// The index of the survivor among the documents.
+    pub survivor: usize,
+    /// All documents, in the order in which they were written. There are at least two.
+    pub documents: Vec<ClusterDocument>,
+    /// The largest distance of two of the documents. `None` if there are too many to compare each with each: more than
+    /// 16,384 fingerprints.
+    pub diameter: Option<u32>,
+}
+
+/// A document of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClusterDocument {
+    /// Its key.
+    pub key: Vec<u8>,
+    /// Its fingerprint.
+    pub fingerprint: Fingerprint,
+    /// The number of bits in which it differs from the survivor.
+    pub distance: u32,
+}
+
+/// The clusters of a snapshot in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClusterTotals {
+    /// The clusters of at least two documents.
+    pub clusters: u64,
+    /// Their documents.
+    pub documents: u64,
+    /// The documents of the largest cluster.
+    pub largest: u64,
+    /// The largest diameter that was computed.
+    pub diameter: u32,
+    /// The documents that are farther from their survivor than the max distance. Only chains bring them there, so there
+    /// are none unless clusters are [`connected`](Clustering::connected).
+    pub beyond: u64,
+    /// The clusters that there would be, or are, if documents were in one cluster that are connected by a chain.
+    pub connected: u64,
+    /// The documents of the largest of those.
+    pub largest_connected: u64,
+}
+
+impl ClusterTotals {
+    /// The documents that do not survive.
+    pub fn duplicates(&self) -> u64 {
+        self.documents - self.clusters
+    }
+}
+
+/// The most fingerprints of which each is compared with each.
+const MOST_COMPARED: usize = 1 << 14;
+
+impl Snapshot {
+    /// Finds the clusters of near-duplicates, and gives them to `observe`, in the order in which their survivors were
+    /// written. Ends when `observe` breaks, with the totals so far.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Pairs::run`](crate::Pairs::run).
+    ///
+    /// # Cost
+    ///
+    /// That of all pairs, then of reading all documents once, then of reading each document of a cluster again. For
+    /// each pair 16 bytes of memory, for each document of a cluster 16, and for each different fingerprint among them
+    /// some 150.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// use simdb::{ClusterEvent, Clustering, CreateOptions, Database, Document, Fingerprint};
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("pages.simdb");
+    ///
+    /// let database = Database::create(&path, &CreateOptions::new())?;
+    /// let mut txn = database.begin_write()?;
+    /// for (key, bits, rank) in [("a", 0b0, 1), ("b", 0b1, 7), ("c", 0b11, 1), ("d", u64::MAX, 1)] {
+    ///     txn.insert(&Document::new(key, Fingerprint::from_bits(bits)).with_rank([rank]))?;
+    /// }
+    /// txn.commit()?;
+    /// let clustering = Clustering::new().max_distance(1).min_similarity(0.0);
+    /// let totals = database.snapshot()?.clusters(&clustering, |event| {
+    ///     if let ClusterEvent::Cluster(cluster) = event {
+    ///         assert_eq!(cluster.documents.len(), 3);
+    ///         assert_eq!(cluster.documents[cluster.survivor].key, b"b");
+    ///     }
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// assert_eq!((totals.clusters, totals.duplicates()), (1, 2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn clusters(
+        &self,
+        clustering: &Clustering,
+        mut observe: impl FnMut(ClusterEvent) -> ControlFlow<()>,
+    ) -> Result<ClusterTotals> {
+        let mut totals = ClusterTotals::default();
+        let progress = &mut |done, all| observe(ClusterEvent::Progress { done, all });
+        let Some(gathered) = Gathered::new(self, clustering, progress)? else { return Ok(totals) };
+        (totals.connected, totals.largest_connected) = gathered.components;
+        let max_distance = clustering.question(&self.reader).max_distance;
+        let clusters = gathered.clusters();
+        let all = clusters.len() as u64;
+        for (done, (survivor, clustered)) in (1..).zip(clusters) {
+            let survivor = clustered.iter().position(|it| it.number == survivor).unwrap_or(0);
+            let diameter = diameter_of(&clustered);
+            totals.clusters += 1;
+            totals.documents += clustered.len() as u64;
+            totals.largest = totals.largest.max(clustered.len() as u64);
+            totals.diameter = totals.diameter.max(diameter.unwrap_or(0));
+            totals.beyond += clustered.iter().filter(|it| it.distance > max_distance).count() as u64;
+            let document = |it: &Clustered| {
+                let key = self.reader.linked_document(it.number)?.key().to_vec();
+                Ok(ClusterDocument { key, fingerprint: it.fingerprint, distance: it.distance })
+            };
+            let documents = clustered.iter().map(document).collect::<Result<_>>()?;
+            let cluster = Cluster { survivor, documents, diameter };
+            if observe(ClusterEvent::Cluster(cluster)).is_break()
+                || observe(ClusterEvent::Progress { done, all }).is_break()
+            {
+                break;
+            }
+        }
+        Ok(totals)
+    }
+}
+
+/// The largest distance of two of the documents.
+fn diameter_of(clustered: &[Clustered]) -> Option<u32> {
+    let mut fingerprints: Vec<Fingerprint> = clustered.iter().map(|it| it.fingerprint).collect();
+    fingerprints.sort_unstable();
+    fingerprints.dedup();
+    if fingerprints.len() > MOST_COMPARED {
+        return None;
+    }
+    let farthest = |(index, a): (usize, &Fingerprint)| {
+        fingerprints[index + 1..].iter().map(|b| a.distance(*b)).max().unwrap_or(0)
+    };
+    fingerprints.iter().enumerate().map(farthest).max()
+}

@@ -1,0 +1,156 @@
+//! Deleting the near-duplicates of survivors.
+
+use std::ops::ControlFlow;
+
+use super::clustering::Clustering;
+use super::gathered::{Clustered, Gathered};
+use crate::database::database::Database;
+use crate::database::snapshot::Snapshot;
+use crate::database::write::WriteTxn;
+use crate::document::Document;
+use crate::error::Result;
+use crate::store::{DocumentNumber, Read};
+
+/// What [`Database::delete_duplicates`] tells.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum DeletionEvent {
+    /// A document that is deleted, when the transaction is committed.
+    Duplicate(Box<Duplicate>),
+    /// All duplicates of a transaction were told, and it is committed next, unless this breaks. Whoever keeps them on a
+    /// disk makes sure of that now.
+    Reported,
+    /// All duplicates that were told are durably deleted.
+    Committed {
+        /// The number of documents that are deleted so far.
+        deleted: u64,
+    },
+    /// How far a step of the work is. The steps are to find pairs, to read documents, and to delete.
+    Progress {
+        /// The parts of the step that are done.
+        done: u64,
+        /// All parts of the step.
+        all: u64,
+    },
+}
+
+/// A document that does not survive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Duplicate {
+    /// The document.
+    pub document: Document,
+    /// The key of the document that survives in its place.
+    pub survivor: Vec<u8>,
+    /// The number of bits in which their fingerprints differ.
+    pub distance: u32,
+}
+
+/// The most documents that a transaction deletes.
+const TOGETHER: usize = 10_000;
+
+impl Snapshot {
+    /// Gives the documents to `observe` that [`Database::delete_duplicates`] would delete. Ends when it breaks.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`clusters`](Self::clusters).
+    ///
+    /// # Cost
+    ///
+    /// That of [`clusters`](Self::clusters).
+    pub fn duplicates(
+        &self,
+        clustering: &Clustering,
+        mut observe: impl FnMut(DeletionEvent) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let progress = &mut |done, all| observe(DeletionEvent::Progress { done, all });
+        let Some(gathered) = Gathered::new(self, clustering, progress)? else { return Ok(()) };
+        for (survivor, clustered) in gathered.clusters() {
+            for it in clustered.iter().filter(|it| it.number != survivor) {
+                let duplicate = self.duplicate(survivor, it)?;
+                if observe(DeletionEvent::Duplicate(Box::new(duplicate))).is_break() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn duplicate(&self, survivor: DocumentNumber, it: &Clustered) -> Result<Duplicate> {
+        let document = self.reader.linked_document(it.number)?;
+        let survivor = self.reader.linked_document(survivor)?.key().to_vec();
+        Ok(Duplicate { document, survivor, distance: it.distance })
+    }
+}
+
+impl Database {
+    /// Deletes all documents of each cluster but the one that survives, in many small transactions, and returns their
+    /// number.
+    ///
+    /// Each transaction deletes at most 10,000 documents and is durable when it is told as committed. Others write in
+    /// between. What they have replaced or deleted meanwhile is left alone, and so are the duplicates of such a
+    /// survivor. Documents that are stored meanwhile are not looked at. If `observe` breaks or the process is killed,
+    /// what was committed is deleted, and the same call deletes the rest.
+    ///
+    /// # Errors
+    ///
+    /// * Those of [`Snapshot::clusters`].
+    /// * [`Error::ReadOnly`](crate::Error::ReadOnly) if the database was opened read-only.
+    /// * The errors of [`WriteTxn::commit`]. Transactions before the error stay done.
+    ///
+    /// # Cost
+    ///
+    /// That of [`Snapshot::clusters`], and of deleting each document. The snapshot is kept until the end, so space is
+    /// given back after that.
+    pub fn delete_duplicates(
+        &self,
+        clustering: &Clustering,
+        mut observe: impl FnMut(DeletionEvent) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        // Before the work, so that a database that cannot be written to says so at once.
+        drop(self.begin_write()?);
+        let snapshot = self.snapshot()?;
+        let progress = &mut |done, all| observe(DeletionEvent::Progress { done, all });
+        let Some(gathered) = Gathered::new(&snapshot, clustering, progress)? else { return Ok(0) };
+        let others = gathered.clusters().flat_map(|(survivor, clustered)| {
+            clustered.into_iter().filter(move |it| it.number != survivor).map(move |it| (survivor, it))
+        });
+        let others: Vec<(DocumentNumber, Clustered)> = others.collect();
+        drop(gathered);
+        let (mut deleted, all) = (0, others.len() as u64);
+        for (done, others) in (1..).zip(others.chunks(TOGETHER)) {
+            let mut txn = self.begin_write()?;
+            let mut in_txn = 0;
+            for (survivor, it) in others {
+                let duplicate = snapshot.duplicate(*survivor, it)?;
+                if txn.has(*survivor, &duplicate.survivor)? && txn.has(it.number, duplicate.document.key())? {
+                    txn.delete(duplicate.document.key())?;
+                    in_txn += 1;
+                    if observe(DeletionEvent::Duplicate(Box::new(duplicate))).is_break() {
+                        return Ok(deleted);
+                    }
+                }
+            }
+            if observe(DeletionEvent::Reported).is_break() {
+                break;
+            }
+            txn.commit()?;
+            deleted += in_txn;
+            let done = (done * TOGETHER as u64).min(all);
+            if observe(DeletionEvent::Committed { deleted }).is_break()
+                || observe(DeletionEvent::Progress { done, all }).is_break()
+            {
+                break;
+            }
+        }
+        Ok(deleted)
+    }
+}
+
+impl WriteTxn {
+    /// Whether the document of a key is still the one of this number.
+    fn has(&mut self, number: DocumentNumber, key: &[u8]) -> Result<bool> {
+        Ok(self.writer.find_to_change(key)?.is_some_and(|(now, _)| now == number))
+    }
+}

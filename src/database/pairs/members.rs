@@ -1,0 +1,212 @@
+//! Members: the documents of near fingerprints, as the search for pairs lists them.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use parking_lot::Mutex;
+
+use crate::database::crowding::FingerprintGroup;
+use crate::error::Result;
+use crate::fingerprint::Fingerprint;
+use crate::sketch::Sketch;
+use crate::store::{DocumentNumber, Posted, Read, ReadRecent, ScopeNumber};
+
+/// Documents of one fingerprint that are listed as one.
+#[derive(Clone, Debug)]
+pub(in crate::database) struct Member {
+    /// The document that was written last. No other member has it.
+    pub(in crate::database) newest: DocumentNumber,
+    pub(in crate::database) group: FingerprintGroup,
+    /// The sketch that all of them have, if sketches are compared.
+    pub(in crate::database) sketch: Option<Sketch>,
+}
+
+/// Whether the keys of members are looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::database) enum Keys {
+    /// That of the document that was written last.
+    Newest,
+    /// They are not, where that saves a look-up.
+    None,
+}
+
+/// The members of some fingerprints.
+pub(super) type MembersOf = HashMap<Fingerprint, Arc<[Member]>, RandomState>;
+
+/// What is listed as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Together {
+    /// All documents of a fingerprint.
+    Fingerprint,
+    /// The documents of a fingerprint that have the same sketch.
+    Sketch,
+    /// No two documents.
+    Nothing,
+}
+
+/// Looks up the members of fingerprints.
+pub(super) struct Members<'s, R> {
+    pub(super) reader: &'s R,
+    pub(super) scopes: Arc<[ScopeNumber]>,
+    /// The least time, and a number below which no document is recent enough.
+    pub(super) since: Option<(i64, DocumentNumber)>,
+    pub(super) together: Together,
+    keys: Keys,
+    /// The members of fingerprints that many documents have. They took long to find.
+    known: Mutex<MembersOf>,
+}
+
+/// Members of more documents than this are remembered.
+const MANY: usize = 64;
+/// The most fingerprints whose members are remembered.
+const MOST_KNOWN: usize = 1024;
+/// The documents of a fingerprint that are listed at a time.
+const PAGE: usize = 4096;
+
+impl<'s, R: Read> Members<'s, R> {
+    pub(super) fn new(
+        reader: &'s R,
+        scopes: Arc<[ScopeNumber]>,
+        since: Option<(i64, DocumentNumber)>,
+        together: Together,
+        keys: Keys,
+    ) -> Self {
+        Self { reader, scopes, since, together, keys, known: Mutex::default() }
+    }
+
+    /// The members of each fingerprint. Those come first that were written last.
+    pub(super) fn of(&self, fingerprints: impl IntoIterator<Item = Fingerprint>) -> Result<MembersOf> {
+        let mut members = MembersOf::default();
+        let mut wanted: Vec<Fingerprint> = fingerprints.into_iter().collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        wanted.retain(|fingerprint| match self.known.lock().get(fingerprint) {
+            Some(known) => members.insert(*fingerprint, known.clone()).is_some(),
+            None => true,
+        });
+        let posted = self.posted(&wanted)?;
+        let mut newest: Vec<(DocumentNumber, Fingerprint, u64)> = Vec::new();
+        for posted in posted.chunk_by(|a, b| a.index == b.index) {
+            let fingerprint = wanted[posted[0].index];
+            let documents: u64 = posted.iter().map(|it| it.total).sum();
+            if self.together == Together::Fingerprint && self.since.is_none() {
+                newest.extend(self.newest(fingerprint, posted)?.map(|it| (it, fingerprint, documents)));
+                continue;
+            }
+            let found: Arc<[Member]> = self.listed(fingerprint, posted)?.into();
+            if documents > MANY as u64 {
+                let mut known = self.known.lock();
+                if known.len() < MOST_KNOWN {
+                    known.insert(fingerprint, found.clone());
+                }
+            }
+            members.insert(fingerprint, found);
+        }
+        // In the order of their numbers, documents of one block are read one after the other.
+        newest.sort_unstable();
+        for (number, fingerprint, documents) in newest {
+            let newest_key = match self.keys {
+                Keys::Newest => self.reader.linked_document(number)?.key().to_vec(),
+                Keys::None => Vec::new(),
+            };
+            let group = FingerprintGroup { fingerprint, documents, newest_key };
+            members.insert(fingerprint, [Member { newest: number, group, sketch: None }].into());
+        }
+        Ok(members)
+    }
+
+    fn posted(&self, wanted: &[Fingerprint]) -> Result<Vec<Posted>> {
+        let wanted = wanted.iter().map(|&fingerprint| (fingerprint, self.scopes.clone()));
+        let mut posted = match self.since {
+            None => self.reader.posted(&wanted.collect::<Vec<_>>())?,
+            Some((_, from)) => self.reader.posted_from(&wanted.map(|it| (it, from)).collect::<Vec<_>>())?,
+        };
+        posted.retain(|it| it.total > 0);
+        posted.sort_unstable_by_key(|it| it.index);
+        Ok(posted)
+    }
+
+    /// The document of a fingerprint that was written last.
+    fn newest(&self, fingerprint: Fingerprint, posted: &[Posted]) -> Result<Option<DocumentNumber>> {
+        let mut newest = None;
+        for it in posted {
+            let of_scope = match &it.numbers {
+                Some(numbers) => numbers.first().copied(),
+                None => self.page(fingerprint, it.scope, DocumentNumber::MAX, 1)?.first().copied(),
+            };
+            newest = newest.max(of_scope);
+        }
+        Ok(newest)
+    }
+
+    /// The documents of a fingerprint in a scope with numbers below `end`: the last ones, the newest first.
+    fn page(
+        &self,
+        fingerprint: Fingerprint,
+        scope: ScopeNumber,
+        end: DocumentNumber,
+        most: usize,
+    ) -> Result<Vec<DocumentNumber>> {
+        let from = self.since.map_or(DocumentNumber::MIN, |(_, from)| from);
+        self.reader.newest(fingerprint, scope, from..end, most)
+    }
+
+    /// The members of a fingerprint, from all of its documents.
+    fn listed(&self, fingerprint: Fingerprint, posted: &[Posted]) -> Result<Vec<Member>> {
+        let mut listed = Listed::default();
+        for it in posted {
+            if let Some(numbers) = &it.numbers {
+                numbers.iter().try_for_each(|&number| self.add(&mut listed, fingerprint, number))?;
+                continue;
+            }
+            let mut end = DocumentNumber::MAX;
+            loop {
+                let page = self.page(fingerprint, it.scope, end, PAGE)?;
+                page.iter().try_for_each(|&number| self.add(&mut listed, fingerprint, number))?;
+                match page.last() {
+                    Some(&last) => end = last,
+                    None => break,
+                }
+            }
+        }
+        // Documents of several scopes come one scope after the other.
+        listed.members.sort_by_key(|it| Reverse(it.newest));
+        Ok(listed.members)
+    }
+
+    /// Adds a document to the members of its fingerprint.
+    fn add(&self, listed: &mut Listed, fingerprint: Fingerprint, number: DocumentNumber) -> Result<()> {
+        let since = self.since.map_or(i64::MIN, |(since, _)| since);
+        let Some(document) = self.reader.linked_if(number, since, |_| true)? else { return Ok(()) };
+        let sketch = document.sketch().copied().filter(|_| self.together != Together::Fingerprint);
+        let same = match self.together {
+            Together::Nothing => None,
+            _ => listed.by_sketch.get(&sketch).map(|&index| &mut listed.members[index]),
+        };
+        match same {
+            Some(member) => {
+                member.group.documents += 1;
+                if number > member.newest {
+                    member.newest = number;
+                    member.group.newest_key = document.key().to_vec();
+                }
+            }
+            None => {
+                listed.by_sketch.insert(sketch, listed.members.len());
+                let newest_key = document.key().to_vec();
+                let group = FingerprintGroup { fingerprint, documents: 1, newest_key };
+                listed.members.push(Member { newest: number, group, sketch });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The members of a fingerprint, as far as they are known.
+#[derive(Default)]
+struct Listed {
+    members: Vec<Member>,
+    by_sketch: HashMap<Option<Sketch>, usize, RandomState>,
+}

@@ -1,0 +1,186 @@
+//! Pairs: the search for all near documents of a snapshot.
+
+use std::ops::ControlFlow;
+
+use super::members::Keys;
+use super::position::PairPosition;
+use super::search::{Found, Question};
+use crate::database::crowding::FingerprintGroup;
+use crate::database::snapshot::Snapshot;
+use crate::error::Result;
+use crate::store::ScopeNames;
+
+/// The search for all pairs of near documents of a snapshot, made by [`Snapshot::pairs`].
+///
+/// Documents of one fingerprint are a *group*, which is listed once. Each pair of near fingerprints is listed once,
+/// with the groups of both. [`each_document`](Self::each_document) lists single documents instead.
+#[derive(Clone, Debug)]
+pub struct Pairs<'s> {
+    snapshot: &'s Snapshot,
+    other: Option<&'s Snapshot>,
+    question: Question,
+}
+
+/// What a search for pairs tells.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum PairEvent {
+    /// Several documents have one fingerprint. Each two of them are a pair at distance 0.
+    Group(FingerprintGroup),
+    /// Two near documents, or all documents of one group with all of another.
+    Pair(Pair),
+    /// How far the search is. It comes now and then, and at the end.
+    Progress {
+        /// The units of work that are done.
+        done: u64,
+        /// All units.
+        all: u64,
+        /// A search that goes on from here gives what was not given before.
+        position: PairPosition,
+    },
+}
+
+/// Two near documents, or two groups.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Pair {
+    /// One side. Its fingerprint is not the greater one, unless the other side is of another snapshot.
+    pub a: FingerprintGroup,
+    /// The other side.
+    pub b: FingerprintGroup,
+    /// The number of bits in which the fingerprints differ.
+    pub distance: u32,
+    /// The estimated similarity, if it was asked for.
+    pub similarity: Option<f64>,
+}
+
+impl Snapshot {
+    /// The search for all pairs of documents whose fingerprints differ in at most `max_distance` bits.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// use simdb::{CreateOptions, Database, Document, Fingerprint, PairEvent};
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("pages.simdb");
+    ///
+    /// let database = Database::create(&path, &CreateOptions::new())?;
+    /// let mut txn = database.begin_write()?;
+    /// for (key, bits) in [("a", 7), ("b", 6), ("c", 7), ("d", u64::MAX)] {
+    ///     txn.insert(&Document::new(key, Fingerprint::from_bits(bits)))?;
+    /// }
+    /// txn.commit()?;
+    /// let (mut groups, mut pairs) = (Vec::new(), Vec::new());
+    /// database.snapshot()?.pairs(3).run(|event| {
+    ///     match event {
+    ///         PairEvent::Group(group) => groups.push(group),
+    ///         PairEvent::Pair(pair) => pairs.push(pair),
+    ///         _ => {}
+    ///     }
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// // Two documents have the fingerprint 7. One is near to both.
+    /// assert_eq!((groups.len(), groups[0].documents), (1, 2));
+    /// assert_eq!((pairs.len(), pairs[0].distance), (1, 1));
+    /// assert_eq!((&pairs[0].a.newest_key[..], pairs[0].b.documents), (&b"b"[..], 2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn pairs(&self, max_distance: u32) -> Pairs<'_> {
+        Pairs { snapshot: self, other: None, question: Question::new(max_distance) }
+    }
+}
+
+impl<'s> Pairs<'s> {
+    /// Only pairs of a document of this snapshot, which is `a`, and one of another, which is `b`. Default: none, so pairs
+    /// of documents of the same snapshot.
+    ///
+    /// There are no events of groups then. Pairs at distance 0 are pairs like others. The tables of the side that has
+    /// more fingerprints are gone through once for 33 million fingerprints of the other side, which take 16 bytes each
+    /// in memory.
+    #[must_use]
+    pub fn with(mut self, other: &'s Snapshot) -> Self {
+        self.other = Some(other);
+        self
+    }
+
+    /// The least similarity of a pair, 0 to 1. Default: none, so the distance alone decides.
+    ///
+    /// A group then has the documents of one fingerprint that have the same sketch. Documents without a sketch are in
+    /// no pair, unless the least similarity is 0.
+    #[must_use]
+    pub fn min_similarity(mut self, min_similarity: f64) -> Self {
+        self.question.min_similarity = Some(min_similarity);
+        self
+    }
+
+    /// Only documents seen at this time or later, in Unix seconds. Default: all.
+    #[must_use]
+    pub fn since(mut self, since: i64) -> Self {
+        self.question.since = Some(since);
+        self
+    }
+
+    /// Only documents of these scopes. Default: of all.
+    #[must_use]
+    pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.question.scopes = Some(ScopeNames::new(scopes));
+        self
+    }
+
+    /// Whether to list each pair of documents, also those of one fingerprint. Then there are no groups of several
+    /// documents. Default: false.
+    ///
+    /// A fingerprint of a thousand documents has half a million pairs. The keys of all documents of a fingerprint are
+    /// in memory at a time.
+    #[must_use]
+    pub fn each_document(mut self, each_document: bool) -> Self {
+        self.question.each_document = each_document;
+        self
+    }
+
+    /// Goes on where another search for the same has stopped. Default: from the beginning.
+    #[must_use]
+    pub fn from(mut self, position: PairPosition) -> Self {
+        self.question.from = Some(position);
+        self
+    }
+
+    /// Finds all pairs, each once, and gives them to `observe`: first the groups, in the order of their fingerprints,
+    /// then the pairs, in the order of the tables in which they are found. The order is always the same for the same
+    /// content of a file. Ends when `observe` breaks.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::MaxDistance`](crate::Error::MaxDistance) for a max distance above 64, and
+    ///   [`Error::MinSimilarity`](crate::Error::MinSimilarity) for a similarity that is not from 0 to 1.
+    /// * [`Error::SketchSizes`](crate::Error::SketchSizes) if a similarity above 0 is asked for and the database has
+    ///   no sketches.
+    /// * [`Error::SchemeMismatch`](crate::Error::SchemeMismatch) if the other side has fingerprints of another scheme.
+    /// * [`Error::PairPosition`](crate::Error::PairPosition) if the position is of another search, or the content has
+    ///   changed since.
+    /// * [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
+    ///   [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
+    ///
+    /// # Cost
+    ///
+    /// Each of some tables is read once, in order, and each row is compared with those that share a prefix with it;
+    /// with larger distances, with those of some more prefixes. All cores work. A prefix that many rows share is cut
+    /// further. For each pair, its documents are looked up. Memory is some dozens of megabytes beside the cache,
+    /// however many pairs there are.
+    ///
+    /// # References
+    ///
+    /// Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, section 4.
+    pub fn run(&self, mut observe: impl FnMut(PairEvent) -> ControlFlow<()>) -> Result<()> {
+        self.question.run(self.snapshot, self.other, Keys::Newest, &mut |found| {
+            observe(match found {
+                Found::Group(member) => PairEvent::Group(member.group),
+                Found::Pair { a, b, distance, similarity } => {
+                    PairEvent::Pair(Pair { a: a.group, b: b.group, distance, similarity })
+                }
+                Found::Progress { done, all, position } => PairEvent::Progress { done, all, position },
+            })
+        })
+    }
+}

@@ -1,0 +1,287 @@
+//! The search for near documents, on all cores: from units of the tables to pairs of members.
+
+use std::mem;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::members::{Keys, Member, Members, MembersOf, Together};
+use super::position::PairPosition;
+use super::units::Units;
+use crate::database::snapshot::Snapshot;
+use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprint;
+use crate::plan::NearPair;
+use crate::sketch::SketchSize;
+use crate::store::{DocumentNumber, Read, ReadRecent, Reader, ScopeNames, ScopeNumber};
+use crate::streaming;
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub(in crate::database) struct Question {
+    pub(in crate::database) max_distance: u32,
+    pub(in crate::database) min_similarity: Option<f64>,
+    pub(in crate::database) since: Option<i64>,
+    pub(in crate::database) scopes: Option<ScopeNames>,
+    pub(in crate::database) each_document: bool,
+    pub(in crate::database) from: Option<PairPosition>,
+}
+
+/// What is found.
+#[derive(Clone, Debug)]
+pub(in crate::database) enum Found {
+    /// Several documents of one fingerprint.
+    Group(Member),
+    Pair {
+        a: Member,
+        b: Member,
+        distance: u32,
+        similarity: Option<f64>,
+    },
+    Progress {
+        done: u64,
+        all: u64,
+        position: PairPosition,
+    },
+}
+
+impl Question {
+    pub(in crate::database) fn new(max_distance: u32) -> Self {
+        Self {
+            max_distance,
+            min_similarity: None,
+            since: None,
+            scopes: None,
+            each_document: false,
+            from: None,
+        }
+    }
+
+    /// Finds all pairs, each once, and gives them to `observe`, until it breaks: the pairs of a snapshot, or of a snapshot
+    /// and another one. Of the latter, the first of a pair is of the snapshot.
+    pub(in crate::database) fn run(
+        &self,
+        snapshot: &Snapshot,
+        other: Option<&Snapshot>,
+        keys: Keys,
+        observe: &mut dyn FnMut(Found) -> ControlFlow<()>,
+    ) -> Result<()> {
+        if let Some(other) = other {
+            ensure_alike(&snapshot.reader, &other.reader)?;
+        }
+        // The tables of the larger side are gone through, each once.
+        let is_larger = |other: &Snapshot| other.reader.fingerprints() > snapshot.reader.fingerprints();
+        let is_turned = other.is_some_and(is_larger);
+        let (snapshot, other) = match other.filter(|_| is_turned) {
+            Some(larger) => (larger, Some(snapshot)),
+            None => (snapshot, other),
+        };
+        let (reader, other) = (&snapshot.reader, other.map(|other| &other.reader));
+        let members = self.members(reader, keys)?;
+        let others = other.map(|other| self.members(other, keys)).transpose()?;
+        let search = Search { members, others, is_turned, min_similarity: self.min_similarity };
+        // The names of scopes stand for their numbers here.
+        let question = format!(
+            "{} {:?} {:?} {:?} {}",
+            self.max_distance, self.min_similarity, self.since, search.members.scopes, self.each_document
+        );
+        let part_rows = snapshot.store.sizes().part_rows;
+        let units = Units::new(reader, other, self.max_distance, part_rows, &question)?;
+        let all = units.len() as u64;
+        let first = match self.from {
+            None => 0,
+            Some(position) if position.of == units.of && position.done <= all => position.done as usize,
+            Some(_) => return Err(Error::PairPosition),
+        };
+        let (mut result, mut done) = (Ok(()), first as u64);
+        let work = |unit: usize, hand_over: &mut dyn FnMut(Handed) -> ControlFlow<()>| {
+            let mut found = Vec::new();
+            let worked = search.unit(&units, first + unit, &mut |one| {
+                found.extend(one);
+                if found.len() >= TOGETHER || found.is_empty() {
+                    return hand_over(Handed::Found(mem::take(&mut found)));
+                }
+                ControlFlow::Continue(())
+            });
+            _ = hand_over(match worked {
+                Ok(()) => Handed::Ended(found),
+                Err(error) => Handed::Failed(error),
+            });
+        };
+        streaming::in_order(units.len() - first, work, |_, handed| {
+            let (found, has_ended) = match handed {
+                Handed::Found(found) => (found, false),
+                Handed::Ended(found) => (found, true),
+                Handed::Failed(error) => {
+                    result = Err(error);
+                    return ControlFlow::Break(());
+                }
+            };
+            found.into_iter().try_for_each(&mut *observe)?;
+            done += u64::from(has_ended);
+            observe(Found::Progress { done, all, position: PairPosition { done, of: units.of } })
+        });
+        result
+    }
+
+    /// What looks up the documents of a snapshot.
+    fn members<'r>(&self, reader: &'r Reader, keys: Keys) -> Result<Members<'r, Reader>> {
+        if self.max_distance > Fingerprint::BITS {
+            return Err(Error::MaxDistance { given: self.max_distance });
+        }
+        let least = self.min_similarity.unwrap_or(0.0);
+        if !(0.0..=1.0).contains(&least) {
+            return Err(Error::MinSimilarity { given: least });
+        }
+        if least > 0.0 && reader.settings().sketch_size == SketchSize::None {
+            return Err(Error::SketchSizes { stored: 0, given: 0 });
+        }
+        let scopes: Arc<[ScopeNumber]> = match &self.scopes {
+            None => ScopeNumber::ALL_DOCUMENTS.into(),
+            Some(names) => names.numbers(reader)?,
+        };
+        let since = match self.since {
+            None => None,
+            // Without any such document, nothing has a number that is large enough.
+            Some(since) => Some((since, reader.first_since(since)?.unwrap_or(DocumentNumber::MAX))),
+        };
+        let together = match (self.each_document, self.min_similarity) {
+            (true, _) => Together::Nothing,
+            (false, Some(_)) => Together::Sketch,
+            (false, None) => Together::Fingerprint,
+        };
+        Ok(Members::new(reader, scopes, since, together, keys))
+    }
+}
+
+/// The events that are handed over at a time.
+const TOGETHER: usize = 1024;
+/// The pairs of fingerprints whose documents are looked up at a time.
+const PAIRS_TOGETHER: usize = 4096;
+
+/// What a unit hands over.
+enum Handed {
+    Found(Vec<Found>),
+    /// The last of a unit.
+    Ended(Vec<Found>),
+    Failed(Error),
+}
+
+/// Takes what is found, or nothing to say that the work goes on.
+type Take<'t> = &'t mut dyn FnMut(Option<Found>) -> ControlFlow<()>;
+
+/// The search, which all threads share.
+struct Search<'s> {
+    members: Members<'s, Reader>,
+    /// Those of the other side.
+    others: Option<Members<'s, Reader>>,
+    /// Whether the other side comes first.
+    is_turned: bool,
+    min_similarity: Option<f64>,
+}
+
+impl Search<'_> {
+    /// Does a unit of the work.
+    fn unit(&self, units: &Units<'_>, unit: usize, take: Take<'_>) -> Result<()> {
+        if let Some(often) = units.posted_often(unit, &self.members.scopes)? {
+            return self.give_groups(&often, take);
+        }
+        let (mut waiting, mut failed) = (Vec::with_capacity(PAIRS_TOGETHER), Ok(()));
+        let mut give = |waiting: &mut Vec<NearPair>, take: Take<'_>| {
+            let given = self.give_pairs(waiting, take);
+            waiting.clear();
+            given.unwrap_or_else(|error| {
+                failed = Err(error);
+                ControlFlow::Break(())
+            })
+        };
+        let joined = units.join(unit, &mut |pair| match pair {
+            None => take(None),
+            Some(pair) => {
+                waiting.push(pair);
+                if waiting.len() < PAIRS_TOGETHER {
+                    ControlFlow::Continue(())
+                } else {
+                    give(&mut waiting, take)
+                }
+            }
+        })?;
+        if joined.is_continue() {
+            _ = give(&mut waiting, take);
+        }
+        failed
+    }
+
+    /// Gives the groups of some fingerprints, and the pairs in them.
+    fn give_groups(&self, fingerprints: &[Fingerprint], take: Take<'_>) -> Result<()> {
+        for fingerprints in fingerprints.chunks(PAIRS_TOGETHER) {
+            let members = self.members.of(fingerprints.iter().copied())?;
+            for fingerprint in fingerprints {
+                let Some(members) = members.get(fingerprint) else { continue };
+                if self.give_group(members, take).is_break() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn give_group(&self, members: &[Member], take: Take<'_>) -> ControlFlow<()> {
+        for (index, a) in members.iter().enumerate() {
+            // Without a sketch, nothing is similar.
+            let is_judged = a.sketch.is_some() || self.min_similarity.is_none_or(|least| least == 0.0);
+            if a.group.documents > 1 && is_judged {
+                take(Some(Found::Group(a.clone())))?;
+            }
+            members[index + 1..].iter().try_for_each(|b| self.give_pair(a, b, 0, take))?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Gives the pairs of documents of near fingerprints.
+    fn give_pairs(&self, pairs: &[NearPair], take: Take<'_>) -> Result<ControlFlow<()>> {
+        let firsts = pairs.iter().map(|pair| pair.a);
+        let seconds = pairs.iter().map(|pair| pair.b);
+        let (first, second);
+        let (firsts, seconds): (&MembersOf, &MembersOf) = match &self.others {
+            None => {
+                first = self.members.of(firsts.chain(seconds))?;
+                (&first, &first)
+            }
+            Some(others) => {
+                (first, second) = (self.members.of(firsts)?, others.of(seconds)?);
+                (&first, &second)
+            }
+        };
+        let of = |members: &MembersOf, fingerprint| members.get(&fingerprint).cloned().unwrap_or_default();
+        for pair in pairs {
+            for a in &*of(firsts, pair.a) {
+                for b in &*of(seconds, pair.b) {
+                    let (a, b) = if self.is_turned { (b, a) } else { (a, b) };
+                    if self.give_pair(a, b, pair.distance, take).is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Gives a pair, if it is similar enough.
+    fn give_pair(&self, a: &Member, b: &Member, distance: u32, take: Take<'_>) -> ControlFlow<()> {
+        let similarity =
+            self.min_similarity.and_then(|_| Some(a.sketch?.similarity(&b.sketch?).ok()?.jaccard()));
+        match self.min_similarity {
+            Some(least) if least > 0.0 && similarity.is_none_or(|it| it < least) => ControlFlow::Continue(()),
+            _ => take(Some(Found::Pair { a: a.clone(), b: b.clone(), distance, similarity })),
+        }
+    }
+}
+
+/// Refuses to compare the fingerprints of different schemes, or sketches of different sizes.
+fn ensure_alike(reader: &Reader, other: &Reader) -> Result<()> {
+    let [ours, theirs] = [reader, other].map(Read::settings);
+    if ours.scheme != theirs.scheme {
+        return Err(Error::SchemeMismatch { stored: ours.scheme.name(), given: theirs.scheme.name() });
+    }
+    Ok(())
+}

@@ -1,0 +1,263 @@
+//! All near pairs of some rows, or of the rows of two sides. Rows that are many are cut into smaller groups.
+//!
+//! Rows that differ in at most k bits agree on one of any k + 1 blocks of bits. So they are sorted by each block in
+//! turn, and only those that agree on it are compared. A pair counts in the first block on which it agrees.
+
+use std::ops::ControlFlow;
+
+use super::compare;
+
+/// Two rows within the max distance: one of each side, or two of the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pair {
+    pub(super) a: u64,
+    pub(super) b: u64,
+}
+
+/// The rows that are compared: those of `a` with those of `b`, or with each other.
+#[derive(Clone, Copy)]
+pub(super) struct Sides<'r> {
+    pub(super) a: &'r [u64],
+    pub(super) b: Option<&'r [u64]>,
+}
+
+/// With fewer pairs of rows, it does not pay to cut them.
+const FEW_PAIRS: u64 = 1 << 20;
+/// The most rows of a side that are looked at to tell whether a cut pays.
+const SAMPLE: usize = 1 << 10;
+/// To sort a row takes as long as to compare so many.
+const SORTED: f64 = 50.0;
+/// The rows of each side that are compared at a time. They stay in the cache of a core.
+const TOGETHER: usize = 1 << 10;
+
+impl Sides<'_> {
+    /// Calls `each` with each pair of rows within a distance, once.
+    pub(super) fn near_pairs(
+        self,
+        max_distance: u32,
+        each: &mut dyn FnMut(Pair) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        Search { max_distance, disagree: Vec::new(), each }.near_pairs(self)
+    }
+
+    /// The number of pairs of rows.
+    fn pairs(self) -> u64 {
+        let a = self.a.len() as u64;
+        self.b.map_or(a * a.saturating_sub(1) / 2, |b| a * b.len() as u64)
+    }
+
+    /// Blocks of bits such that near rows agree on one, if to cut by them saves time. No block if no rows are near.
+    fn blocks(self, max_distance: u32) -> Option<Vec<u64>> {
+        let varying = |rows: &[u64]| rows.iter().fold(0, |bits, row| bits | (row ^ rows[0]));
+        let varying_bits = varying(self.a) | self.b.map_or(0, varying);
+        // In these bits all rows of one side differ from all of the other.
+        let constant = self.b.map_or(0, |b| (self.a[0] ^ b[0]) & !varying_bits).count_ones();
+        let Some(left) = max_distance.checked_sub(constant) else { return Some(Vec::new()) };
+        let blocks = left + 1;
+        if varying_bits.count_ones() < blocks {
+            return None;
+        }
+        let blocks = parts_of(varying_bits, blocks);
+        let pairs = self.pairs() as f64;
+        let compared: f64 = blocks.iter().map(|&block| pairs * self.agreeing(block)).sum();
+        let rows = self.a.len() + self.b.map_or(0, <[u64]>::len);
+        let sorted = SORTED * rows as f64 * blocks.len() as f64;
+        (compared + sorted < pairs / 2.0).then_some(blocks)
+    }
+
+    /// The share of the pairs that agree on a block of bits, by a sample.
+    fn agreeing(self, block: u64) -> f64 {
+        let sample = |rows: &[u64]| {
+            let step = rows.len().div_ceil(SAMPLE);
+            let mut sample: Vec<u64> = rows.iter().step_by(step).map(|row| row & block).collect();
+            sample.sort_unstable();
+            sample
+        };
+        let a = sample(self.a);
+        let groups = |rows: &[u64]| -> Vec<(u64, f64)> {
+            rows.chunk_by(|a, b| a == b).map(|it| (it[0], it.len() as f64)).collect()
+        };
+        match self.b.map(sample) {
+            None => {
+                let same: f64 = groups(&a).iter().map(|(_, count)| count * (count - 1.0)).sum();
+                same / (a.len() as f64 * (a.len() - 1) as f64)
+            }
+            Some(b) => {
+                let of_b = groups(&b);
+                let count = |value| of_b.binary_search_by_key(&value, |it| it.0).map_or(0.0, |at| of_b[at].1);
+                let same: f64 = groups(&a).iter().map(|(value, of_a)| of_a * count(*value)).sum();
+                same / (a.len() as f64 * b.len() as f64)
+            }
+        }
+    }
+}
+
+/// Cuts the bits of a mask into parts of about the same number.
+fn parts_of(mask: u64, parts: u32) -> Vec<u64> {
+    let (all, mut left) = (mask.count_ones(), mask);
+    let part = |part: u32| {
+        let count = all * (part + 1) / parts - all * part / parts;
+        (0..count).fold(0, |bits, _| {
+            let bit = left & left.wrapping_neg();
+            left ^= bit;
+            bits | bit
+        })
+    };
+    (0..parts).map(part).collect()
+}
+
+/// The search for near pairs, on its way from rows to groups that agree on blocks of bits.
+struct Search<'e> {
+    max_distance: u32,
+    /// A pair that agrees on one of these blocks was found before.
+    disagree: Vec<u64>,
+    each: &'e mut dyn FnMut(Pair) -> ControlFlow<()>,
+}
+
+impl Search<'_> {
+    fn near_pairs(&mut self, sides: Sides<'_>) -> ControlFlow<()> {
+        let blocks = if sides.pairs() > FEW_PAIRS { sides.blocks(self.max_distance) } else { None };
+        match blocks {
+            None => self.compare(sides),
+            Some(blocks) => {
+                let known = self.disagree.len();
+                let cut = blocks.into_iter().try_for_each(|block| {
+                    self.agreeing_pairs(sides, block)?;
+                    self.disagree.push(block);
+                    ControlFlow::Continue(())
+                });
+                self.disagree.truncate(known);
+                cut
+            }
+        }
+    }
+
+    /// The near pairs that agree on a block of bits.
+    fn agreeing_pairs(&mut self, Sides { a, b }: Sides<'_>, block: u64) -> ControlFlow<()> {
+        let sorted = |rows: &[u64]| {
+            let mut rows = rows.to_vec();
+            // The other bits make the order one and the same each time.
+            rows.sort_unstable_by_key(|&row| (row & block, row));
+            rows
+        };
+        let agree = |a: &u64, b: &u64| (a ^ b) & block == 0;
+        let a = sorted(a);
+        let Some(b) = b.map(sorted) else {
+            return a.chunk_by(agree).try_for_each(|a| self.near_pairs(Sides { a, b: None }));
+        };
+        let mut groups = b.chunk_by(agree).peekable();
+        for a in a.chunk_by(agree) {
+            while groups.next_if(|b| b[0] & block < a[0] & block).is_some() {}
+            if let Some(b) = groups.next_if(|b| agree(&b[0], &a[0])) {
+                self.near_pairs(Sides { a, b: Some(b) })?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Compares all rows.
+    fn compare(&mut self, Sides { a, b }: Sides<'_>) -> ControlFlow<()> {
+        for (index, part) in a.chunks(TOGETHER).enumerate() {
+            match b {
+                Some(b) => b.chunks(TOGETHER).try_for_each(|b| self.compare_few(part, Some(b)))?,
+                None => {
+                    self.compare_few(part, None)?;
+                    let later = a.chunks(TOGETHER).skip(index + 1);
+                    later.into_iter().try_for_each(|b| self.compare_few(part, Some(b)))?;
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn compare_few(&mut self, a: &[u64], b: Option<&[u64]>) -> ControlFlow<()> {
+        for (index_a, index_b) in compare::pairs_within(a, b, self.max_distance) {
+            let pair = Pair { a: a[index_a as usize], b: b.unwrap_or(a)[index_b as usize] };
+            if self.disagree.iter().all(|block| (pair.a ^ pair.b) & block != 0) {
+                (self.each)(pair)?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn found(sides: Sides<'_>, max_distance: u32) -> BTreeSet<(u64, u64)> {
+        let mut found = BTreeSet::new();
+        let ended = sides.near_pairs(max_distance, &mut |Pair { a, b }| {
+            let pair = if sides.b.is_some() { (a, b) } else { (a.min(b), a.max(b)) };
+            assert!(found.insert(pair), "{pair:?} comes twice");
+            ControlFlow::Continue(())
+        });
+        assert!(ended.is_continue());
+        found
+    }
+
+    /// Many rows that agree in some bits, of which some are near.
+    fn rows(count: u64, seed: u64, bits: u64) -> Vec<u64> {
+        let mut state = seed;
+        let mut random = || {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 3
+        };
+        let mut rows: Vec<u64> = (0..count).map(|_| random() & bits).collect();
+        for i in 0..rows.len() / 10 {
+            let near = rows[i] ^ (1 << (random() % 60) | 1 << (random() % 60)) & bits;
+            rows.push(near);
+        }
+        rows.sort_unstable();
+        rows.dedup();
+        rows
+    }
+
+    #[test]
+    fn rows_that_are_cut_give_the_pairs_of_rows_that_are_compared() {
+        let all = 1_500;
+        for (bits, max_distance) in
+            [(!0 >> 4, 3), (0x0000_ffff_ffff_0fff, 3), (0x0f0f_ffff_00ff_ffff, 0), (!0 >> 4, 7)]
+        {
+            let (a, b) = (rows(all, 1, bits), rows(all, 2, bits));
+            let b: Vec<u64> = b.iter().chain(a.iter().step_by(9)).map(|row| row ^ (1 << 62)).collect();
+            for sides in [Sides { a: &a, b: None }, Sides { a: &a, b: Some(&b) }] {
+                assert!(sides.pairs() > FEW_PAIRS);
+                let other = sides.b.unwrap_or(&a);
+                let mut expected = BTreeSet::new();
+                for (index, &x) in a.iter().enumerate() {
+                    let from = if sides.b.is_some() { 0 } else { index + 1 };
+                    let near = other[from..].iter().filter(|&&y| (x ^ y).count_ones() <= max_distance);
+                    expected.extend(near.map(|&y| (x, y)));
+                }
+                assert!(found(sides, max_distance) == expected, "{bits:x}, {max_distance}");
+                if max_distance == 3 {
+                    assert!(sides.blocks(max_distance).is_some_and(|it| it.len() > 1), "{bits:x} is not cut");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sides_that_are_far_apart_are_not_compared() {
+        let (a, b): (Vec<u64>, Vec<u64>) =
+            ((0..2_000).collect(), (0..2_000).map(|it| it | 0xff << 50).collect());
+        assert_eq!(Sides { a: &a, b: Some(&b) }.blocks(7), Some(Vec::new()));
+        assert!(found(Sides { a: &a, b: Some(&b) }, 7).is_empty());
+        assert_eq!(found(Sides { a: &a, b: Some(&b) }, 8).len(), 2_000);
+    }
+
+    #[test]
+    fn a_mask_is_cut_into_parts_of_about_the_same_number_of_bits() {
+        for (mask, parts) in [(u64::MAX, 4), (0xf0f0_f0f0, 3), (0b111, 3), (1 << 63 | 1, 2)] {
+            let cut = parts_of(mask, parts);
+            assert_eq!(cut.iter().fold(0, |all, part| all | part), mask);
+            let counts: Vec<u32> = cut.iter().map(|it| it.count_ones()).collect();
+            assert_eq!(counts.iter().sum::<u32>(), mask.count_ones());
+            assert!(counts.iter().all(|it| it.abs_diff(mask.count_ones() / parts) <= 1), "{counts:?}");
+        }
+    }
+}

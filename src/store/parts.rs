@@ -1,0 +1,73 @@
+//! Parts: the tables and the postings, cut into ranges that fit into memory.
+
+use std::ops::RangeInclusive;
+
+use super::read::Read;
+use crate::error::Result;
+use crate::fingerprint::Fingerprint;
+use crate::plan::Part;
+use crate::store::file::{POSTINGS, SetRow, all_listed, fingerprint_of, permuted, scope_of};
+use crate::store::numbers::ScopeNumber;
+use crate::store::sorted_set::SetReader;
+
+/// What a join of all fingerprints asks.
+pub(crate) trait ReadParts: Read {
+    /// The parts of a table, in order, each of no more than `most` rows.
+    fn table_parts(&self, table: usize, most: u64) -> Result<Vec<Part>> {
+        let range = |part: Part| part.first..=part.last();
+        cut(&self.set(permuted(table)), Part::ALL, most, &range)
+    }
+
+    /// The rows of a part of a table, in order.
+    fn table_rows(&self, table: usize, part: Part) -> Result<Vec<u64>> {
+        self.set(permuted(table)).rows(&(part.first..=part.last()))
+    }
+
+    /// The parts of all fingerprints, in order, each of no more than `most` postings, unless one fingerprint has more.
+    fn posted_parts(&self, most: u64) -> Result<Vec<Part>> {
+        cut(&self.set(POSTINGS), Part::ALL, most, &postings_of)
+    }
+
+    /// Those fingerprints of a part that several documents of some scopes have, in order.
+    fn posted_often(&self, part: Part, scopes: &[ScopeNumber]) -> Result<Vec<Fingerprint>> {
+        if part.bits == 64 {
+            // It may be a large group.
+            let fingerprint = Fingerprint::from_bits(part.first);
+            let posted = self.posted(&[(fingerprint, scopes.into())])?;
+            let documents: u64 = posted.iter().map(|it| it.total).sum();
+            return Ok(if documents > 1 { vec![fingerprint] } else { Vec::new() });
+        }
+        let rows = self.set(POSTINGS).rows(&postings_of(part))?;
+        let listed: Vec<u128> = rows.into_iter().filter(|&row| scopes.contains(&scope_of(row))).collect();
+        let groups = listed.chunk_by(|&a, &b| fingerprint_of(a) == fingerprint_of(b));
+        Ok(groups.filter(|group| group.len() > 1).map(|group| fingerprint_of(group[0])).collect())
+    }
+}
+
+impl<T: Read> ReadParts for T {}
+
+/// The postings of the fingerprints of a part.
+fn postings_of(part: Part) -> RangeInclusive<u128> {
+    let [first, last] = [part.first, part.last()].map(|it| all_listed(Fingerprint::from_bits(it)));
+    *first.start()..=*last.end()
+}
+
+/// Halves a part until each has no more than `most` rows. Parts without rows are left out.
+fn cut<R: SetRow>(
+    set: &SetReader<'_, R>,
+    part: Part,
+    most: u64,
+    range: &impl Fn(Part) -> RangeInclusive<R>,
+) -> Result<Vec<Part>> {
+    // What is put more than once, or deleted and not merged, counts as often.
+    let rows = set.puts_and_marks(&range(part))?.0.unsigned_abs();
+    if rows == 0 {
+        return Ok(Vec::new());
+    }
+    let Some(halves) = part.halves().filter(|_| rows > most) else { return Ok(vec![part]) };
+    let mut parts = Vec::new();
+    for half in halves {
+        parts.extend(cut(set, half, most, range)?);
+    }
+    Ok(parts)
+}

@@ -1,0 +1,244 @@
+//! Streams: what the parts of some work find, given to one thread in order, while the parts are under way. So the
+//! memory for it is bounded, however much one part finds.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::thread;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::parallel::cores;
+
+/// The number of things of one part that may wait to be taken.
+const MOST_WAITING: usize = 16;
+
+/// Does the parts of some work on all cores, and gives what they find to `take` in order, on the calling thread. A
+/// part hands over what it finds, some at a time, and ends soon after its hand-over breaks. It breaks once `take`
+/// has.
+pub(crate) fn in_order<T: Send>(
+    parts: usize,
+    work: impl Fn(usize, &mut dyn FnMut(T) -> ControlFlow<()>) + Sync,
+    mut take: impl FnMut(usize, T) -> ControlFlow<()>,
+) {
+    let queue = Queue { state: Mutex::new(State::default()), changed: Condvar::new(), parts };
+    let help = || {
+        let _ended = EndsIfPanicking(&queue);
+        while let Some(part) = queue.begin() {
+            work(part, &mut |found| queue.put(part, found));
+            queue.end_of(part);
+        }
+    };
+    thread::scope(|scope| {
+        let _ended = Ends(&queue);
+        let threads = cores().min(parts);
+        let started = (0..threads).filter(|_| {
+            let thread = thread::Builder::new().name("simdb-parallel".to_owned());
+            thread.spawn_scoped(scope, help).is_ok()
+        });
+        // Without any thread, this one does the work.
+        if started.count() == 0 {
+            let mut flow = ControlFlow::Continue(());
+            for part in 0..parts {
+                work(part, &mut |found| {
+                    if flow.is_continue() {
+                        flow = take(part, found);
+                    }
+                    flow
+                });
+                if flow.is_break() {
+                    return;
+                }
+            }
+            return;
+        }
+        while let Some((part, found)) = queue.take() {
+            if take(part, found).is_break() {
+                break;
+            }
+        }
+    });
+}
+
+/// What was found and not taken yet.
+struct Queue<T> {
+    parts: usize,
+    state: Mutex<State<T>>,
+    changed: Condvar,
+}
+
+struct State<T> {
+    /// The first part that nobody has begun.
+    next: usize,
+    /// The part whose finds are taken now, which is the first of `found`.
+    current: usize,
+    found: VecDeque<Found<T>>,
+    /// Whether nobody wants more.
+    ended: bool,
+}
+
+/// What a part has found.
+struct Found<T> {
+    waiting: VecDeque<T>,
+    /// Whether the part has ended.
+    is_all: bool,
+}
+
+impl<T> Default for State<T> {
+    fn default() -> Self {
+        Self { next: 0, current: 0, found: VecDeque::new(), ended: false }
+    }
+}
+
+impl<T> Queue<T> {
+    /// The part to do next. `None` if there is no more, or nobody wants more.
+    fn begin(&self) -> Option<usize> {
+        let mut state = self.state.lock();
+        // Parts that wait for an earlier one must not grow in number.
+        while !state.ended && state.next < self.parts && state.found.len() >= 4 * cores() {
+            self.changed.wait(&mut state);
+        }
+        let part = state.next;
+        if state.ended || part >= self.parts {
+            return None;
+        }
+        state.next += 1;
+        state.found.push_back(Found { waiting: VecDeque::new(), is_all: false });
+        Some(part)
+    }
+
+    /// Hands over what a part has found, when there is room.
+    fn put(&self, part: usize, found: T) -> ControlFlow<()> {
+        let mut state = self.state.lock();
+        while !state.ended && state.of(part).waiting.len() >= MOST_WAITING {
+            self.changed.wait(&mut state);
+        }
+        if state.ended {
+            return ControlFlow::Break(());
+        }
+        state.of(part).waiting.push_back(found);
+        self.changed.notify_all();
+        ControlFlow::Continue(())
+    }
+
+    fn end_of(&self, part: usize) {
+        let mut state = self.state.lock();
+        if !state.ended {
+            state.of(part).is_all = true;
+        }
+        self.changed.notify_all();
+    }
+
+    /// What comes next. `None` after the last part, and if a thread has panicked.
+    fn take(&self) -> Option<(usize, T)> {
+        let mut state = self.state.lock();
+        loop {
+            if state.ended || state.current >= self.parts {
+                return None;
+            }
+            if let Some(first) = state.found.front_mut() {
+                if let Some(found) = first.waiting.pop_front() {
+                    self.changed.notify_all();
+                    return Some((state.current, found));
+                }
+                if first.is_all {
+                    state.found.pop_front();
+                    state.current += 1;
+                    self.changed.notify_all();
+                    continue;
+                }
+            }
+            self.changed.wait(&mut state);
+        }
+    }
+}
+
+impl<T> State<T> {
+    fn of(&mut self, part: usize) -> &mut Found<T> {
+        let index = part - self.current;
+        &mut self.found[index]
+    }
+}
+
+/// Ends a queue when it is dropped. Otherwise the threads would wait for ever.
+struct Ends<'q, T>(&'q Queue<T>);
+
+impl<T> Drop for Ends<'_, T> {
+    fn drop(&mut self) {
+        self.0.state.lock().ended = true;
+        self.0.changed.notify_all();
+    }
+}
+
+/// Ends a queue if its thread panics. Otherwise the one that takes would wait for ever.
+struct EndsIfPanicking<'q, T>(&'q Queue<T>);
+
+impl<T> Drop for EndsIfPanicking<'_, T> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            drop(Ends(self.0));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn finds_come_in_order_and_parts_wait_for_room() {
+        for (parts, finds) in [(0, 5), (1, 0), (1, 1_000), (7, 100), (300, 3)] {
+            let (made, mut taken) = (AtomicUsize::new(0), Vec::new());
+            let work = |part: usize, hand_over: &mut dyn FnMut(usize) -> ControlFlow<()>| {
+                for find in 0..finds * (part % 3) {
+                    made.fetch_add(1, Ordering::Relaxed);
+                    assert!(hand_over(find).is_continue());
+                }
+            };
+            in_order(parts, work, |part, find| {
+                taken.push((part, find));
+                let most = taken.len() + 4 * cores() * (MOST_WAITING + 1);
+                assert!(made.load(Ordering::Relaxed) <= most);
+                ControlFlow::Continue(())
+            });
+            let expected = (0..parts).flat_map(|part| (0..finds * (part % 3)).map(move |find| (part, find)));
+            assert!(taken.into_iter().eq(expected), "{parts}, {finds}");
+        }
+    }
+
+    #[test]
+    fn work_ends_soon_after_a_break() {
+        let broken = AtomicUsize::new(0);
+        let work = |_, hand_over: &mut dyn FnMut(usize) -> ControlFlow<()>| {
+            while hand_over(0).is_continue() {}
+            broken.fetch_add(1, Ordering::Relaxed);
+        };
+        let mut taken = 0;
+        in_order(1_000, work, |part, _| {
+            taken += 1;
+            if part == 0 && taken < 100 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        assert_eq!(taken, 100);
+        assert!(broken.into_inner() <= cores());
+    }
+
+    #[test]
+    fn a_panic_of_any_part_reaches_the_caller() {
+        for bad in [0, 1, 50, 99] {
+            let work = |part: usize, hand_over: &mut dyn FnMut(usize) -> ControlFlow<()>| {
+                assert!(part != bad, "part {part}");
+                _ = hand_over(part);
+            };
+            let take = |_, _| ControlFlow::Continue(());
+            assert!(catch_unwind(AssertUnwindSafe(|| in_order(100, work, take))).is_err(), "{bad}");
+            let take = |part: usize, _| {
+                assert!(part != bad, "taking part {part}");
+                ControlFlow::Continue(())
+            };
+            let work = |part, hand_over: &mut dyn FnMut(usize) -> ControlFlow<()>| _ = hand_over(part);
+            assert!(catch_unwind(AssertUnwindSafe(|| in_order(100, work, take))).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Clusters of near-duplicates and their survivors, and the deletion of the others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+use simdb::{
+    ClusterEvent, ClusterTotals, Clustering, CreateOptions, Database, DeletionEvent, Document, Error,
+    Fingerprint, OpenOptions, Scheme, Snapshot, Survivor,
+};
+
+use crate::support::{Folder, TestResult, assert_sound, document, insert_all, run};
+
+/// The keys of the documents of a cluster with their distances, and that of its survivor.
+type Found = BTreeMap<String, BTreeMap<String, u32>>;
+
+fn text(key: &[u8]) -> String {
+    String::from_utf8_lossy(key).into_owned()
+}
+
+fn clusters(snapshot: &Snapshot, clustering: &Clustering) -> simdb::Result<(Found, ClusterTotals)> {
+    let mut found = Found::new();
+    let totals = snapshot.clusters(clustering, |event| {
+        if let ClusterEvent::Cluster(cluster) = event {
+            let survivor = &cluster.documents[cluster.survivor];
+            let documents = &cluster.documents;
+            let of = |it: &simdb::ClusterDocument| {
+                assert_eq!(it.fingerprint.distance(survivor.fingerprint), it.distance);
+                (text(&it.key), it.distance)
+            };
+            let farthest = documents
+                .iter()
+                .flat_map(|a| documents.iter().map(|b| a.fingerprint.distance(b.fingerprint)));
+            assert_eq!(cluster.diameter, farthest.max());
+            let members = documents.iter().map(of).collect();
+            assert!(found.insert(text(&survivor.key), members).is_none());
+        }
+        ControlFlow::Continue(())
+    })?;
+    assert_eq!(totals.clusters, found.len() as u64);
+    assert_eq!(totals.documents, found.values().map(|it| it.len() as u64).sum::<u64>());
+    assert_eq!(totals.largest, found.values().map(|it| it.len() as u64).max().unwrap_or(0));
+    Ok((found, totals))
+}
+
+/// A scattered number for each `i`.
+fn spread(i: u64) -> u64 {
+    (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31).wrapping_mul(0xd6e8_feb8_6659_fd93)
+}
+
+/// Whether one document is better than another.
+type Better = fn(&Document, &Document) -> bool;
+
+/// Documents of which many are near to others, in chains too.
+fn documents(count: u64) -> Vec<Document> {
+    (0..count)
+        .map(|i| {
+            let bits = (0..i % 7).fold(spread(i / 14), |bits, j| bits ^ 1 << ((i / 14 + j) % 64));
+            document(format!("key {}", spread(i) % 100_000), bits)
+                .with_rank([(spread(i) % 3) as i64])
+                .with_seen((spread(i + 7) % 5) as i64)
+                .with_scope(if i % 4 == 0 { "quarter" } else { "" })
+        })
+        .collect()
+}
+
+/// Stars by the plain algorithm: the best document is a centre, and takes what is near to it and not taken.
+fn plain_stars(
+    documents: &[Document],
+    max_distance: u32,
+    better: impl Fn(&Document, &Document) -> bool,
+) -> Found {
+    let mut order: Vec<usize> = (0..documents.len()).collect();
+    // A stable sort keeps those first that were written first.
+    order.sort_by(|&a, &b| better(&documents[b], &documents[a]).cmp(&better(&documents[a], &documents[b])));
+    let mut taken = BTreeSet::new();
+    let mut found = Found::new();
+    let distance =
+        |a: &Document, b: &Document| a.fingerprint().zip(b.fingerprint()).map(|(a, b)| a.distance(b));
+    for &centre in &order {
+        if taken.contains(&centre) {
+            continue;
+        }
+        let mut members = BTreeMap::new();
+        for (index, other) in documents.iter().enumerate() {
+            let near = distance(&documents[centre], other).filter(|&it| it <= max_distance);
+            if let Some(near) = near.filter(|_| taken.insert(index)) {
+                members.insert(text(other.key()), near);
+            }
+        }
+        if members.len() > 1 {
+            found.insert(text(documents[centre].key()), members);
+        }
+    }
+    found
+}
+
+fn filled(folder: &Folder, documents: &[Document]) -> simdb::Result<Database> {
+    let database = folder.tiny_database("d.simdb")?;
+    for part in documents.chunks(70) {
+        insert_all(&database, part.iter().cloned())?;
+    }
+    Ok(database)
+}
+
+#[test]
+fn every_document_is_near_to_its_survivor_which_is_the_best() -> TestResult {
+    let folder = Folder::new()?;
+    let documents = documents(600);
+    let database = filled(&folder, &documents)?;
+    let snapshot = database.snapshot()?;
+    let plain = |max_distance| Clustering::new().max_distance(max_distance).min_similarity(0.0);
+    for max_distance in [0, 1, 3, 6, 16] {
+        let by_rank = plain_stars(&documents, max_distance, |a, b| a.rank() > b.rank());
+        let (found, totals) = clusters(&snapshot, &plain(max_distance))?;
+        assert_eq!(found, by_rank, "distance {max_distance}");
+        assert_eq!(totals.beyond, 0);
+        assert!(totals.connected <= totals.clusters && totals.largest_connected >= totals.largest);
+        let orders: [(Vec<Survivor>, Better); 5] = [
+            (vec![], |_, _| false),
+            (vec![Survivor::Earliest], |a, b| a.seen() < b.seen()),
+            (vec![Survivor::Latest], |a, b| a.seen() > b.seen()),
+            (vec![Survivor::ShortestKey], |a, b| a.key().len() < b.key().len()),
+            (vec![Survivor::Rank, Survivor::Latest], |a, b| (a.rank(), a.seen()) > (b.rank(), b.seen())),
+        ];
+        for (order, better) in orders {
+            let expected = plain_stars(&documents, max_distance, better);
+            let (found, _) = clusters(&snapshot, &plain(max_distance).survivor(order.clone()))?;
+            assert_eq!(found, expected, "distance {max_distance}, {order:?}");
+        }
+        let quarter: Vec<Document> = documents.iter().filter(|it| it.scope() == "quarter").cloned().collect();
+        let recent: Vec<Document> = documents.iter().filter(|it| it.seen() >= 3).cloned().collect();
+        let by_rank =
+            |documents: &[Document]| plain_stars(documents, max_distance, |a, b| a.rank() > b.rank());
+        assert_eq!(clusters(&snapshot, &plain(max_distance).scopes(["quarter"]))?.0, by_rank(&quarter));
+        assert_eq!(clusters(&snapshot, &plain(max_distance).since(3))?.0, by_rank(&recent));
+    }
+    Ok(())
+}
+
+#[test]
+fn chains_connect_documents_that_are_far_apart_and_that_is_told() -> TestResult {
+    let folder = Folder::new()?;
+    let chain: Vec<Document> = (0..10).map(|i| document(format!("c{i}"), (1 << i) - 1)).collect();
+    let database = filled(&folder, &chain)?;
+    let snapshot = database.snapshot()?;
+    let near = Clustering::new().max_distance(1).min_similarity(0.0);
+    let (stars, totals) = clusters(&snapshot, &near)?;
+    assert_eq!(stars.keys().collect::<Vec<_>>(), ["c0", "c2", "c4", "c6", "c8"]);
+    assert_eq!((totals.connected, totals.largest_connected, totals.diameter, totals.beyond), (1, 10, 1, 0));
+    let (connected, totals) = clusters(&snapshot, &near.clone().connected(true))?;
+    assert_eq!(connected.keys().collect::<Vec<_>>(), ["c0"]);
+    assert_eq!((totals.clusters, totals.largest, totals.diameter, totals.beyond), (1, 10, 9, 8));
+    assert_eq!(totals.duplicates(), 9);
+    Ok(())
+}
+
+#[test]
+fn similar_documents_only_are_put_together_if_the_database_asks_for_that() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let text = |last: &str| {
+        let words: Vec<String> = (0..60).map(|i| format!("word{}", i * 7)).collect();
+        format!("{} {last}", words.join(" "))
+    };
+    let other: String = (0..60).map(|i| format!("other{} ", i * 11)).collect();
+    let lines = format!("a\t{}\nb\t{}\nc\t{other}\nd\t{}\n", text("end"), text("stop"), text("end"));
+    let input = folder.file("in.tsv", lines)?;
+    run!("ingest", &path, &input, "--max-distance", "40").expect(0);
+    // At distance 40 all are near, but only three are similar.
+    let database = Database::open(&path, &OpenOptions::new())?;
+    let (found, _) = clusters(&database.snapshot()?, &Clustering::new())?;
+    assert_eq!(found.len(), 1);
+    assert_eq!(found["a"].keys().collect::<Vec<_>>(), ["a", "b", "d"]);
+    let (found, _) =
+        clusters(&database.snapshot()?, &Clustering::new().min_similarity(0.0).max_distance(64))?;
+    assert_eq!(found["a"].len(), 4);
+    Ok(())
+}
+
+#[test]
+fn deletion_keeps_the_survivors_and_nothing_else_of_a_cluster() -> TestResult {
+    let folder = Folder::new()?;
+    let documents = documents(500);
+    let database = filled(&folder, &documents)?;
+    let clustering = Clustering::new().max_distance(3).min_similarity(0.0);
+    let (found, totals) = clusters(&database.snapshot()?, &clustering)?;
+    let expected: BTreeSet<String> = found
+        .iter()
+        .flat_map(|(survivor, members)| members.keys().filter(move |it| *it != survivor))
+        .cloned()
+        .collect();
+    assert!(expected.len() > 50);
+    let mut would_go = BTreeSet::new();
+    database.snapshot()?.duplicates(&clustering, |event| {
+        if let DeletionEvent::Duplicate(it) = event {
+            assert!(found[&text(&it.survivor)][&text(it.document.key())] == it.distance);
+            would_go.insert(text(it.document.key()));
+        }
+        ControlFlow::Continue(())
+    })?;
+    assert_eq!(would_go, expected);
+    assert_eq!(database.snapshot()?.stats()?.documents, 500);
+    // Nothing is deleted if the observer breaks before the first commit.
+    let broken = database.delete_duplicates(&clustering, |event| match event {
+        DeletionEvent::Reported => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    })?;
+    assert_eq!((broken, database.snapshot()?.stats()?.documents), (0, 500));
+    let (mut told, mut committed) = (BTreeSet::new(), 0);
+    let deleted = database.delete_duplicates(&clustering, |event| {
+        match event {
+            DeletionEvent::Duplicate(it) => _ = told.insert(text(it.document.key())),
+            DeletionEvent::Committed { deleted } => committed = deleted,
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    })?;
+    assert_eq!((deleted, committed, &told), (totals.duplicates(), totals.duplicates(), &expected));
+    assert_sound(&database)?;
+    let left: BTreeSet<String> =
+        database.snapshot()?.documents().map(|it| Ok(text(it?.key()))).collect::<simdb::Result<_>>()?;
+    let all: BTreeSet<String> = documents.iter().map(|it| text(it.key())).collect();
+    assert_eq!(left, &all - &expected);
+    assert_eq!(clusters(&database.snapshot()?, &clustering)?.0, Found::new());
+    assert_eq!(database.delete_duplicates(&clustering, |_| ControlFlow::Continue(()))?, 0);
+    Ok(())
+}
+
+/// What others change while the clusters are found is not touched.
+#[test]
+fn documents_that_change_meanwhile_stay() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.tiny_database("d.simdb")?;
+    let pairs = [
+        ("a1", 0),
+        ("a2", 1),
+        ("b1", 0xff << 40),
+        ("b2", 0xff << 40),
+        ("c1", 0xff << 20),
+        ("c2", 0xff << 20),
+    ];
+    insert_all(&database, pairs.map(|(key, bits)| document(key, bits)))?;
+    let mut was_changed = false;
+    let deleted = database.delete_duplicates(&Clustering::new().max_distance(1), |event| {
+        // After everything was read: a duplicate comes again with other content, and a survivor goes.
+        if let DeletionEvent::Progress { done, all } = event
+            && done == all
+            && !was_changed
+            && all == 6
+        {
+            was_changed = true;
+            let changed = insert_all(&database, [document("a2", u64::MAX)]).and_then(|()| {
+                let mut txn = database.begin_write()?;
+                txn.delete("b1")?;
+                txn.commit()
+            });
+            assert!(changed.is_ok(), "{changed:?}");
+        }
+        ControlFlow::Continue(())
+    })?;
+    assert!(was_changed);
+    assert_eq!(deleted, 1);
+    let left: Vec<String> =
+        database.snapshot()?.documents().map(|it| Ok(text(it?.key()))).collect::<simdb::Result<_>>()?;
+    assert_eq!(left.into_iter().collect::<BTreeSet<_>>(), ["a1", "a2", "b2", "c1"].map(String::from).into());
+    assert_eq!(
+        database.snapshot()?.get("a2")?.and_then(|it| it.fingerprint()),
+        Some(Fingerprint::from_bits(u64::MAX))
+    );
+    Ok(())
+}
+
+#[test]
+fn the_commands_print_clusters_and_what_they_delete() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let options = CreateOptions::new().scheme(Scheme::External);
+    let database = Database::create(&path, &options)?;
+    let all = [("a", 7, 1), ("b", 6, 9), ("c", 7, 1), ("d", 4, 1), ("far", u64::MAX, 1)];
+    insert_all(&database, all.map(|(key, bits, rank)| document(key, bits).with_rank([rank])))?;
+    drop(database);
+    let ran = run!("clusters", &path, "--max-distance", "1").expect(0);
+    assert_eq!(ran.out, "1\ta\tb\t1\n1\tb\tb\t0\n1\tc\tb\t1\n1\td\tb\t1\n");
+    ran.says("1 clusters of 4 documents, of which 3 are duplicates")
+        .says("greatest distance in a cluster is 2");
+    let ran =
+        run!("clusters", &path, "--max-distance", "1", "--survivor", "shortest-key,latest", "--summary")
+            .expect(0);
+    assert_eq!(ran.out, "1\ta\t3\t1\n");
+    ran.says("would join them to").says("4 documents");
+    let objects = run!("clusters", &path, "--connected", "--json").expect(0).json()?;
+    assert_eq!(objects.len(), 4);
+    assert!(objects.iter().all(|it| it["survivor"] == "b" && it["cluster"] == 1));
+    // To delete says what it would delete, and then does it.
+    let would = run!("delete", &path, "--duplicates", "--max-distance", "1", "--dry-run").expect(0);
+    assert_eq!(would.out.lines().count(), 3);
+    would.says("would delete 3 documents");
+    run!("delete", &path, "--max-distance", "1", "a").expect(2).says("--duplicates");
+    run!("delete", &path, "--duplicates", "a").expect(2).says("cannot be used with");
+    let ran = run!("delete", &path, "--duplicates", "--max-distance", "1").expect(0);
+    assert!(ran.out.starts_with("deleted a, which is near b (distance 1)\n"), "{}", ran.out);
+    ran.says("deleted 3 documents");
+    assert_eq!(run!("stats", &path, "--json").expect(0).object()?["documents"], 2);
+    let nothing = run!("delete", &path, "--duplicates").expect(0);
+    assert_eq!(nothing.out, "");
+    run!("check", &path).expect(0);
+    // Also of a file that another process has open, but not of one that may only be read.
+    let held = Database::open(&path, &OpenOptions::new().admin(true))?;
+    insert_all(&held, [document("again", u64::MAX)])?;
+    let objects = run!("delete", &path, "--duplicates", "--json").expect(0).json()?;
+    assert_eq!((&objects[0]["key"], &objects[0]["survivor"]), (&"again".into(), &"far".into()));
+    drop(held);
+    let reading = Database::open(&path, &OpenOptions::new().read_only(true))?;
+    let refused = reading.delete_duplicates(&Clustering::new(), |_| ControlFlow::Continue(()));
+    assert!(matches!(refused, Err(Error::ReadOnly)), "{refused:?}");
+    Ok(())
+}

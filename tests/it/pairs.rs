@@ -1,0 +1,444 @@
+//! All pairs of near documents: against brute force, in every plan, at every distance.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use simdb::{
+    CreateOptions, Database, Document, Error, OpenOptions, PairEvent, PairPosition, Pairs, Scheme, Sketch,
+    SketchSize,
+};
+
+use crate::support::{
+    Folder, TestResult, bundled, document, fingerprints, insert_all, jaccard, real_data, rows, run,
+};
+
+/// Two keys and their distance.
+type KeyPair = (String, String, u32);
+
+/// What a search gives.
+#[derive(Debug, Default, PartialEq)]
+struct Found {
+    /// Each pair, the lesser key first, and how often it came.
+    pairs: BTreeMap<KeyPair, u32>,
+    /// The size of each group, by the key of its newest document.
+    groups: BTreeMap<String, u64>,
+}
+
+fn text(key: &[u8]) -> String {
+    String::from_utf8_lossy(key).into_owned()
+}
+
+fn found(pairs: &Pairs<'_>) -> simdb::Result<Found> {
+    let (mut found, mut last) = (Found::default(), (0, 0));
+    pairs.run(|event| {
+        match event {
+            PairEvent::Group(group) => {
+                assert_eq!(found.groups.insert(text(&group.newest_key), group.documents), None);
+            }
+            PairEvent::Pair(pair) => {
+                assert!(pair.a.fingerprint <= pair.b.fingerprint, "{pair:?}");
+                assert_eq!(pair.a.fingerprint.distance(pair.b.fingerprint), pair.distance);
+                let [a, b] = [&pair.a, &pair.b].map(|it| text(&it.newest_key));
+                *found.pairs.entry((a.clone().min(b.clone()), a.max(b), pair.distance)).or_default() += 1;
+            }
+            PairEvent::Progress { done, all, .. } => {
+                assert!(last.0 <= done && done <= all, "{done} of {all} after {last:?}");
+                last = (done, all);
+            }
+            other => panic!("{other:?}"),
+        }
+        ControlFlow::Continue(())
+    })?;
+    assert_eq!(last.0, last.1, "the end was not told");
+    Ok(found)
+}
+
+/// All pairs of documents within a distance.
+fn brute_force(documents: &[Document], max_distance: u32) -> BTreeMap<KeyPair, u32> {
+    let mut pairs = BTreeMap::new();
+    for (index, a) in documents.iter().enumerate() {
+        for b in &documents[index + 1..] {
+            let Some((x, y)) = a.fingerprint().zip(b.fingerprint()) else { continue };
+            if x.distance(y) <= max_distance {
+                let [a, b] = [a, b].map(|it| text(it.key()));
+                pairs.insert((a.clone().min(b.clone()), a.max(b), x.distance(y)), 1);
+            }
+        }
+    }
+    pairs
+}
+
+/// A scattered number for each `i`.
+fn spread(i: u64) -> u64 {
+    (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31).wrapping_mul(0xd6e8_feb8_6659_fd93)
+}
+
+/// Fingerprints of which many are near to each other, or equal.
+fn uniform(i: u64) -> u64 {
+    let near = (0..i % 5).fold(spread(i / 8), |bits, j| bits ^ 1 << (spread(7 * i + j) % 64));
+    if i.is_multiple_of(11) { spread(i / 22) } else { near }
+}
+
+/// Fingerprints that share many bits.
+fn skewed(i: u64) -> u64 {
+    uniform(i) & 0x0f0f_ff00_ffff_0f0f | 0xa0a0_0000_0000_0000
+}
+
+/// Fills a database step by step, so that some documents are in levels and some are recent, some were replaced and
+/// some are gone. Returns what is left.
+fn fill(database: &Database, bits: &[u64]) -> simdb::Result<Vec<Document>> {
+    let keyed = |i: usize, bits: u64| document(format!("k{i}"), bits).with_seen(i as i64 % 100);
+    let scoped = |i: usize, document: Document| match i % 3 {
+        0 => document,
+        rest => document.with_scope(format!("s{rest}")),
+    };
+    let mut kept: BTreeMap<usize, Document> = BTreeMap::new();
+    for (step, part) in bits.chunks(97).enumerate() {
+        let mut txn = database.begin_write()?;
+        for (i, &bits) in (97 * step..).zip(part) {
+            let document = scoped(i, keyed(i, bits));
+            txn.insert(&document)?;
+            kept.insert(i, document);
+        }
+        // Every seventh is replaced later, every ninth deleted.
+        for i in (97 * step.saturating_sub(2)..97 * step).filter(|i| i % 7 == 3) {
+            let document = scoped(i, keyed(i, bits[(i + 5) % bits.len()] ^ 1));
+            txn.insert(&document)?;
+            kept.insert(i, document);
+        }
+        for i in (97 * step.saturating_sub(2)..97 * step).filter(|i| i % 9 == 4) {
+            txn.delete(format!("k{i}"))?;
+            kept.remove(&i);
+        }
+        txn.insert(&Document::new(format!("short{step}"), None))?;
+        txn.commit()?;
+    }
+    Ok(kept.into_values().collect())
+}
+
+fn database(path: &Path, plan: &str) -> simdb::Result<Database> {
+    let options = CreateOptions::new().scheme(Scheme::External).plan(plan);
+    Database::create(path, &options.recent_documents(40).tiny_blocks())
+}
+
+/// Plans of every family.
+const PLANS: [&str; 12] =
+    ["2x32", "3x42", "3x21", "7x36", "4x16", "6x21", "10x25", "11x28", "14x32", "5x12", "8x8", "30x16"];
+
+#[test]
+fn each_pair_comes_once_in_every_plan_at_every_distance() -> TestResult {
+    let folder = Folder::new()?;
+    let real = fingerprints(&bundled("fp-real/fp.u64le"))?;
+    // Real fingerprints that are near to others, and some that are not.
+    let real: Vec<u64> = real.iter().copied().take(700).collect();
+    for (kind, bits) in
+        [(0..700).map(uniform).collect::<Vec<u64>>(), (0..700).map(skewed).collect(), real].iter().enumerate()
+    {
+        for plan in PLANS {
+            let database = database(&folder.path(&format!("{plan}-{kind}.simdb")), plan)?;
+            let documents = fill(&database, bits)?;
+            let snapshot = database.snapshot()?;
+            for max_distance in 0..=16 {
+                let expected = brute_force(&documents, max_distance);
+                let found = found(&snapshot.pairs(max_distance).each_document(true))?;
+                assert!(found.groups.is_empty());
+                assert!(found.pairs == expected, "{plan}, kind {kind}, distance {max_distance}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn documents_of_one_fingerprint_are_one_group() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.tiny_database("d.simdb")?;
+    // Of 7 there are a few, of 6 there are more than are listed one by one, of 1 << 40 there is one.
+    let few = ["a", "b", "c"].map(|key| document(key, 7));
+    let many =
+        (0..300).map(|i| document(format!("m{i:03}"), 6).with_scope(if i % 2 == 0 { "even" } else { "" }));
+    insert_all(&database, few.into_iter().chain(many).chain([document("far", 1 << 40)]))?;
+    let snapshot = database.snapshot()?;
+    let all = found(&snapshot.pairs(3))?;
+    assert_eq!(all.groups, BTreeMap::from([("c".to_owned(), 3), ("m299".to_owned(), 300)]));
+    let pairs = [("c", "m299", 1), ("c", "far", 4), ("far", "m299", 3)]
+        .map(|(a, b, distance)| ((a.min(b).to_owned(), a.max(b).to_owned(), distance), 1));
+    assert_eq!(found(&snapshot.pairs(4))?.pairs, BTreeMap::from(pairs));
+    // Scopes and times leave out documents, and with them groups and pairs.
+    let even = found(&snapshot.pairs(64).scopes(["even"]))?;
+    assert_eq!(even, Found { groups: BTreeMap::from([("m298".to_owned(), 150)]), ..Found::default() });
+    assert_eq!(found(&snapshot.pairs(64).scopes(["none"]))?, Found::default());
+    insert_all(&database, [document("m007", 6).with_seen(50), document("m008", 6).with_seen(49)])?;
+    let recent = found(&database.snapshot()?.pairs(64).since(49))?;
+    assert_eq!(recent, Found { groups: BTreeMap::from([("m008".to_owned(), 2)]), ..Found::default() });
+    assert_eq!(found(&database.snapshot()?.pairs(64).since(51))?, Found::default());
+    // Each pair of documents, if that is wanted.
+    let each = found(&snapshot.pairs(0).each_document(true))?;
+    assert_eq!((each.pairs.len(), each.groups.len()), (3 + 300 * 299 / 2, 0));
+    Ok(())
+}
+
+#[test]
+fn times_and_scopes_leave_out_pairs() -> TestResult {
+    let folder = Folder::new()?;
+    let database = database(&folder.path("d.simdb"), "4x16")?;
+    let documents = fill(&database, &(0..900).map(uniform).collect::<Vec<u64>>())?;
+    let snapshot = database.snapshot()?;
+    for (since, scopes) in [(60, &["s1"][..]), (0, &["", "s2"]), (90, &["", "s1", "s2"])] {
+        let kept: Vec<Document> = documents
+            .iter()
+            .filter(|it| it.seen() >= since && scopes.contains(&it.scope()))
+            .cloned()
+            .collect();
+        let expected = brute_force(&kept, 5);
+        assert!(!expected.is_empty());
+        let search = snapshot.pairs(5).since(since).scopes(scopes.iter().copied()).each_document(true);
+        assert!(found(&search)?.pairs == expected, "{since}, {scopes:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_least_similarity_leaves_out_pairs_that_only_look_near() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.tiny_database("d.simdb")?;
+    let documents: Vec<Document> = (0..400u64)
+        .map(|i| {
+            let bytes: Vec<u8> =
+                (0..2).flat_map(|j| (spread(i / 4 + j) ^ spread(i + j) >> 58).to_le_bytes()).collect();
+            let sketch = (i % 13 != 0).then(|| Sketch::new(&bytes, 20 + (i % 3) as u32)).transpose();
+            sketch.map(|sketch| document(i.to_string(), uniform(i / 2)).with_sketch(sketch))
+        })
+        .collect::<simdb::Result<_>>()?;
+    insert_all(&database, documents.iter().cloned())?;
+    let snapshot = database.snapshot()?;
+    for least in [0.3, 0.7, 0.95] {
+        let mut expected = brute_force(&documents, 6);
+        let sketch_of = |key: &str| key.parse().ok().and_then(|i: usize| documents[i].sketch());
+        expected.retain(|(a, b, _), _| {
+            sketch_of(a).zip(sketch_of(b)).is_some_and(|(a, b)| jaccard(a, b) >= least)
+        });
+        assert!(expected.len() > 10, "{least}: {}", expected.len());
+        let search = snapshot.pairs(6).min_similarity(least);
+        assert!(found(&search.clone().each_document(true))?.pairs == expected, "{least}");
+        // The groups stand for pairs of documents that have the same sketch.
+        let mut of_groups = 0;
+        search.run(|event| {
+            of_groups += match event {
+                PairEvent::Group(group) => group.documents * (group.documents - 1) / 2,
+                PairEvent::Pair(pair) => {
+                    assert!(pair.similarity.is_some_and(|it| it >= least));
+                    pair.a.documents * pair.b.documents
+                }
+                _ => 0,
+            };
+            ControlFlow::Continue(())
+        })?;
+        assert_eq!(of_groups, expected.len() as u64, "{least}");
+    }
+    // What cannot be asked.
+    assert!(matches!(
+        snapshot.pairs(65).run(|_| ControlFlow::Continue(())),
+        Err(Error::MaxDistance { given: 65 })
+    ));
+    for wrong in [-0.1, 1.1, f64::NAN] {
+        let refused = snapshot.pairs(3).min_similarity(wrong).run(|_| ControlFlow::Continue(()));
+        assert!(matches!(refused, Err(Error::MinSimilarity { .. })), "{refused:?}");
+    }
+    let plain = folder.database("plain.simdb")?;
+    let refused = plain.snapshot()?.pairs(3).min_similarity(0.7).run(|_| ControlFlow::Continue(()));
+    assert!(matches!(refused, Err(Error::SketchSizes { .. })), "{refused:?}");
+    Ok(())
+}
+
+#[test]
+fn a_search_goes_on_from_every_position_with_what_is_left() -> TestResult {
+    let folder = Folder::new()?;
+    let database = database(&folder.path("d.simdb"), "6x21")?;
+    fill(&database, &(0..600).map(uniform).collect::<Vec<u64>>())?;
+    let snapshot = database.snapshot()?;
+    let search = snapshot.pairs(6).scopes(["", "s1", "s2"]);
+    let (mut events, mut positions) = (Vec::new(), Vec::new());
+    search.run(|event| {
+        match event {
+            PairEvent::Progress { position, .. } => positions.push((events.len(), position)),
+            event => events.push(event),
+        }
+        ControlFlow::Continue(())
+    })?;
+    positions.dedup_by_key(|it| it.1);
+    assert!(positions.len() > 20, "{}", positions.len());
+    for (known, position) in positions.iter().step_by(3).chain(positions.last()) {
+        // Between two positions some events may have come already. They come again.
+        let from: PairPosition = position.to_string().parse()?;
+        let mut left = Vec::new();
+        search.clone().from(from).run(|event| {
+            if !matches!(event, PairEvent::Progress { .. }) {
+                left.push(event);
+            }
+            ControlFlow::Continue(())
+        })?;
+        assert!(left.len() >= events.len() - known && events.ends_with(&left), "from {position}");
+    }
+    let (_, last) = positions[positions.len() - 1];
+    let refused = |pairs: Pairs<'_>| pairs.from(last).run(|_| ControlFlow::Continue(()));
+    assert!(matches!(refused(snapshot.pairs(5)), Err(Error::PairPosition)));
+    assert!(matches!(refused(snapshot.pairs(6).since(1)), Err(Error::PairPosition)));
+    insert_all(&database, [document("new", 5)])?;
+    assert!(matches!(refused(database.snapshot()?.pairs(6)), Err(Error::PairPosition)));
+    assert!(refused(search).is_ok());
+    Ok(())
+}
+
+#[test]
+fn a_search_ends_when_nobody_wants_more() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.tiny_database("d.simdb")?;
+    insert_all(&database, (0..2_000).map(|i| document(i.to_string(), i)))?;
+    for most in [0, 1, 1_000] {
+        let mut given = 0;
+        database.snapshot()?.pairs(4).run(|event| {
+            given += u64::from(matches!(event, PairEvent::Pair(_)));
+            if given > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        assert_eq!(given, most + 1);
+    }
+    // Empty, and with one document.
+    let empty = folder.database("e.simdb")?;
+    let nothing = found(&empty.snapshot()?.pairs(64));
+    assert_eq!(nothing?, Found::default());
+    insert_all(&empty, [document("alone", 9)])?;
+    assert_eq!(found(&empty.snapshot()?.pairs(64))?, Found::default());
+    Ok(())
+}
+
+#[test]
+fn the_command_prints_pairs_and_groups() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let database = folder.database("d.simdb")?;
+    insert_all(
+        &database,
+        [("a", 7), ("b", 6), ("c", 7), ("esc\u{1b}", 4), ("far", u64::MAX)]
+            .map(|(key, bits)| document(key, bits)),
+    )?;
+    drop(database);
+    let ran = run!("pairs", &path).expect(0).says("3 pairs, 1 groups of documents with one fingerprint");
+    let lines: BTreeSet<&str> = ran.out.lines().collect();
+    assert_eq!(
+        lines,
+        ["0\tc\t\t2\t0", "1\tb\tc\t1\t2", "1\tesc\\u{1b}\tb\t1\t1", "2\tesc\\u{1b}\tc\t1\t2"].into()
+    );
+    assert_eq!(run!("pairs", &path, "--expand").expect(0).out.lines().count(), 6);
+    assert_eq!(run!("pairs", &path, "--max-distance", "0", "--quiet").expect(0).out, "0\tc\t\t2\t0\n");
+    let objects = run!("pairs", &path, "--max-distance", "1", "--json").expect(0).json()?;
+    assert_eq!(objects[0]["documents"], 2);
+    assert!(
+        objects.iter().any(|it| it["a"]["key"] == "b" && it["b"]["documents"] == 2 && it["distance"] == 1)
+    );
+    run!("pairs", &path, "--from", "7@0").expect(2).says("begin anew");
+    run!("pairs", &path, "--from", "seven").expect(2).says("position");
+    run!("pairs", &path, "--min-similarity", "0.7").expect(2).says("sketches");
+    run!("pairs", folder.path("none.simdb")).expect(2).says("no such");
+    // Also of a file that another process has open.
+    let held = Database::open(&path, &OpenOptions::new().admin(true))?;
+    assert_eq!(run!("pairs", &path, "--expand").expect(0).out.lines().count(), 6);
+    drop(held);
+    Ok(())
+}
+
+/// The million real fingerprints, against the pairs that brute force has found.
+#[test]
+fn the_pairs_of_a_million_real_fingerprints_are_all_found() -> TestResult {
+    let Some(data) = real_data("all pairs of a million real fingerprints") else { return Ok(()) };
+    let folder = Folder::new()?;
+    let options = CreateOptions::new().scheme(Scheme::External).sketch_size(SketchSize::None);
+    let stored = fingerprints(&data.join("fp-real/fp.u64le"))?;
+    let documents = stored.iter().enumerate().map(|(i, &bits)| Ok(document(i.to_string(), bits)));
+    let database = Database::build(folder.path("d.simdb"), &options, documents, 256 << 20)?;
+    let mut found = Vec::new();
+    database.snapshot()?.pairs(3).each_document(true).run(|event| {
+        if let PairEvent::Pair(pair) = event {
+            let [a, b] = [&pair.a, &pair.b].map(|it| text(&it.newest_key).parse::<u32>().unwrap_or(u32::MAX));
+            found.push((a.min(b), a.max(b), pair.distance));
+        }
+        ControlFlow::Continue(())
+    })?;
+    found.sort_unstable();
+    assert_eq!(found.len(), 1_334_848);
+    let mut expected = Vec::new();
+    for row in &rows(&data.join("fp-real/pairs_le_3.tsv.gz"))? {
+        let [a, b, distance] = &row[..] else { return Err(format!("not a pair: {row:?}").into()) };
+        let (a, b): (u32, u32) = (a.parse()?, b.parse()?);
+        expected.push((a.min(b), a.max(b), distance.parse::<u32>()?));
+    }
+    expected.sort_unstable();
+    assert!(found == expected);
+    Ok(())
+}
+
+#[test]
+fn pairs_of_two_databases_are_those_of_brute_force() -> TestResult {
+    let folder = Folder::new()?;
+    let near = |i: u64| uniform(i * 3) ^ 1 << (i % 64);
+    for (number, (plan, other_plan, most)) in
+        [("4x16", "6x21", 90), ("2x32", "14x32", 600), ("8x8", "4x16", 600)].into_iter().enumerate()
+    {
+        let one = database(&folder.path(&format!("{number}.simdb")), plan)?;
+        let two = database(&folder.path(&format!("other-{number}.simdb")), other_plan)?;
+        let documents = fill(&one, &(0..400).map(uniform).collect::<Vec<u64>>())?;
+        let others = fill(&two, &(0..most).map(near).collect::<Vec<u64>>())?;
+        let (snapshot, other) = (one.snapshot()?, two.snapshot()?);
+        for max_distance in [0, 1, 3, 5, 8, 16] {
+            let mut expected = BTreeMap::new();
+            for (a, b) in documents.iter().flat_map(|a| others.iter().map(move |b| (a, b))) {
+                let Some((x, y)) = a.fingerprint().zip(b.fingerprint()) else { continue };
+                if x.distance(y) <= max_distance {
+                    expected.insert((text(a.key()), text(b.key()), x.distance(y)), 1);
+                }
+            }
+            let mut found: BTreeMap<KeyPair, u32> = BTreeMap::new();
+            let search = snapshot.pairs(max_distance).with(&other);
+            let mut middle = None;
+            search.clone().each_document(true).run(|event| {
+                match event {
+                    PairEvent::Pair(pair) => {
+                        let key = (text(&pair.a.newest_key), text(&pair.b.newest_key), pair.distance);
+                        *found.entry(key).or_default() += 1;
+                    }
+                    PairEvent::Progress { position, .. } => middle = middle.or(Some(position)),
+                    other => panic!("{other:?}"),
+                }
+                ControlFlow::Continue(())
+            })?;
+            assert!(found == expected, "{plan} with {other_plan} at {max_distance}");
+            // Groups stand for all of their documents.
+            let mut documents_of_pairs = 0;
+            search.run(|event| {
+                if let PairEvent::Pair(pair) = event {
+                    documents_of_pairs += pair.a.documents * pair.b.documents;
+                }
+                ControlFlow::Continue(())
+            })?;
+            assert_eq!(documents_of_pairs, expected.len() as u64);
+            let from = middle.ok_or("no position")?;
+            let left = snapshot.pairs(max_distance).with(&other).each_document(true).from(from);
+            assert!(left.run(|_| ControlFlow::Continue(())).is_ok());
+            assert!(matches!(
+                snapshot
+                    .pairs(max_distance)
+                    .each_document(true)
+                    .from(from)
+                    .run(|_| ControlFlow::Continue(())),
+                Err(Error::PairPosition)
+            ));
+        }
+    }
+    let texts = Database::create(folder.path("texts.simdb"), &CreateOptions::new())?;
+    let plain = folder.database("plain.simdb")?;
+    let (one, two) = (texts.snapshot()?, plain.snapshot()?);
+    let refused = one.pairs(3).with(&two).run(|_| ControlFlow::Continue(()));
+    assert!(matches!(refused, Err(Error::SchemeMismatch { .. })), "{refused:?}");
+    Ok(())
+}
