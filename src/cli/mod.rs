@@ -54,6 +54,7 @@ mod manual;
 mod names;
 #[cfg(feature = "cli")]
 mod open;
+mod other_side;
 mod output;
 mod overview;
 mod pairs;

@@ -1,12 +1,14 @@
 //! `simdb pairs`: prints all pairs of near documents.
 
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 
 use crate::{Database, Error, FingerprintGroup, Pair, PairEvent, PairPosition};
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{LiveDatabase, max_distance_parser, similarity_parser};
+use super::arguments::{LiveDatabase, Reading, max_distance_parser, similarity_parser};
+use super::other_side::OtherSide;
 use super::output::{Output, name_fields, printable};
 use super::times::time;
 
@@ -31,6 +33,13 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SCOPE")]
     scope: Vec<String>,
 
+    /// Print the pairs of a document of DB and one of this database or input, the document of DB first
+    #[arg(long, value_name = "OTHER")]
+    with: Option<PathBuf>,
+
+    #[command(flatten)]
+    reading: Reading,
+
     /// Print each pair of documents, also those of one fingerprint, instead of groups
     #[arg(long)]
     expand: bool,
@@ -43,7 +52,13 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
     let snapshot = database.snapshot()?;
     let max_distance = arguments.max_distance.unwrap_or_else(|| database.max_distance());
+    let other =
+        arguments.with.as_ref().map(|path| OtherSide::open(path, database, &arguments.reading, output));
+    let other = other.transpose()?;
     let mut pairs = snapshot.pairs(max_distance).each_document(arguments.expand);
+    if let Some(other) = &other {
+        pairs = pairs.with(&other.snapshot);
+    }
     if let Some(min_similarity) = arguments.min_similarity {
         pairs = pairs.min_similarity(min_similarity);
     }
@@ -93,8 +108,16 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
         return Err(Error::Interrupted.into());
     }
     output.flush()?;
-    output.remark(&format!("{found} pairs, {groups} groups of documents with one fingerprint"));
-    Ok(Answer::Yes)
+    match other {
+        None => {
+            output.remark(&format!("{found} pairs, {groups} groups of documents with one fingerprint"));
+            Ok(Answer::Yes)
+        }
+        Some(other) => {
+            output.remark(&format!("{found} pairs"));
+            Ok(if other.rejected > 0 { Answer::CouldNotTell } else { Answer::Yes })
+        }
+    }
 }
 
 fn pair_line(Pair { a, b, distance, similarity, .. }: &Pair) -> String {

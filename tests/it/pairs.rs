@@ -341,6 +341,17 @@ fn the_command_prints_pairs_and_groups() -> TestResult {
     run!("pairs", &path, "--from", "seven").expect(2).says("position");
     run!("pairs", &path, "--min-similarity", "0.7").expect(2).says("sketches");
     run!("pairs", folder.path("none.simdb")).expect(2).says("no such");
+    // With another database, and with an input.
+    let other = folder.file("other.tsv", "x\t0000000000000005\ny\t00ff00000000ff00\n")?;
+    let ran = run!("pairs", &path, "--with", &other, "--input-format", "fingerprints", "--max-distance", "1")
+        .expect(0)
+        .says("2 pairs");
+    let lines: BTreeSet<&str> = ran.out.lines().collect();
+    assert_eq!(lines, ["1\tc\tx\t2\t1", "1\tesc\\u{1b}\tx\t1\t1"].into());
+    run!("ingest", folder.path("o.simdb"), &other, "--input-format", "fingerprints").expect(0);
+    let same = run!("pairs", &path, "--with", folder.path("o.simdb"), "--max-distance", "1").expect(0);
+    assert_eq!(same.out.lines().collect::<BTreeSet<_>>(), lines);
+    run!("pairs", &path, "--with", folder.path("none")).expect(2).says("none: no such file");
     // Also of a file that another process has open.
     let held = Database::open(&path, &OpenOptions::new().admin(true))?;
     assert_eq!(run!("pairs", &path, "--expand").expect(0).out.lines().count(), 6);

@@ -1,0 +1,83 @@
+//! The other side of `simdb pairs --with`: another database, or the documents of an input, which then are in a temporary
+//! database for a while.
+
+use std::path::Path;
+
+use crate::ingest::{Fingerprinting, Record};
+use crate::{CreateOptions, Database, Error, OpenOptions, Snapshot, Unit};
+use tempfile::TempDir;
+
+use super::answer::Failure;
+use super::arguments::Reading;
+use super::output::Output;
+
+/// A snapshot of the other side.
+pub(super) struct OtherSide {
+    pub(super) snapshot: Snapshot,
+    /// How many records of an input could not be taken.
+    pub(super) rejected: u64,
+    // Dropped last. Then nothing is left of an input.
+    _folder: Option<TempDir>,
+}
+
+/// The documents that are inserted in a transaction.
+const TOGETHER: usize = 50_000;
+
+impl OtherSide {
+    /// Opens a database. If the path is no database, reads it as an input with fingerprints of the scheme of `like`.
+    pub(super) fn open(
+        path: &Path,
+        like: &Database,
+        reading: &Reading,
+        output: &Output,
+    ) -> Result<Self, Failure> {
+        let place = output.console().place_of(path);
+        let opened = match Database::open(&place, &OpenOptions::new().read_only(true)) {
+            Err(Error::NeedsRecovery { .. }) => Database::open(&place, &OpenOptions::new()),
+            opened => opened,
+        };
+        match opened {
+            Ok(database) => Ok(Self { snapshot: database.snapshot()?, rejected: 0, _folder: None }),
+            Err(Error::NotSimdb { .. } | Error::NotFound { .. }) => Self::read(path, like, reading, output),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn read(path: &Path, like: &Database, reading: &Reading, output: &Output) -> Result<Self, Failure> {
+        if reading.unit() != Unit::Document {
+            return Err("--unit is for databases of units: ingest the input, and give that database".into());
+        }
+        let mut records = output.console().records(path, reading.options())?;
+        let folder = tempfile::tempdir()?;
+        let options = CreateOptions::new().scheme(like.scheme()).sketch_size(like.sketch_size());
+        let database = Database::create(folder.path().join("other.simdb"), &options)?;
+        let rule = Fingerprinting::new(like.scheme(), Some(like.scheme()))?.sketch_size(like.sketch_size());
+        let (reading, progress) = (records.progress(), output.console().progress_of("bytes"));
+        let (mut rejected, mut waiting) = (0, Vec::new());
+        loop {
+            let chunk = records.next_chunk(|record: Record| record.into_document(rule))?;
+            let is_last = chunk.is_empty();
+            for document in chunk {
+                match document {
+                    Ok(document) => waiting.push(document),
+                    Err(reason) => {
+                        rejected += 1;
+                        output.complain(&format!("rejected: {reason}"));
+                    }
+                }
+            }
+            if is_last || waiting.len() >= TOGETHER {
+                let mut txn = database.begin_write()?;
+                waiting.drain(..).try_for_each(|document| txn.insert(&document).map(drop))?;
+                txn.commit()?;
+            }
+            if progress.update(reading.bytes_read(), reading.bytes_total()).is_break() {
+                return Err(Error::Interrupted.into());
+            }
+            if is_last {
+                break;
+            }
+        }
+        Ok(Self { snapshot: database.snapshot()?, rejected, _folder: Some(folder) })
+    }
+}
