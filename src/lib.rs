@@ -6,6 +6,8 @@ mod admin;
 #[doc(hidden)]
 pub mod cli;
 mod database;
+#[cfg(feature = "ingest")]
+pub mod dedup;
 mod document;
 mod error;
 #[cfg(feature = "eval")]
@@ -18,6 +20,8 @@ pub mod ingest;
 mod memory;
 mod metrics;
 mod parallel;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 mod plan;
 mod sketch;
 mod source;
@@ -41,7 +45,7 @@ pub use fingerprint::Fingerprint;
 pub use holder::Holder;
 pub use memory::Cache;
 pub use metrics::Histogram;
-pub use plan::{PlanEstimate, Prefer};
+pub use plan::{PlanEstimate, Prefer, SqlDialect, SqlJob, SqlWork};
 pub use sketch::{Similarity, Sketch, SketchSize};
 pub use source::{Identity, Place, Reached, Sample, Source};
 pub use store::FORMAT_VERSION;

@@ -86,8 +86,8 @@ impl AdminSocket {
         unreachable!("there is no socket on this system")
     }
 
-    /// Lets nobody else in, and waits until the requests that are being answered have ended, as long as `wanted` says so.
-    /// It is asked several times a second. Clients that have not asked anything yet are not waited for.
+    /// Lets nobody else in, and waits until the requests that are being answered have ended, as long as `wanted` says
+    /// so. It is asked several times a second. Clients that have not asked anything yet are not waited for.
     pub fn close_when_answered(self, wanted: impl Fn() -> bool) {
         if self.is_answering() && wanted() {
             #[cfg(unix)]

@@ -58,6 +58,10 @@ pub(super) struct Reading {
     #[arg(long, value_name = "FIELD")]
     key_field: Option<String>,
 
+    /// The JSON field, or the column of a Parquet file, that holds the text, instead of `text`
+    #[arg(long, value_name = "FIELD")]
+    text_field: Option<String>,
+
     /// A JSON field that holds HTML, beside `html`
     #[arg(long, value_name = "FIELD")]
     html_field: Option<String>,
@@ -134,6 +138,9 @@ impl Reading {
             ReadOptions::new().format(format).max_record_bytes(self.max_record).unit(self.unit());
         if let Some(field) = &self.key_field {
             options = options.key_field(field);
+        }
+        if let Some(field) = &self.text_field {
+            options = options.text_field(field);
         }
         if let Some(field) = &self.html_field {
             options = options.html_field(field);

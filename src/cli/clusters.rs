@@ -1,6 +1,6 @@
 //! `simdb clusters`: prints the clusters of near-duplicates, and which document of each survives.
 
-use std::ops::ControlFlow;
+use std::path::PathBuf;
 
 use crate::{Cluster, ClusterEvent, ClusterTotals, Clustering, Database, Error, Survivor};
 use clap::ValueEnum;
@@ -8,7 +8,10 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::{LiveDatabase, max_distance_parser, similarity_parser};
+use super::finds::Finds;
 use super::output::{Output, key_fields, name_fields, printable};
+#[cfg(feature = "cli")]
+use super::pair_clusters::OfPairs;
 use super::times::time;
 
 #[derive(clap::Args)]
@@ -19,6 +22,10 @@ pub(super) struct Arguments {
     #[command(flatten)]
     clusters: ClusterArguments,
 
+    /// Only documents seen at this time or later: 2020-01-31, 2d, `2 weeks ago`, Unix seconds
+    #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
+    since: Option<i64>,
+
     /// Only documents of this scope; may be given several times
     #[arg(long, value_name = "SCOPE")]
     scope: Vec<String>,
@@ -26,6 +33,19 @@ pub(super) struct Arguments {
     /// Print a line for each cluster, not for each document
     #[arg(long)]
     summary: bool,
+
+    /// DB is a Parquet file of pairs, or a directory of such files: cluster their fingerprints, without a database; the
+    /// one with most neighbours survives
+    #[arg(long, conflicts_with_all = ["since", "scope", "survivor", "min_similarity"])]
+    pairs: bool,
+
+    /// With --pairs: write the clusters into this Parquet file, a row for each fingerprint
+    #[arg(long, value_name = "FILE", requires = "pairs", conflicts_with = "summary")]
+    output: Option<PathBuf>,
+
+    /// Put the new file in the place of an old one
+    #[arg(long, requires = "output")]
+    replace: bool,
 }
 
 /// How documents are put together, and which survive.
@@ -38,10 +58,6 @@ pub(super) struct ClusterArguments {
     /// The least similarity, 0 to 1, of near documents [default: that of the database]
     #[arg(long, value_name = "S", value_parser = similarity_parser, allow_negative_numbers = true)]
     min_similarity: Option<f64>,
-
-    /// Only documents seen at this time or later: 2020-01-31, 2d, `2 weeks ago`, Unix seconds
-    #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
-    since: Option<i64>,
 
     /// By what the document is chosen that survives, the first that tells: of equal ones that which was written first
     #[arg(long, value_name = "ORDER", value_enum, value_delimiter = ',')]
@@ -67,8 +83,29 @@ enum SurvivorName {
     ShortestKey,
 }
 
+#[cfg(feature = "cli")]
+impl Arguments {
+    /// What is to be done with a file of pairs, if the arguments name one in place of a database.
+    pub(super) fn of_pairs(&self) -> Option<OfPairs<'_>> {
+        self.pairs.then_some(OfPairs {
+            pairs: &self.database.database,
+            max_distance: self.clusters.max_distance,
+            is_connected: self.clusters.connected,
+            is_summary: self.summary,
+            file: self.output.as_deref(),
+            replace: self.replace,
+        })
+    }
+}
+
 impl ClusterArguments {
-    pub(super) fn clustering(&self, scopes: &[String]) -> Clustering {
+    /// The clusters of the documents that were seen at a time or later, and are of some scopes.
+    pub(super) fn among(&self, since: Option<i64>, scopes: &[String]) -> Clustering {
+        let clustering = since.map_or_else(|| self.clustering(), |since| self.clustering().since(since));
+        if scopes.is_empty() { clustering } else { clustering.scopes(scopes) }
+    }
+
+    pub(super) fn clustering(&self) -> Clustering {
         let survivor = self.survivor.iter().map(|name| match name {
             SurvivorName::Rank => Survivor::Rank,
             SurvivorName::Earliest => Survivor::Earliest,
@@ -83,27 +120,22 @@ impl ClusterArguments {
         if let Some(min_similarity) = self.min_similarity {
             clustering = clustering.min_similarity(min_similarity);
         }
-        if let Some(since) = self.since {
-            clustering = clustering.since(since);
-        }
-        if scopes.is_empty() { clustering } else { clustering.scopes(scopes) }
+        clustering
     }
 
     /// Whether any of these arguments is given.
     pub(super) fn is_given(&self) -> bool {
-        let Self { max_distance, min_similarity, since, survivor, connected } = self;
+        let Self { max_distance, min_similarity, survivor, connected } = self;
         max_distance.is_some()
             || min_similarity.is_some()
-            || since.is_some()
             || *connected
             || survivor[..] != [SurvivorName::Rank]
     }
 }
 
 pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
-    let clustering = arguments.clusters.clustering(&arguments.scope);
-    let progress = output.console().progress();
-    let (mut number, mut failed, mut was_ended) = (0u64, None, false);
+    let clustering = arguments.clusters.among(arguments.since, &arguments.scope);
+    let (mut finds, mut number) = (Finds::of(output), 0u64);
     let totals = database.snapshot()?.clusters(&clustering, |event| {
         match event {
             ClusterEvent::Cluster(cluster) => {
@@ -112,26 +144,14 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
                     true => print_cluster(output, number, &cluster),
                     false => print_documents(output, number, &cluster),
                 }
-                if output.is_full() {
-                    failed = output.flush().err();
-                }
             }
-            ClusterEvent::Progress { done, all } => was_ended = progress.update(done, Some(all)).is_break(),
+            ClusterEvent::Progress { done, all } => finds.update(done, all),
         }
-        match was_ended || failed.is_some() || output.is_closed() {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
+        finds.flow(output)
     })?;
-    drop(progress);
-    was_ended |= output.console().is_ended();
-    if let Some(error) = failed {
-        return Err(error.into());
-    }
-    if was_ended {
+    if finds.end(output)? {
         return Err(Error::Interrupted.into());
     }
-    output.flush()?;
     if !output.is_closed() {
         remark_totals(output, &totals, arguments.clusters.connected);
     }
@@ -142,8 +162,8 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
 fn remark_totals(output: &Output, totals: &ClusterTotals, is_connected: bool) {
     let ClusterTotals { clusters, documents, largest, diameter, beyond, .. } = totals;
     output.remark(&format!(
-        "{clusters} clusters of {documents} documents, of which {} are duplicates; the largest has {largest} documents, \
-         the greatest distance in a cluster is {diameter}",
+        "{clusters} clusters of {documents} documents, of which {} are duplicates; the largest has {largest} \
+         documents, the greatest distance in a cluster is {diameter}",
         totals.duplicates()
     ));
     if is_connected {
@@ -158,6 +178,7 @@ fn remark_totals(output: &Output, totals: &ClusterTotals, is_connected: bool) {
 
 fn print_documents(output: &mut Output, number: u64, cluster: &Cluster) {
     let survivor = &cluster.documents[cluster.survivor].key;
+    let printed = printable(survivor);
     for it in &cluster.documents {
         let object = || {
             let mut object = Map::from_iter([("cluster".to_owned(), json!(number))]);
@@ -166,10 +187,7 @@ fn print_documents(output: &mut Output, number: u64, cluster: &Cluster) {
             object.insert("distance".to_owned(), json!(it.distance));
             Value::Object(object)
         };
-        let line = || {
-            let [key, survivor] = [&it.key, survivor].map(|it| printable(it));
-            format!("{number}\t{key}\t{survivor}\t{}", it.distance)
-        };
+        let line = || format!("{number}\t{}\t{printed}\t{}", printable(&it.key), it.distance);
         output.print(object, line);
     }
 }

@@ -12,13 +12,16 @@ use crate::Error;
 use super::answer::{Answer, CommandResult, chain};
 use super::arguments::Globals;
 use super::console::Console;
+#[cfg(feature = "parquet")]
+use super::import;
 use super::live::{Live, finish};
 use super::output::Output;
 use super::parsing::{parse, version};
 use super::process::Process;
 use super::signals::{Ending, let_long_writes_fail};
 use super::{
-    bench, completions, create, distance, eval, fingerprint, ingest, load, manual, plan, running, watching,
+    bench, completions, create, dedup, distance, eval, fingerprint, ingest, load, manual, plan, running,
+    watching,
 };
 
 /// An embedded index of near-duplicate documents.
@@ -39,12 +42,18 @@ enum Command {
     #[command(visible_alias = "init", alias = "new")]
     Create(create::Arguments),
     /// Read documents, store them, and print every near-duplicate
-    #[command(visible_aliases = ["add", "import"], aliases = ["insert", "index"])]
+    #[command(visible_alias = "add", aliases = ["insert", "index"])]
     Ingest(ingest::Arguments),
     #[command(flatten)]
     Live(Live),
+    /// Copy the records of inputs that are no near-duplicates of others
+    #[command(visible_alias = "clean", alias = "deduplicate")]
+    Dedup(dedup::Arguments),
     /// Build a database from what `dump` has printed
     Load(load::Arguments),
+    /// Store the documents of Parquet files
+    #[cfg(feature = "parquet")]
+    Import(import::Arguments),
     /// Print the fingerprints of texts
     #[command(visible_alias = "hash", alias = "simhash")]
     Fingerprint(fingerprint::Arguments),
@@ -97,8 +106,14 @@ fn run(command: &Command, output: &mut Output, ending: &Ending) -> CommandResult
         Command::Create(arguments) => create::run(arguments, output),
         Command::Ingest(arguments) => ingest::run(arguments, output),
         Command::Live(live @ Live::Top(arguments)) => watching::watch(live, arguments, output),
-        Command::Live(live) => running::run(live, output),
+        Command::Live(live) => match live.of_pairs() {
+            Some(of_pairs) => of_pairs.run(output),
+            None => running::run(live, output),
+        },
+        Command::Dedup(arguments) => dedup::run(arguments, output),
         Command::Load(arguments) => load::run(arguments, output),
+        #[cfg(feature = "parquet")]
+        Command::Import(arguments) => import::run(arguments, output),
         Command::Fingerprint(arguments) => fingerprint::run(arguments, output),
         Command::Distance(arguments) => distance::run(arguments, output),
         Command::Eval(arguments) => eval::run(arguments, output),
@@ -114,7 +129,9 @@ impl Command {
     /// some of them wait for their input.
     fn ends_in_order(&self) -> bool {
         match self {
-            Self::Ingest(_) | Self::Load(_) | Self::Bench(_) => true,
+            Self::Ingest(_) | Self::Dedup(_) | Self::Load(_) | Self::Bench(_) => true,
+            #[cfg(feature = "parquet")]
+            Self::Import(_) => true,
             Self::Live(live) => live.ends_in_order(),
             _ => false,
         }
@@ -136,9 +153,11 @@ impl Command {
             Self::Create(create::Arguments { database, .. })
             | Self::Ingest(ingest::Arguments { database, .. })
             | Self::Load(load::Arguments { database, .. }) => Some(&database.database),
+            #[cfg(feature = "parquet")]
+            Self::Import(import::Arguments { database, .. }) => Some(&database.database),
             Self::Live(live) => Some(live.database()),
             Self::Fingerprint(_) | Self::Distance(_) | Self::Eval(_) | Self::Plan(_) | Self::Bench(_) => None,
-            Self::Completions(_) | Self::Manual => None,
+            Self::Completions(_) | Self::Manual | Self::Dedup(_) => None,
         }
     }
 }

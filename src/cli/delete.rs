@@ -11,6 +11,7 @@ use super::clusters::ClusterArguments;
 use super::duplicates::delete_duplicates;
 use super::expire::{expire, print_would_go, tell};
 use super::output::{Output, key_fields, printable};
+use super::times::time;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -33,6 +34,10 @@ pub(super) struct Arguments {
     #[command(flatten)]
     clusters: ClusterArguments,
 
+    /// With --duplicates, only documents count that were seen at this time or later: 2020-01-31, 2d, Unix seconds
+    #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
+    since: Option<i64>,
+
     /// Delete nothing, but tell what would be deleted
     #[arg(long)]
     dry_run: bool,
@@ -49,10 +54,10 @@ impl Arguments {
 /// documents of a scope go in many transactions, and their number is printed.
 pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
     if arguments.duplicates {
-        let clustering = arguments.clusters.clustering(&arguments.scope);
+        let clustering = arguments.clusters.among(arguments.since, &arguments.scope);
         return delete_duplicates(database, &clustering, arguments.dry_run, output);
     }
-    if arguments.clusters.is_given() {
+    if arguments.clusters.is_given() || arguments.since.is_some() {
         return Err(Failure::from("these options are for `delete --duplicates`"));
     }
     if !arguments.scope.is_empty() {

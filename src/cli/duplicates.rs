@@ -1,11 +1,10 @@
 //! `simdb delete --duplicates`: keeps the best document of each cluster.
 
-use std::ops::ControlFlow;
-
 use crate::{Clustering, Database, DeletionEvent, Duplicate, Error};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
+use super::finds::Finds;
 use super::output::{Output, key_fields, name_fields, printable};
 
 /// Deletes near-duplicates, or tells which would be deleted, and prints them. The lines of a transaction are written
@@ -16,37 +15,28 @@ pub(super) fn delete_duplicates(
     is_dry_run: bool,
     output: &mut Output,
 ) -> CommandResult {
-    let progress = output.console().progress();
-    let (mut told, mut failed, mut was_ended) = (0u64, None, false);
+    let (mut finds, mut told) = (Finds::of(output), 0u64);
+    if !is_dry_run {
+        // Who reads the output may end early. What is deleted does not depend on that.
+        finds.go_on_unread();
+    }
     let mut observe = |event| {
         match event {
             DeletionEvent::Duplicate(duplicate) => {
                 told += 1;
                 print_duplicate(output, &duplicate, is_dry_run);
-                if output.is_full() {
-                    failed = output.flush().err();
-                }
             }
-            DeletionEvent::Reported => failed = output.flush().err(),
-            DeletionEvent::Progress { done, all } => was_ended = progress.update(done, Some(all)).is_break(),
+            DeletionEvent::Reported => finds.flush(output),
+            DeletionEvent::Progress { done, all } => finds.update(done, all),
             DeletionEvent::Committed { .. } => {}
         }
-        // Who reads the output may end early. What is deleted does not depend on that.
-        match was_ended || failed.is_some() || is_dry_run && output.is_closed() {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
+        finds.flow(output)
     };
     let deleted = match is_dry_run {
         true => database.snapshot()?.duplicates(clustering, &mut observe).map(|()| 0)?,
         false => database.delete_duplicates(clustering, &mut observe)?,
     };
-    drop(progress);
-    was_ended |= is_dry_run && output.console().is_ended();
-    if let Some(error) = failed {
-        return Err(error.into());
-    }
-    output.flush()?;
+    let was_ended = finds.end(output)?;
     match (is_dry_run, was_ended) {
         (true, false) => output.remark(&format!("would delete {told} documents; nothing was changed")),
         (true, true) => {}

@@ -58,7 +58,8 @@ pub(super) fn printable(key: &[u8]) -> Cow<'_, str> {
 
 /// A text that may hold something from outside, with its risky characters escaped, but for those in `kept`.
 pub(super) fn harmless<'a>(text: &'a str, kept: &[char]) -> Cow<'a, str> {
-    if !is_risky_text(text) {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') || byte < 128 && kept.contains(&byte.into());
+    if text.bytes().all(is_plain) || !is_risky_text(text) {
         return Cow::Borrowed(text);
     }
     let mut harmless = String::with_capacity(text.len() + 16);

@@ -11,10 +11,14 @@ use super::about::name_database;
 use super::answer::{Answer, CommandResult, chain};
 use super::arguments::{Globals, LiveDatabase};
 use super::console::Console;
+#[cfg(feature = "parquet")]
+use super::export;
 use super::output::Output;
+#[cfg(feature = "cli")]
+use super::pair_clusters::OfPairs;
 use super::{
-    asking, backup, check, clusters, compact, delete, dump, expire, explain, get, pairs, query, sources,
-    stats, top,
+    asking, backup, check, clusters, compact, delete, dump, expire, explain, get, pairs, query, report,
+    sources, stats, top,
 };
 
 #[derive(Subcommand)]
@@ -30,6 +34,9 @@ pub(super) enum Live {
     /// Print the clusters of near-duplicates, and which document of each survives
     #[command(alias = "groups")]
     Clusters(clusters::Arguments),
+    /// Tell what a database looks like: distances, clusters, samples; as text or as a page
+    #[command(alias = "summary")]
+    Report(report::Arguments),
     /// Print a stored document
     #[command(visible_alias = "show", aliases = ["cat", "print"])]
     Get(get::Arguments),
@@ -56,8 +63,11 @@ pub(super) enum Live {
     #[command(visible_aliases = ["copy", "cp"])]
     Backup(backup::Arguments),
     /// Print a whole database as JSON Lines
-    #[command(visible_aliases = ["export", "ls"], alias = "list")]
+    #[command(visible_alias = "ls", alias = "list")]
     Dump(dump::Arguments),
+    /// Write all documents to a Parquet file
+    #[cfg(feature = "parquet")]
+    Export(export::Arguments),
 }
 
 /// What a database is opened for.
@@ -75,11 +85,14 @@ impl Live {
             | Self::Explain(asking::Arguments { database, .. })
             | Self::Pairs(pairs::Arguments { database, .. })
             | Self::Clusters(clusters::Arguments { database, .. })
+            | Self::Report(report::Arguments { database, .. })
             | Self::Get(get::Arguments { database, .. })
             | Self::Stats(stats::Arguments { database, .. })
             | Self::Top(top::Arguments { database, .. })
             | Self::Backup(backup::Arguments { database, .. })
             | Self::Dump(dump::Arguments { database }) => (database, Opening::Read),
+            #[cfg(feature = "parquet")]
+            Self::Export(export::Arguments { database, .. }) => (database, Opening::Read),
             Self::Delete(it) if it.is_dry_run() => (&it.database, Opening::Read),
             Self::Expire(it) if it.is_dry_run() => (&it.database, Opening::Read),
             Self::Delete(delete::Arguments { database, .. })
@@ -99,6 +112,10 @@ impl Live {
     /// Whether it has to put things in order before it ends. What only reads the database has not.
     #[cfg(feature = "cli")]
     pub(super) fn ends_in_order(&self) -> bool {
+        #[cfg(feature = "parquet")]
+        if matches!(self, Self::Export(_)) {
+            return true;
+        }
         !matches!(self.parts().1, Opening::Read) || matches!(self, Self::Backup(_) | Self::Pairs(_))
     }
 
@@ -112,6 +129,10 @@ impl Live {
             Self::Backup(_) => {
                 Some("ended before it was done: no copy was made; the same command begins anew")
             }
+            #[cfg(feature = "parquet")]
+            Self::Export(_) => {
+                Some("ended before it was done: no file was made; the same command begins anew")
+            }
             _ => None,
         }
     }
@@ -123,6 +144,7 @@ impl Live {
             Self::Explain(arguments) => explain::run(arguments, database, output),
             Self::Pairs(arguments) => pairs::run(arguments, database, output),
             Self::Clusters(arguments) => clusters::run(arguments, database, output),
+            Self::Report(arguments) => report::run(arguments, database, output),
             Self::Get(arguments) => get::run(arguments, database, output),
             Self::Delete(arguments) => delete::run(arguments, database, output),
             Self::Expire(arguments) => expire::run(arguments, database, output),
@@ -133,6 +155,8 @@ impl Live {
             Self::Compact(arguments) => compact::run(arguments, database, output),
             Self::Backup(arguments) => backup::run(arguments, database, output),
             Self::Dump(_) => dump::run(database, output),
+            #[cfg(feature = "parquet")]
+            Self::Export(arguments) => export::run(arguments, database, output),
         }
     }
 }
@@ -143,6 +167,14 @@ impl Live {
     #[cfg(unix)]
     pub(super) fn socket(&self) -> Option<&Path> {
         self.parts().0.socket.as_deref()
+    }
+
+    /// What is to be done without a database.
+    pub(super) fn of_pairs(&self) -> Option<OfPairs<'_>> {
+        match self {
+            Self::Clusters(arguments) => arguments.of_pairs(),
+            _ => None,
+        }
     }
 
     pub(super) fn opening(&self) -> Opening {

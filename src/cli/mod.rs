@@ -24,6 +24,8 @@ mod completions;
 mod console;
 #[cfg(feature = "cli")]
 mod create;
+#[cfg(feature = "cli")]
+mod dedup;
 mod delete;
 #[cfg(feature = "cli")]
 mod distance;
@@ -36,9 +38,14 @@ mod eval;
 mod evaluation;
 mod expire;
 mod explain;
+#[cfg(feature = "parquet")]
+mod export;
+mod finds;
 #[cfg(feature = "cli")]
 mod fingerprint;
 mod get;
+#[cfg(all(feature = "cli", feature = "parquet"))]
+mod import;
 #[cfg(feature = "cli")]
 mod ingest;
 #[cfg(feature = "cli")]
@@ -57,6 +64,9 @@ mod open;
 mod other_side;
 mod output;
 mod overview;
+#[cfg(feature = "cli")]
+mod pair_clusters;
+mod pair_output;
 mod pairs;
 #[cfg(feature = "cli")]
 mod parsing;
@@ -70,6 +80,8 @@ mod query;
 mod question;
 #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the program uses the rest"))]
 mod rejections;
+mod report;
+mod resumable;
 #[cfg(feature = "cli")]
 mod running;
 #[cfg(feature = "cli")]
@@ -114,8 +126,8 @@ mod tests {
             for used in fs::read_to_string(&path)?.split(concat!("use ", "crate::")).skip(1) {
                 let name = used.trim_start_matches('{').trim_start();
                 let name: String = name.chars().take_while(|c| c.is_alphanumeric()).collect();
-                let is_shown =
-                    name.starts_with(char::is_uppercase) || ["cli", "ingest", "eval"].contains(&&*name);
+                let is_shown = name.starts_with(char::is_uppercase)
+                    || ["cli", "dedup", "ingest", "eval", "parquet"].contains(&&*name);
                 assert!(is_shown, "{} uses the module {name} of the library", path.display());
             }
         }

@@ -17,6 +17,11 @@ pub(super) fn instead(name: &str) -> Option<String> {
             "`simdb compact DB` makes a file dense; merges go on by themselves"
         }
         "integrity_check" | "integrity" | "test" => "`simdb check DB` checks every page and every invariant",
+        #[cfg(not(feature = "parquet"))]
+        "export" | "import" => {
+            "this program was built without Parquet: build it with `--features parquet`. `simdb dump` prints all \
+             documents as JSON Lines, `simdb ingest` reads them"
+        }
         "restore" => {
             "what `simdb backup` has written is a database itself, ready to be used; `simdb load` takes what \
              `simdb dump` has printed"
@@ -27,10 +32,6 @@ pub(super) fn instead(name: &str) -> Option<String> {
         }
         "update" | "upsert" | "put" | "replace" => {
             "`simdb ingest DB INPUT` stores documents, and one with the key of a stored document replaces it"
-        }
-        "dedup" | "dedupe" | "deduplicate" => {
-            "`simdb ingest DB INPUT --on-duplicate skip` stores only documents that are no near-duplicates, `simdb \
-             delete DB --duplicates` deletes those that are stored"
         }
         "count" => "`simdb stats DB` counts documents, `simdb query DB --text T --limit 0` near-duplicates",
         "diff" | "compare" => "`simdb distance HEX HEX` compares two fingerprints",

@@ -1,5 +1,5 @@
-//! The other side of `simdb pairs --with`: another database, or the documents of an input, which then are in a temporary
-//! database for a while.
+//! The other side of `simdb pairs --with`: another database, or the documents of an input, which then are in a
+//! temporary database for a while.
 
 use std::path::Path;
 

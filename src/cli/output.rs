@@ -58,6 +58,16 @@ impl Output {
         self.json
     }
 
+    /// Prints JSON from now on, or lines.
+    pub(super) fn print_as_json(&mut self, json: bool) {
+        self.json = json;
+    }
+
+    /// Takes what was printed and not written yet, to write it elsewhere.
+    pub(super) fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.waiting)
+    }
+
     /// Whether the reader has closed standard output, or nobody wants the command to go on.
     pub(super) fn is_closed(&self) -> bool {
         self.closed || self.console.is_ended()
@@ -76,6 +86,12 @@ impl Output {
             // Tabs stand between the parts of a line. Paths are in lines too, as they are.
             false => self.print_text(&harmless(&line(), &['\t'])),
         }
+        self.waiting.push(b'\n');
+    }
+
+    /// Prints several lines.
+    pub(super) fn print_lines(&mut self, text: &str) {
+        self.print_text(&harmless(text, &['\t', '\n']));
         self.waiting.push(b'\n');
     }
 
@@ -121,6 +137,15 @@ fn add_bytes(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
         Ok(text) => object.insert(name.to_owned(), text.into()),
         Err(_) => object.insert(format!("{name}_base64"), BASE64.encode(bytes).into()),
     };
+}
+
+/// The bytes that [`name_fields`] has put into an object.
+#[cfg(feature = "cli")]
+pub(super) fn bytes_of(object: &Map<String, Value>, field: &str) -> Option<Vec<u8>> {
+    match object.get(field).and_then(Value::as_str) {
+        Some(text) => Some(text.as_bytes().to_vec()),
+        None => BASE64.decode(object.get(&format!("{field}_base64"))?.as_str()?).ok(),
+    }
 }
 
 /// The field of a name that may be any bytes: as text, or as base64 in a field with `_base64` behind its name.

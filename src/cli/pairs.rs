@@ -7,9 +7,11 @@ use crate::{Database, Error, FingerprintGroup, Pair, PairEvent, PairPosition};
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{LiveDatabase, Reading, max_distance_parser, similarity_parser};
+use super::arguments::{LiveDatabase, max_distance_parser, similarity_parser};
+use super::finds::Finds;
 use super::other_side::OtherSide;
 use super::output::{Output, name_fields, printable};
+use super::pair_output::{OtherReading, PairArguments, Sink};
 use super::times::time;
 
 #[derive(clap::Args)]
@@ -38,7 +40,7 @@ pub(super) struct Arguments {
     with: Option<PathBuf>,
 
     #[command(flatten)]
-    reading: Reading,
+    reading: OtherReading,
 
     /// Print each pair of documents, also those of one fingerprint, instead of groups
     #[arg(long)]
@@ -47,13 +49,24 @@ pub(super) struct Arguments {
     /// Go on from here: what the stopped command has told
     #[arg(long, value_name = "POSITION")]
     from: Option<PairPosition>,
+
+    #[command(flatten)]
+    written: PairArguments,
+}
+
+impl Arguments {
+    /// What is asked, on one line.
+    fn question(&self, max_distance: u32) -> String {
+        let Self { min_similarity, since, scope, with, expand, .. } = self;
+        format!("{max_distance} {min_similarity:?} {since:?} {scope:?} {with:?} {expand}")
+    }
 }
 
 pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
     let snapshot = database.snapshot()?;
     let max_distance = arguments.max_distance.unwrap_or_else(|| database.max_distance());
     let other =
-        arguments.with.as_ref().map(|path| OtherSide::open(path, database, &arguments.reading, output));
+        arguments.with.as_ref().map(|path| OtherSide::open(path, database, &arguments.reading.0, output));
     let other = other.transpose()?;
     let mut pairs = snapshot.pairs(max_distance).each_document(arguments.expand);
     if let Some(other) = &other {
@@ -68,46 +81,49 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
     if !arguments.scope.is_empty() {
         pairs = pairs.scopes(&arguments.scope);
     }
-    if let Some(from) = arguments.from {
+    let question = arguments.question(max_distance);
+    let (mut sink, known) = Sink::open(&arguments.written, &question, other.is_some(), output)?;
+    if let Some(from) = arguments.from.or(known) {
         pairs = pairs.from(from);
     }
-    let progress = output.console().progress();
-    let (mut found, mut groups, mut failed, mut reached, mut was_ended) = (0u64, 0u64, None, None, false);
-    pairs.run(|event| {
-        match event {
+    let (mut finds, mut found, mut groups, mut reached) = (Finds::of(output), 0u64, 0u64, None);
+    // What was printed behind the position that was reached.
+    let (mut failed, mut behind) = (None, 0u64);
+    let searched = pairs.run(|event| {
+        let taken = match event {
             PairEvent::Pair(pair) => {
-                found += 1;
-                output.print(|| pair_object(&pair), || pair_line(&pair));
+                (found, behind) = (found + 1, behind + 1);
+                sink.pair(&pair, output, |it| it.print(|| pair_object(&pair), || pair_line(&pair)))
             }
             PairEvent::Group(group) => {
-                groups += 1;
-                output.print(|| group_object(&group), || group_line(&group));
+                (groups, behind) = (groups + 1, behind + 1);
+                sink.group(&group, output, |it| it.print(|| group_object(&group), || group_line(&group)))
             }
             PairEvent::Progress { done, all, position } => {
-                reached = Some(position);
-                was_ended = progress.update(done, Some(all)).is_break();
+                if reached.replace(position) != Some(position) {
+                    behind = 0;
+                }
+                finds.update(done, all);
+                sink.reach(done, position, output)
             }
-        }
-        if output.is_full() {
-            failed = output.flush().err();
-        }
-        match was_ended || failed.is_some() || output.is_closed() {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
-    })?;
-    drop(progress);
-    was_ended |= output.console().is_ended();
+        };
+        failed = taken.err();
+        if failed.is_some() { ControlFlow::Break(()) } else { sink.flow(&mut finds, output) }
+    });
+    searched.map_err(|error| sink.explained(error))?;
     if let Some(error) = failed {
-        return Err(error.into());
+        return Err(error);
     }
-    if was_ended {
-        output.flush()?;
-        let from = reached.map(|it| format!("; `--from {it}` goes on from there")).unwrap_or_default();
-        output.complain(&format!("ended before all pairs were found{from}"));
+    if !sink.is_screen() {
+        // What comes after the last position is found again.
+        output.take();
+    }
+    if finds.end(output)? {
+        let advice = sink.stop(reached, behind)?;
+        output.complain(&format!("ended before all pairs were found{advice}"));
         return Err(Error::Interrupted.into());
     }
-    output.flush()?;
+    sink.finish()?;
     match other {
         None => {
             output.remark(&format!("{found} pairs, {groups} groups of documents with one fingerprint"));

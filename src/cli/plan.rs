@@ -2,14 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{CreateOptions, Fingerprint, PlanEstimate, Scheme};
+use crate::{CreateOptions, Fingerprint, PlanEstimate, Scheme, SqlDialect, SqlJob, SqlWork};
+use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{Preference, SketchBytes, expected_documents, max_distance_parser, parse_scheme};
 use super::open::open_to_read;
 use super::output::Output;
-use super::units::{self, told_bytes};
+use super::units::{self, count, told_bytes};
 use super::uses::print_uses;
 
 #[derive(clap::Args)]
@@ -46,12 +47,56 @@ pub(super) struct Arguments {
     /// Take the fingerprints to be as unevenly spread as those of this database
     #[arg(long, value_name = "DB")]
     sample: Option<PathBuf>,
+
+    /// Print a job in SQL that finds all near fingerprints in Parquet files, for Apache Spark or DuckDB
+    #[arg(long, value_name = "DIALECT", value_enum)]
+    emit: Option<Dialect>,
+
+    /// What the job joins
+    #[arg(long, value_name = "JOB", value_enum, default_value_t, requires = "emit")]
+    job: Job,
+
+    /// How many queries a probe has
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, requires = "emit")]
+    #[arg(value_parser = count::<u64>, allow_negative_numbers = true)]
+    queries: u64,
+
+    /// Let the job write the ids of documents beside their fingerprints
+    #[arg(long, requires = "emit")]
+    ids: bool,
+
+    /// The most fingerprints of a key that the job compares each with each; keys of more are cut further [default:
+    /// 2000, or four times as many as expected]
+    #[arg(long, value_name = "N", requires = "emit", value_parser = count::<u64>, allow_negative_numbers = true)]
+    most_of_key: Option<u64>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Dialect {
+    /// Apache Spark
+    SparkSql,
+    /// DuckDB
+    #[value(name = "duckdb-sql")]
+    DuckDbSql,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum Job {
+    /// All documents with each other
+    #[default]
+    #[value(name = "self")]
+    SelfJoin,
+    /// A small set of queries with all documents, which are not moved
+    Probe,
 }
 
 /// The number of documents to sample. It is large enough to show how unevenly the fingerprints are spread.
 const SAMPLE: u64 = 500_000;
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
+    if let Some(dialect) = arguments.emit {
+        return emit(arguments, dialect, output);
+    }
     let mut options = CreateOptions::new()
         .scheme(arguments.scheme)
         .expected_documents(arguments.expect)
@@ -83,6 +128,31 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
         print_uses(output, &options, arguments.expect);
     }
     Ok(Answer::yes_if(taken.is_some()))
+}
+
+/// Prints a job in SQL.
+fn emit(arguments: &Arguments, dialect: Dialect, output: &mut Output) -> CommandResult {
+    if output.is_json() {
+        return Err("--emit prints SQL, so it cannot be used with --json".into());
+    }
+    let max_distance =
+        arguments.max_distance.ok_or("--emit needs a distance: give --max-distance, for example 3")?;
+    let work = match arguments.job {
+        Job::SelfJoin => SqlWork::SelfJoin,
+        Job::Probe => SqlWork::Probe { queries: arguments.queries },
+    };
+    let mut job = SqlJob::new(arguments.expect, max_distance).work(work).ids(arguments.ids);
+    if let Some(most) = arguments.most_of_key {
+        job = job.most_of_key(most);
+    }
+    let text = job.text(match dialect {
+        Dialect::SparkSql => SqlDialect::Spark,
+        Dialect::DuckDbSql => SqlDialect::DuckDb,
+    });
+    output.print_text(&text.ok_or_else(|| {
+        format!("at distance {max_distance} no tables are better than to compare all fingerprints: give a lesser one")
+    })?);
+    Ok(Answer::Yes)
 }
 
 /// The fingerprints of every n-th document, without repeats.

@@ -166,9 +166,9 @@ impl Held {
 }
 
 /// The key and the text of each unit of a record.
-type Named = (Option<Vec<u8>>, Option<String>);
+pub(super) type Named = (Option<Vec<u8>>, Option<String>);
 
-fn texts_of(record: Record, rule: Fingerprinting) -> Result<Vec<Named>, Rejected> {
+pub(super) fn texts_of(record: Record, rule: Fingerprinting) -> Result<Vec<Named>, Rejected> {
     let named = |it: Record| (it.key().map(<[u8]>::to_vec), it.text(rule).map(Cow::into_owned));
     Ok(record.into_units()?.map(named).collect())
 }

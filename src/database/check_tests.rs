@@ -18,6 +18,7 @@ const SIZES: Sizes = Sizes {
     chunk_entries: 5,
     step_blocks: 2,
     part_rows: 50,
+    compared_per_query: 0,
     spill_bytes: 1 << 20,
 };
 

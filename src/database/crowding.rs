@@ -124,7 +124,7 @@ impl Snapshot {
             newest = newest.max(self.reader().newest(fingerprint, scope, all.clone(), 1)?.first().copied());
         }
         // A group has documents, as they were counted in the same snapshot.
-        newest.map_or(Ok(Vec::new()), |it| Ok(self.reader().linked_document(it)?.key().to_vec()))
+        newest.map_or(Ok(Vec::new()), |it| self.reader().linked_key(it))
     }
 
     /// The prefixes of the permuted tables that have most rows in comparison with what is expected of fingerprints

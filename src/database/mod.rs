@@ -51,9 +51,13 @@ mod writer_options;
 mod writer_tests;
 
 pub use check::{CheckReport, Problem};
+#[cfg(feature = "ingest")]
+pub(crate) use clusters::BesideEvent;
 pub use clusters::{
     Cluster, ClusterDocument, ClusterEvent, ClusterTotals, Clustering, DeletionEvent, Duplicate, Survivor,
 };
+#[cfg(feature = "parquet")]
+pub(crate) use clusters::{GivenClusters, GivenPairs};
 pub use crowding::{FingerprintGroup, FullPrefix, FullestPrefixes, LargestGroups};
 pub use database::Database;
 #[cfg(feature = "admin")]

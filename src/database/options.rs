@@ -371,6 +371,7 @@ impl OpenOptions {
             chunk_entries: 3,
             step_blocks: 2,
             part_rows: 50,
+            compared_per_query: 0,
             spill_bytes: 200,
             ..self.sizes
         };

@@ -241,6 +241,55 @@ impl Snapshot {
         Documents { snapshot: self, next: DocumentNumber::MIN, block: Vec::new().into_iter(), failed: false }
     }
 
+    /// Some documents, evenly drawn from the order in which they were written, at most `most`. They are always the same
+    /// for the same content.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
+    /// [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
+    ///
+    /// # Cost
+    ///
+    /// A block of documents is read for each, and those in which all are deleted.
+    pub fn sample(&self, most: usize) -> Result<Vec<Document>> {
+        let mut sample = Vec::with_capacity(most.min(1 << 16));
+        let (all, mut behind) = (u128::from(self.reader.counters().next_document), DocumentNumber::MIN);
+        let begin = |index: usize| (all * index as u128 / most as u128) as u64;
+        for index in 0..most {
+            // Scattered, so that no rhythm of the documents is that of the sample.
+            let scattered = (index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+            let from = begin(index) + scattered % (begin(index + 1) - begin(index)).max(1);
+            let mut from = DocumentNumber::MIN.after(from);
+            // What is deleted is passed over once.
+            while from >= behind
+                && let Some((block, next)) = self.reader.documents(from)?
+            {
+                (from, behind) = (next, next);
+                if let Some((number, document)) = block.into_iter().next() {
+                    behind = number.next();
+                    sample.push(document?);
+                    break;
+                }
+            }
+        }
+        Ok(sample)
+    }
+
+    /// Goes through the documents that are too short to judge.
+    #[cfg(feature = "ingest")]
+    pub(crate) fn each_too_short(&self, mut each: impl FnMut(&Document)) -> Result<()> {
+        let mut next = DocumentNumber::MIN;
+        if self.reader.counters().too_short == 0 {
+            return Ok(());
+        }
+        while let Some((block, after)) = self.reader.documents_with(next, |it| it.is_none())? {
+            next = after;
+            block.into_iter().try_for_each(|(_, document)| document.map(|it| each(&it)))?;
+        }
+        Ok(())
+    }
+
     /// The contents and the size of the database.
     ///
     /// The size of the file is that of now, the rest is that of the snapshot.

@@ -1,6 +1,8 @@
 //! Everything that can go wrong, as values. `source()` has the cause.
 
 use std::io;
+#[cfg(feature = "ingest")]
+use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -207,6 +209,13 @@ pub enum Error {
         /// The problem.
         reason: String,
     },
+    /// An output cannot be written.
+    Output {
+        /// The path.
+        path: PathBuf,
+        /// The problem.
+        reason: String,
+    },
     /// An operation of this transaction failed before. So nothing of it can be committed.
     Aborted,
     /// Two documents have the same key, but all keys have to be different.
@@ -271,6 +280,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// An output cannot be written, for this reason.
+    #[cfg(feature = "ingest")]
+    pub(crate) fn output(path: &Path, reason: &str) -> Self {
+        Self::Output { path: path.to_owned(), reason: reason.to_owned() }
+    }
+
     /// The storage engine failed for this cause.
     pub(crate) fn storage(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Storage(Arc::from(cause.into()))

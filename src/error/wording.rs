@@ -111,7 +111,8 @@ impl fmt::Display for Error {
                  divide all weights of all texts by the same number"
             ),
             Self::PairPosition => f.write_str(
-                "this is not the position of this search: the question or the content of the database is another; begin anew",
+                "this is not the position of this search: the question or the content of the database is another; \
+                 begin anew",
             ),
             Self::NoSketch => f.write_str(
                 "a similarity is asked for, but no sketch is given to compare with: give the text or its sketch, \
@@ -133,6 +134,7 @@ impl fmt::Display for Error {
                 write!(f, "{source_name}, line {line}: {reason}")
             }
             Self::Input { source_name, line: None, reason } => write!(f, "{source_name}: {reason}"),
+            Self::Output { path, reason } => write!(f, "{}: {reason}", path.display()),
             Self::Aborted => f.write_str(
                 "an operation of this transaction failed before, and nothing of it was stored: begin a new one",
             ),

@@ -31,7 +31,7 @@ impl<'d> Ingest<'d> {
     /// Ingestion into `database`, with the defaults of the setters below.
     pub fn new(database: &'d Database) -> Self {
         let stop = Stop(Arc::new(|| false));
-        let settings = Settings { policy: Policy::link(), batch: 10_000, strict: false, stop };
+        let settings = Settings { policy: Policy::link(), batch: 10_000, strict: false, asks: true, stop };
         Self { database, settings, naming: Naming::default(), scheme: None, on_text: None }
     }
 
@@ -57,6 +57,14 @@ impl<'d> Ingest<'d> {
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {
         self.settings.strict = strict;
+        self
+    }
+
+    /// Whether near-duplicates are looked for. Default: true. Otherwise all documents are stored, whatever the policy
+    /// says, and none is reported as a duplicate. That takes less time.
+    #[must_use]
+    pub fn asks(mut self, asks: bool) -> Self {
+        self.settings.asks = asks;
         self
     }
 

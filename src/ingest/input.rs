@@ -1,7 +1,7 @@
 //! One input, cut into raw records: lines with their numbers, or the whole input as one record.
 
 use std::fmt;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::format::InputFormat;
 use super::opening::{Opened, cannot_read, is_stdin};
 use super::raw::{Mark, Origin, Raw, RawContent};
 use super::rejected::Offset;
-use super::unpacked::Unpacked;
+use super::unpacked::{Packing, Unpacked};
 use super::warc;
 use crate::error::Result;
 use crate::source::{Place, Sample};
@@ -96,6 +96,71 @@ impl Input {
             let length = Some(self.reader.get_ref().stored_offset());
             self.origin = Arc::new(Origin { index, path: path.clone(), first, length });
         }
+    }
+
+    /// How the input is cut into records, and how it is packed.
+    pub(super) fn kind(&self) -> (InputFormat, Packing) {
+        (self.format, self.reader.get_ref().packing())
+    }
+
+    /// The line of the next record. In a web archive, its number among the records.
+    pub(super) fn next_number(&self) -> u64 {
+        if self.format == InputFormat::Warc { self.records + 1 } else { self.lines + 1 }
+    }
+
+    /// The place before the next record.
+    pub(super) fn place(&mut self) -> Place {
+        self.mark().place
+    }
+
+    /// Whether a byte order mark was passed over before the next record.
+    pub(super) fn is_behind_byte_order_mark(&self) -> bool {
+        self.used == 3 && self.lines == 0 && self.records == 0
+    }
+
+    /// Copies the next line as it is, or the next record of a web archive with the empty lines around it. False at the
+    /// end of the input. A line or record may have any length.
+    pub(super) fn copy_next(&mut self, to: &mut dyn Write) -> Result<bool> {
+        let line = (self.format != InputFormat::Warc).then_some(self.lines + 1);
+        let copied = match line {
+            Some(_) => self.copy_line(to),
+            None => self.copy_warc(to),
+        };
+        copied.map_err(|source| cannot_read(&self.origin.path, line, &source))
+    }
+
+    fn copy_line(&mut self, to: &mut dyn Write) -> io::Result<bool> {
+        let mut has_any = false;
+        loop {
+            let buffer = match self.reader.fill_buf() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                buffer => buffer?,
+            };
+            let found = memchr::memchr(b'\n', buffer);
+            let used = found.map_or(buffer.len(), |at| at + 1);
+            to.write_all(&buffer[..used])?;
+            self.reader.consume(used);
+            self.used += used as u64;
+            has_any |= used > 0;
+            if used == 0 || found.is_some() {
+                self.lines += u64::from(has_any);
+                return Ok(has_any);
+            }
+        }
+    }
+
+    fn copy_warc(&mut self, to: &mut dyn Write) -> io::Result<bool> {
+        let mut copied = Copied { reader: &mut self.reader, to, failed: None };
+        // Nothing has to be held for a copy.
+        let cut = warc::next_record(&mut copied, 0)?;
+        // The empty lines behind a record belong to it.
+        let behind = warc::pass_over_blank_lines(&mut copied)?;
+        copied.failed.map_or(Ok(()), Err)?;
+        if let Some(cut) = &cut {
+            self.used += cut.used + behind;
+            self.records += 1;
+        }
+        Ok(cut.is_some())
     }
 
     /// Whether reading the next record may have to wait, because none of it has been read yet.
@@ -186,6 +251,38 @@ impl Input {
                 return Ok(length);
             }
         }
+    }
+}
+
+/// A reader that copies all that is used of it.
+struct Copied<'c, R> {
+    reader: &'c mut R,
+    to: &'c mut dyn Write,
+    failed: Option<io::Error>,
+}
+
+impl<R: BufRead> BufRead for Copied<'_, R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.reader.fill_buf()
+    }
+
+    fn consume(&mut self, length: usize) {
+        if self.failed.is_none() {
+            // They are in the buffer, since they were looked at.
+            let copied = self.reader.fill_buf().and_then(|buffer| self.to.write_all(&buffer[..length]));
+            self.failed = copied.err();
+        }
+        self.reader.consume(length);
+    }
+}
+
+impl<R: BufRead> Read for Copied<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let available = self.fill_buf()?;
+        let length = available.len().min(buffer.len());
+        buffer[..length].copy_from_slice(&available[..length]);
+        self.consume(length);
+        Ok(length)
     }
 }
 

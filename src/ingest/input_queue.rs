@@ -171,6 +171,11 @@ impl Inputs {
     pub(super) fn begin_behind(&mut self, index: usize, source: &Source) {
         let identity = source.identity();
         let mark = Mark { place: source.place(), last: identity.last };
+        self.begin_at(index, mark, identity);
+    }
+
+    /// The reading of an input begins at a mark.
+    pub(super) fn begin_at(&mut self, index: usize, mark: Mark, identity: Identity) {
         self.begins[index] = Begin::Behind(mark, identity);
     }
 
@@ -231,6 +236,12 @@ impl Inputs {
         }
     }
 
+    /// Opens an input, unless it is passed over.
+    pub(super) fn open_input(&mut self, index: usize) -> Result<Option<Input>> {
+        self.next = index;
+        self.open_next()
+    }
+
     /// Opens the next input, unless it is passed over.
     fn open_next(&mut self) -> Result<Option<Input>> {
         let (index, options, progress) = (self.next, &self.options, &self.progress);
@@ -243,8 +254,8 @@ impl Inputs {
                 let opened = opening::open_at(path, stdin, options, progress, mark.place, identity)?;
                 if !opened.is_same {
                     let changed = io::Error::other(
-                        "it is not what was read before, or ends before the place up to which that was read; `--restart` \
-                         reads it from its beginning",
+                        "it is not what was read before, or ends before the place up to which that was read; \
+                         `--restart` reads it from its beginning",
                     );
                     return Err(cannot_read(path, None, &changed));
                 }

@@ -33,12 +33,26 @@ pub(super) fn parse_json(line: &[u8], options: &ReadOptions) -> Result<Parsed, R
     Ok(Parsed { key: fields.key()?, content: fields.content()?, parts: fields.parts()? })
 }
 
+/// Whether a field of this name may be needed.
+#[cfg(feature = "parquet")]
+pub(super) fn is_needed(name: &str, options: &ReadOptions) -> bool {
+    Fields::default().named(name, options).is_some()
+}
+
+/// Whether a field of this name may be what a document is made of.
+#[cfg(feature = "parquet")]
+pub(super) fn is_content(name: &str, options: &ReadOptions) -> bool {
+    let named = [&options.text_field, &options.html_field];
+    ["text", "html", "fingerprint"].contains(&name) || named.iter().any(|it| it.as_deref() == Some(name))
+}
+
 /// The fields of a JSON record that may be needed. A field that is null counts as absent. A field that is not
 /// needed is not checked: a record with a key is not rejected for an odd `url`.
 #[derive(Default)]
 struct Fields {
     named_key: Option<Value>,
     named_html: Option<Value>,
+    named_text: Option<Value>,
     key: Option<Value>,
     key_base64: Option<Value>,
     id: Option<Value>,
@@ -66,6 +80,7 @@ impl Fields {
         Some(match name {
             // Names given by the caller come first: with `--html-field text`, the field `text` is HTML.
             _ if is(&options.html_field) => &mut self.named_html,
+            _ if is(&options.text_field) => &mut self.named_text,
             _ if is(&options.key_field) => &mut self.named_key,
             "key" | "key_base64" | "id" | "url" if options.key_field.is_some() => return None,
             "key" => &mut self.key,
@@ -116,14 +131,15 @@ impl Fields {
     }
 
     fn content(&self) -> Result<Content, Reason> {
-        if let Some(digits) = text_of("fingerprint", &self.fingerprint)? {
+        if let Some(digits) = text_of("fingerprint", self.fingerprint.as_ref())? {
             return Ok(Content::Fingerprint(digits.parse().map_err(Reason::Document)?, self.sketch()?));
         }
         if let Some(features) = &self.features {
             return features_of(features).map(Content::Features);
         }
         let html = self.named_html.as_ref().or(self.html.as_ref());
-        match text_of("text", &self.text)? {
+        let text = self.named_text.as_ref().or(self.text.as_ref());
+        match text_of("text", text)? {
             // If the text is empty and there is HTML, the HTML counts.
             Some(text) if !text.is_empty() || html.is_none() => return Ok(Content::Text(text.to_owned())),
             _ => {}
@@ -138,7 +154,7 @@ impl Fields {
 
     /// The sketch beside a ready fingerprint.
     fn sketch(&self) -> Result<Option<Sketch>, Reason> {
-        let Some(digits) = text_of("sketch", &self.sketch)? else { return Ok(None) };
+        let Some(digits) = text_of("sketch", self.sketch.as_ref())? else { return Ok(None) };
         let shingles = self.shingles.as_ref().and_then(Value::as_u64).and_then(|it| u32::try_from(it).ok());
         let expected = "the number of shingles, beside `sketch`,";
         let shingles = shingles.ok_or(Reason::Field { name: "shingles", expected })?;
@@ -146,9 +162,9 @@ impl Fields {
     }
 
     fn parts(&self) -> Result<Parts, Reason> {
-        let payload = match text_of("payload_base64", &self.payload_base64)? {
+        let payload = match text_of("payload_base64", self.payload_base64.as_ref())? {
             Some(encoded) => from_base64("payload_base64", encoded)?,
-            None => text_of("payload", &self.payload)?.unwrap_or_default().as_bytes().to_vec(),
+            None => text_of("payload", self.payload.as_ref())?.unwrap_or_default().as_bytes().to_vec(),
         };
         let seen = match (&self.seen, &self.time) {
             (Some(value), _) => Some(unix_seconds("seen", value)?),
@@ -156,7 +172,7 @@ impl Fields {
             (None, None) => None,
         };
         let rank = self.rank.as_ref().map_or(Ok(Vec::new()), rank)?;
-        let scope = text_of("scope", &self.scope)?.unwrap_or_default().to_owned();
+        let scope = text_of("scope", self.scope.as_ref())?.unwrap_or_default().to_owned();
         // Whatever is there is no reason to reject a document, which does not need it.
         let group = self.group.as_ref().and_then(Value::as_str).map(str::to_owned);
         Ok(Parts { seen, rank, scope, payload, group })
@@ -176,7 +192,7 @@ fn features_of(value: &Value) -> Result<Vec<(String, f64)>, Reason> {
 }
 
 /// The text of a field. The field may be absent.
-fn text_of<'v>(name: &'static str, value: &'v Option<Value>) -> Result<Option<&'v str>, Reason> {
+fn text_of<'v>(name: &'static str, value: Option<&'v Value>) -> Result<Option<&'v str>, Reason> {
     match value {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),

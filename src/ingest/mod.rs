@@ -42,10 +42,12 @@ mod parsed;
 mod progress;
 mod raw;
 mod record;
+mod record_id;
 mod records;
 mod rejected;
 mod resuming;
 mod stored_bytes;
+mod stored_records;
 mod text;
 mod tsv;
 mod units;
@@ -70,5 +72,7 @@ pub use crate::source::Totals;
 
 #[cfg(feature = "cli")]
 pub(crate) use opening::unpacked;
+pub(crate) use record_id::{NumberedKey, RecordId};
+pub(crate) use stored_records::{Packing, StoredRecords};
 #[cfg(feature = "eval")]
 pub(crate) use {opening::lines_of, record::Page};

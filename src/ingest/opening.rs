@@ -6,12 +6,16 @@ use std::io::{self, Seek, SeekFrom};
 use std::path::Path;
 
 use super::format::{InputFormat, detect, not_readable};
+#[cfg(feature = "parquet")]
+use super::json::{is_content, is_needed};
 use super::options::ReadOptions;
 use super::progress::Progress;
 use super::stored_bytes::Stored;
 use super::unpacked::Unpacked;
 use super::unreadable::kind_of;
 use crate::error::{Error, Result};
+#[cfg(feature = "parquet")]
+use crate::parquet::{RowLines, is_parquet};
 use crate::source::{Identity, Place, Sample};
 
 /// The name of standard input.
@@ -89,7 +93,7 @@ pub(super) fn open(
     open_to_look(path, stdin, options, progress, 0)
         .map_err(|source| cannot_read(path, None, &source))
         .and_then(|(mut opened, beginning)| {
-            opened.format = format_of(path, options, &beginning)?;
+            opened.format = format_of(path, options, &opened.content, &beginning)?;
             if beginning.starts_with(b"\xef\xbb\xbf") {
                 let passed = opened.content.pass_over(3, 0);
                 passed.map_err(|source| cannot_read(path, None, &source))?;
@@ -111,15 +115,15 @@ pub(super) fn open_at(
     let failed = |source| cannot_read(path, None, &source);
     let (mut opened, beginning) =
         open_to_look(path, stdin, options, progress, identity.first.length.into()).map_err(failed)?;
-    opened.format = format_of(path, options, &beginning)?;
+    opened.format = format_of(path, options, &opened.content, &beginning)?;
     let first = beginning.get(..identity.first.length.into()).map(Sample::first_of);
     opened.is_same = first == Some(identity.first);
     if !opened.is_same {
         return Ok(opened);
     }
     opened.first = identity.first;
-    let kept = go_to(&mut opened, &options.place_of(path), progress, place, identity.last.length.into())
-        .map_err(failed)?;
+    let kept =
+        go_to(&mut opened, path, options, progress, place, identity.last.length.into()).map_err(failed)?;
     // Of some records nothing is kept.
     let is_known = identity.last.length > 0;
     opened.is_same = !is_known || kept.is_none_or(|kept| Sample::last_of(&kept) == identity.last);
@@ -130,10 +134,12 @@ pub(super) fn open_at(
 fn go_to(
     opened: &mut Opened,
     path: &Path,
+    options: &ReadOptions,
     progress: &Progress,
     place: Place,
     keep: usize,
 ) -> io::Result<Option<Vec<u8>>> {
+    let path = &options.place_of(path);
     let Place { raw_offset, skip, .. } = place;
     if opened.length.is_none() {
         // It cannot be opened again. Its places are counted from its beginning.
@@ -145,6 +151,12 @@ fn go_to(
     let back = if opened.content.is_packed() { 0 } else { keep as u64 };
     let from = raw_offset.saturating_sub(back);
     let mut file = File::open(path)?;
+    #[cfg(feature = "parquet")]
+    if opened.content.is_of_rows() {
+        opened.content = rows_of(path, options, progress, file.metadata()?.len())?;
+        opened.offset = skip;
+        return opened.content.pass_over(skip, keep).map(Some);
+    }
     file.seek(SeekFrom::Start(from))?;
     progress.pass_over(from);
     opened.content = opened.content.again_from(progress.count(Box::new(file)), from);
@@ -154,7 +166,18 @@ fn go_to(
     Ok(is_whole.then_some(kept))
 }
 
-fn format_of(path: &Path, options: &ReadOptions, beginning: &[u8]) -> Result<InputFormat> {
+fn format_of(
+    path: &Path,
+    options: &ReadOptions,
+    content: &Unpacked,
+    beginning: &[u8],
+) -> Result<InputFormat> {
+    if content.is_of_rows() {
+        return match options.format {
+            InputFormat::Auto | InputFormat::Jsonl => Ok(InputFormat::Jsonl),
+            _ => Err(not_readable(path, "is a Parquet file, which has no other format")),
+        };
+    }
     if let Some(kind) = kind_of(beginning) {
         return Err(not_readable(path, kind));
     }
@@ -172,14 +195,11 @@ fn open_to_look(
     progress: &Progress,
     least: usize,
 ) -> io::Result<(Opened, Vec<u8>)> {
-    let (file, length): (Stored, _) = if is_stdin(path) {
-        (stdin(), None)
+    let (mut content, length) = if is_stdin(path) {
+        (Unpacked::new(progress.count(stdin()), false)?, None)
     } else {
-        let file = File::open(options.place_of(path))?;
-        let metadata = file.metadata()?;
-        (Box::new(file), metadata.is_file().then_some(metadata.len()))
+        content_of(&options.place_of(path), options, progress)?
     };
-    let mut content = Unpacked::new(progress.count(file), length.is_some())?;
     // A pipe may have no more than a line for now.
     let least = if length.is_some() { SAMPLE_BYTES } else { least };
     let enough = |it: &[u8]| it.len() >= MOST_LOOKED_AT || it.len() >= least && it.contains(&b'\n');
@@ -187,6 +207,44 @@ fn open_to_look(
     let first = Sample::first_of(&beginning);
     let format = InputFormat::Auto;
     Ok((Opened { content, format, first, length, offset: 0, is_same: true }, beginning))
+}
+
+/// The content of a file, and its length if that is known.
+fn content_of(
+    place: &Path,
+    options: &ReadOptions,
+    progress: &Progress,
+) -> io::Result<(Unpacked, Option<u64>)> {
+    let file = File::open(place)?;
+    let metadata = file.metadata()?;
+    let length = metadata.is_file().then_some(metadata.len());
+    #[cfg(feature = "parquet")]
+    let mut file = file;
+    #[cfg(feature = "parquet")]
+    if let Some(length) = length
+        && is_parquet(&mut file)?
+    {
+        return rows_of(place, options, progress, length).map(|rows| (rows, Some(length)));
+    }
+    _ = options;
+    Ok((Unpacked::new(progress.count(Box::new(file)), length.is_some())?, length))
+}
+
+/// The rows of a Parquet file with the columns that records need.
+#[cfg(feature = "parquet")]
+fn rows_of(place: &Path, options: &ReadOptions, progress: &Progress, length: u64) -> io::Result<Unpacked> {
+    let progress = progress.clone();
+    let rows = RowLines::open(
+        place,
+        |name| is_needed(name, options),
+        |name| is_content(name, options),
+        move |bytes| progress.pass_over(bytes),
+    );
+    match rows {
+        Ok(rows) => Ok(Unpacked::of_rows(Box::new(rows), length)),
+        Err(Error::Input { reason, .. }) => Err(io::Error::new(io::ErrorKind::InvalidData, reason)),
+        Err(error) => Err(io::Error::other(error)),
+    }
 }
 
 /// What is stored, unpacked if it is packed with gzip or zstd. Content of another kind is an error that names it.

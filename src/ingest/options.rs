@@ -13,8 +13,11 @@ pub struct ReadOptions {
     pub(super) max_record_bytes: usize,
     pub(super) key_field: Option<String>,
     pub(super) html_field: Option<String>,
+    pub(super) text_field: Option<String>,
     pub(super) unit: Unit,
     pub(super) globs: Vec<String>,
+    /// Whether documents are named by the places of their records.
+    pub(super) numbered: bool,
     directory: Option<PathBuf>,
 }
 
@@ -25,8 +28,10 @@ impl Default for ReadOptions {
             max_record_bytes: 64 << 20,
             key_field: None,
             html_field: None,
+            text_field: None,
             unit: Unit::Document,
             globs: Vec::new(),
+            numbered: false,
             directory: None,
         }
     }
@@ -66,6 +71,13 @@ impl ReadOptions {
         self
     }
 
+    /// The JSON field, or the column of a Parquet file, that holds the text, instead of `text`. Default: none.
+    #[must_use]
+    pub fn text_field(mut self, name: impl Into<String>) -> Self {
+        self.text_field = Some(name.into());
+        self
+    }
+
     /// What of a record gets a fingerprint of its own. Default: [`Unit::Document`], the whole record.
     ///
     /// The key of a paragraph or a sentence is that of the record, `#`, and its number in the record, from 1.
@@ -87,6 +99,12 @@ impl ReadOptions {
         self
     }
 
+    /// Documents are named by the places of their records. So none takes the place of another of its key.
+    pub(crate) fn numbered(mut self) -> Self {
+        self.numbered = true;
+        self
+    }
+
     /// The directory in which relative paths begin. Default: the current directory of the process.
     ///
     /// Messages and keys name inputs as they were given.
@@ -96,8 +114,13 @@ impl ReadOptions {
         self
     }
 
+    /// What of a record gets a fingerprint of its own.
+    pub(crate) fn unit_of_records(&self) -> Unit {
+        self.unit
+    }
+
     /// Where the file of an input is.
-    pub(super) fn place_of<'p>(&self, path: &'p Path) -> Cow<'p, Path> {
+    pub(crate) fn place_of<'p>(&self, path: &'p Path) -> Cow<'p, Path> {
         self.directory.as_ref().map_or(Cow::Borrowed(path), |directory| directory.join(path).into())
     }
 }

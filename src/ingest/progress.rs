@@ -30,7 +30,7 @@ impl Progress {
     }
 
     /// Counts bytes that are not read because they were read before.
-    pub(super) fn pass_over(&self, bytes: u64) {
+    pub(crate) fn pass_over(&self, bytes: u64) {
         self.read.fetch_add(bytes, Ordering::Relaxed);
     }
 

@@ -4,12 +4,15 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
+use xxhash_rust::xxh3::xxh3_128_with_seed;
+
 use super::fingerprinting::{Fingerprinting, Judged};
 use super::format::InputFormat;
 use super::json::parse_json;
 use super::options::ReadOptions;
 use super::parsed::{Content, Parsed, Parts};
 use super::raw::{Raw, RawContent};
+use super::record_id::{NumberedKey, RecordId};
 use super::rejected::{Offset, Reason, Rejected};
 use super::text::parse_text;
 use super::tsv::{parse_fingerprint, parse_tsv};
@@ -30,6 +33,8 @@ pub struct Record {
     pub(super) parts: Parts,
     /// What of it gets a fingerprint of its own.
     pub(super) unit: Unit,
+    /// Its place, if its document is named by that.
+    id: Option<RecordId>,
 }
 
 /// What a record brings to read, as it came.
@@ -43,8 +48,10 @@ pub(crate) enum Page {
 impl Record {
     /// Parses a raw record. `None` if it is no document, such as the request in a web archive.
     pub(super) fn parse(raw: Raw, options: &ReadOptions) -> Result<Option<Self>, Rejected> {
-        let Raw { input, line, offset, format, content, mark: _ } = raw;
+        let Raw { input, line, offset, format, content, mark } = raw;
         let path = input.path.clone();
+        let number = line.unwrap_or(mark.place.records);
+        let id = options.numbered.then_some(RecordId { input: input.index as u32, number });
         let parsed = match content {
             RawContent::TooLong(bytes) => Err(Reason::TooLong { bytes, max_bytes: options.max_record_bytes }),
             RawContent::Broken(problem) => Err(Reason::Warc { problem: problem.to_owned() }),
@@ -64,7 +71,7 @@ impl Record {
         };
         match parsed {
             Ok(Parsed { key, content, parts }) => {
-                Ok(Some(Self { path, line, offset, key, content, parts, unit: options.unit }))
+                Ok(Some(Self { path, line, offset, key, content, parts, unit: options.unit, id }))
             }
             Err(reason) => Err(Rejected { source_name: path.display().to_string(), line, offset, reason }),
         }
@@ -73,6 +80,11 @@ impl Record {
     /// The key, if the record has one.
     pub fn key(&self) -> Option<&[u8]> {
         self.key.as_deref()
+    }
+
+    /// Its place, if the inputs are read with numbers.
+    pub(crate) fn id(&self) -> Option<RecordId> {
+        self.id
     }
 
     /// Whether the record brings a ready fingerprint. `None` if that cannot be told: the record is
@@ -151,7 +163,13 @@ impl Record {
     }
 
     pub(super) fn document_with(&self, judged: Option<Judged>) -> Result<Document, Reason> {
-        let key = self.key.as_deref().ok_or(Reason::NoKey)?;
+        let key = match self.id {
+            None => Cow::Borrowed(self.key.as_deref().ok_or(Reason::NoKey)?),
+            Some(id) => {
+                let text = if judged.is_some() { None } else { self.hash_of_text() };
+                Cow::Owned(NumberedKey { id, text, key: self.key.as_deref() }.to_bytes())
+            }
+        };
         let Parts { seen, rank, scope, payload, group: _ } = &self.parts;
         let mut document = Document::new(key, judged.map(|(fingerprint, _)| fingerprint))
             .with_sketch(judged.and_then(|(_, sketch)| sketch))
@@ -163,6 +181,15 @@ impl Record {
         }
         document.validate().map_err(Reason::Document)?;
         Ok(document)
+    }
+
+    /// The hash of a text as it came.
+    fn hash_of_text(&self) -> Option<u128> {
+        match &self.content {
+            Content::Text(text) => Some(xxh3_128_with_seed(text.as_bytes(), 0)),
+            Content::Html(html) => Some(xxh3_128_with_seed(html.as_bytes(), 1)),
+            Content::Fingerprint(..) | Content::Features(_) | Content::TooShort => None,
+        }
     }
 
     pub(super) fn rejected(&self, reason: Reason) -> Rejected {

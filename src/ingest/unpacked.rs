@@ -25,10 +25,36 @@ pub(super) struct Unpacked {
     is_read_once: bool,
     /// What the frames of zstd were packed with, if the input begins with it.
     dictionary: Vec<u8>,
+    packing: Packing,
+}
+
+/// How bytes are packed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Packing {
+    #[default]
+    None,
+    Gzip,
+    Zstd,
+    /// A Parquet file, whose rows are lines of JSON.
+    #[cfg(feature = "parquet")]
+    Parquet,
+}
+
+impl Packing {
+    /// Whether it is that of a Parquet file, which has rows in place of bytes.
+    pub(crate) fn is_of_rows(self) -> bool {
+        #[cfg(feature = "parquet")]
+        return self == Self::Parquet;
+        #[cfg(not(feature = "parquet"))]
+        false
+    }
 }
 
 enum Part {
     Plain(StoredBytes),
+    /// The rows of a Parquet file of this length (bytes).
+    #[cfg(feature = "parquet")]
+    Rows(Stored, u64),
     Gzip(Box<GzDecoder<StoredBytes>>),
     Zstd(Box<zstd::Decoder<'static, StoredBytes>>),
     /// A packed part has ended. Another one may follow.
@@ -56,17 +82,27 @@ impl Unpacked {
     pub(super) fn new(stored: Stored, again: bool) -> io::Result<Self> {
         let mut stored = StoredBytes::new(stored, 0);
         let beginning = stored.peek(4)?;
-        let is_packed =
-            beginning.starts_with(GZIP) || beginning.starts_with(ZSTD) || is_skippable_frame(beginning);
-        let part = if is_packed { Part::Between(stored) } else { Part::Plain(stored) };
-        Ok(Self { is_read_once: !again, ..Self::from_part(part, 0) })
+        let packing = match beginning {
+            _ if beginning.starts_with(GZIP) => Packing::Gzip,
+            _ if beginning.starts_with(ZSTD) || is_skippable_frame(beginning) => Packing::Zstd,
+            _ => Packing::None,
+        };
+        let part = if packing == Packing::None { Part::Plain(stored) } else { Part::Between(stored) };
+        Ok(Self { is_read_once: !again, packing, ..Self::from_part(part, 0) })
+    }
+
+    /// The rows of a Parquet file. Its places are counted from its beginning.
+    #[cfg(feature = "parquet")]
+    pub(super) fn of_rows(rows: Stored, length: u64) -> Self {
+        Self { packing: Packing::Parquet, ..Self::from_part(Part::Rows(rows, length), 0) }
     }
 
     /// The same input, read from a stored offset on, where a part begins if it is packed.
     pub(super) fn again_from(&self, stored: Stored, offset: u64) -> Self {
         let stored = StoredBytes::new(stored, offset);
         let part = if self.is_packed() { Part::Between(stored) } else { Part::Plain(stored) };
-        Self { dictionary: self.dictionary.clone(), ..Self::from_part(part, offset) }
+        let Self { dictionary, packing, .. } = self;
+        Self { dictionary: dictionary.clone(), packing: *packing, ..Self::from_part(part, offset) }
     }
 
     fn from_part(part: Part, offset: u64) -> Self {
@@ -80,11 +116,22 @@ impl Unpacked {
             part_begins: (0, offset),
             is_read_once: false,
             dictionary: Vec::new(),
+            packing: Packing::None,
         }
     }
 
     pub(super) fn is_packed(&self) -> bool {
         !matches!(self.part, Part::Plain(_))
+    }
+
+    /// Whether it is the rows of a Parquet file.
+    pub(super) fn is_of_rows(&self) -> bool {
+        self.packing.is_of_rows()
+    }
+
+    /// With what it is packed.
+    pub(super) fn packing(&self) -> Packing {
+        self.packing
     }
 
     /// Looks at the next bytes, until `enough` says so, or the input ends.
@@ -139,6 +186,8 @@ impl Unpacked {
             Part::Plain(stored) | Part::Between(stored) => stored.at,
             Part::Gzip(decoder) => decoder.get_ref().at,
             Part::Zstd(decoder) => decoder.get_ref().at,
+            #[cfg(feature = "parquet")]
+            Part::Rows(_, length) => *length,
             Part::Taken => 0,
         }
     }
@@ -148,6 +197,8 @@ impl Unpacked {
         loop {
             let read = match &mut self.part {
                 Part::Plain(stored) => return stored.read(buffer),
+                #[cfg(feature = "parquet")]
+                Part::Rows(rows, _) => return rows.read(buffer),
                 Part::Gzip(decoder) => decoder.read(buffer),
                 Part::Zstd(decoder) => decoder.read(buffer),
                 Part::Between(_) => {

@@ -14,7 +14,10 @@ const BEGINNINGS: &[(&[u8], &str)] = &[
         b"redb\x1a\x0a\xa9\x0d\x0a",
         "is a database of redb or simdb; of simdb, `simdb dump` writes the documents",
     ),
-    (b"PAR1\x15", "is a Parquet file; write its rows as JSON Lines"),
+    (
+        b"PAR1\x15",
+        "is a Parquet file, which is read from the disk, by a program built with `--features parquet`",
+    ),
     (b"ARROW1\0\0", "is an Arrow file; write its rows as JSON Lines"),
     (b"\xff\xfe\0\0", "is text in UTF-32; convert it with `iconv -f UTF-32 -t UTF-8`"),
     (b"\0\0\xfe\xff", "is text in UTF-32; convert it with `iconv -f UTF-32 -t UTF-8`"),

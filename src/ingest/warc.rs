@@ -114,7 +114,7 @@ fn fill(reader: &mut impl BufRead) -> io::Result<&[u8]> {
     reader.fill_buf()
 }
 
-fn pass_over_blank_lines(reader: &mut impl BufRead) -> io::Result<u64> {
+pub(super) fn pass_over_blank_lines(reader: &mut impl BufRead) -> io::Result<u64> {
     let mut passed = 0;
     loop {
         let buffer = fill(reader)?;

@@ -37,7 +37,7 @@ fn count_within(rows: &[u64], query: u64, max_distance: u32) -> u32 {
 
 /// The indexes of all rows of `a` and `b` that differ in at most `max_distance` bits. Without `b`, of each two rows of
 /// `a`, the one that stands first.
-pub(super) fn pairs_within(a: &[u64], b: Option<&[u64]>, max_distance: u32) -> Vec<(u32, u32)> {
+pub(crate) fn pairs_within(a: &[u64], b: Option<&[u64]>, max_distance: u32) -> Vec<(u32, u32)> {
     let mut pairs = Vec::new();
     add_pairs_within(a, b, max_distance, &mut pairs);
     pairs

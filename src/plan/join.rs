@@ -91,8 +91,8 @@ impl<'p> Join<'p> {
         leading(a.first ^ b.first, prefix_bits.min(a.bits).min(b.bits)).count_ones() <= flips
     }
 
-    /// The parts whose rows a pass compares with those of a part, as far as the bits of that part tell. They have no row
-    /// in common, and need not be parts of the table.
+    /// The parts whose rows a pass compares with those of a part, as far as the bits of that part tell. They have no
+    /// row in common, and need not be parts of the table.
     pub(crate) fn near_parts(&self, pass: usize, part: Part) -> impl Iterator<Item = Part> + use<> {
         let ProbedPrefix { prefix_bits, flips, .. } = self.passes[pass];
         let bits = part.bits.min(prefix_bits);

@@ -11,6 +11,11 @@ impl DocumentNumber {
     /// they last two weeks, at a hundred million a day 30 years.
     pub(crate) const MAX: Self = Self((1 << 40) - 1);
 
+    /// The number so many after this one.
+    pub(crate) fn after(self, numbers: u64) -> Self {
+        Self(self.0.saturating_add(numbers))
+    }
+
     /// The number after this one.
     pub(crate) fn next(self) -> Self {
         Self(self.0.saturating_add(1))

@@ -123,6 +123,14 @@ pub(crate) trait Read: Sync {
         }
     }
 
+    /// The key of the document of a number that a row has. It is an error if the document is not there.
+    fn linked_key(&self, number: DocumentNumber) -> Result<Vec<u8>> {
+        match self.written().and_then(|written| written.documents.document(number)) {
+            Some(document) => Ok(document?.key().to_vec()),
+            None => self.view().key(number),
+        }
+    }
+
     /// As [`linked_document`](Self::linked_document), if the document was seen at `since` or later and its sketch
     /// is wanted.
     fn linked_if(

@@ -21,6 +21,8 @@ pub(crate) struct Sizes {
     pub(crate) step_blocks: usize,
     /// The most rows of a part of a table that is compared with another. A core has two such parts in memory.
     pub(crate) part_rows: u64,
+    /// The near fingerprints that are compared in the time of a query.
+    pub(crate) compared_per_query: usize,
     /// The bytes of documents that a transaction keeps in memory.
     pub(crate) spill_bytes: usize,
 }
@@ -35,6 +37,7 @@ impl Default for Sizes {
             chunk_entries: 256,
             step_blocks: 128,
             part_rows: 1 << 18,
+            compared_per_query: 1 << 16,
             spill_bytes: 64 << 20,
         }
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::read::Read;
 use crate::document::Document;
 use crate::error::Result;
+use crate::fingerprint::Fingerprint;
 use crate::source::Source;
 use crate::store::blocks::Row;
 use crate::store::checking::{self, CheckProgress, Checked};
@@ -55,11 +56,21 @@ impl Reader {
         &self,
         from: DocumentNumber,
     ) -> Result<Option<(NumberedDocuments, DocumentNumber)>> {
+        self.documents_with(from, |_| true)
+    }
+
+    /// As [`documents`](Self::documents), but only documents with a wanted fingerprint. The others are not decoded.
+    pub(crate) fn documents_with(
+        &self,
+        from: DocumentNumber,
+        is_wanted: impl Fn(Option<Fingerprint>) -> bool,
+    ) -> Result<Option<(NumberedDocuments, DocumentNumber)>> {
         let Some(stored) = self.view.stored_documents(from.0)? else { return Ok(None) };
         let last = DocumentNumber(stored.last());
         let documents = match stored.read() {
             Ok(live) => live
                 .iter()
+                .filter(|it| is_wanted(it.fingerprint))
                 .map(|it| {
                     let number = DocumentNumber(it.number);
                     (number, it.to_document().map_err(|problem| damaged_document(number, problem)))
@@ -69,6 +80,27 @@ impl Reader {
             Err(error) => vec![(last, Err(error))],
         };
         Ok(Some((documents, last.next())))
+    }
+
+    /// What `see` makes of the documents of one block whose fingerprints are wanted and whose numbers are `from` or
+    /// greater, in order, and the number to go on from. `None` after the last document. `see` is given what `wanted`
+    /// makes of the fingerprint. Documents that are not wanted are not decoded.
+    pub(crate) fn seen_of_block<W, T>(
+        &self,
+        from: DocumentNumber,
+        wanted: impl Fn(Option<Fingerprint>) -> Option<W>,
+        see: impl Fn(W, DocumentNumber, &Document) -> Option<T>,
+    ) -> Result<Option<(Vec<T>, DocumentNumber)>> {
+        let Some(stored) = self.view.stored_documents(from.0)? else { return Ok(None) };
+        let next = DocumentNumber(stored.last()).next();
+        let live = stored.read()?;
+        let seen = live.iter().filter_map(|it| {
+            let wanted = wanted(it.fingerprint)?;
+            let number = DocumentNumber(it.number);
+            let document = it.to_document().map_err(|problem| damaged_document(number, problem));
+            document.map(|document| see(wanted, number, &document)).transpose()
+        });
+        Ok(Some((seen.collect::<Result<_>>()?, next)))
     }
 
     /// The source of this name. `None` if there is none.

@@ -120,11 +120,14 @@ fn texts_that_look_the_same_are_the_same_but_for_what_is_hidden_in_a_word() {
     }
 }
 
-/// The bytes of the longest texts: as many as a record may have, or fewer where the build is slow and no real data
-/// are at hand.
+/// The bytes of the longest texts: as many as a record may have, or fewer where the build is slow, and still fewer
+/// where no real data are at hand.
 fn longest() -> usize {
-    let is_long = !cfg!(debug_assertions) || std::env::var_os("SIMDB_DATA").is_some();
-    if is_long { 50 << 20 } else { 4 << 20 }
+    match (cfg!(debug_assertions), std::env::var_os("SIMDB_DATA").is_some()) {
+        (false, _) => 50 << 20,
+        (true, true) => 20 << 20,
+        (true, false) => 4 << 20,
+    }
 }
 
 /// Far more than any of these texts takes on a machine that has other work too.

@@ -140,10 +140,10 @@ fn query_time(database: &Database) -> simdb::Result<Duration> {
 
 #[test]
 fn documents_replaced_ten_times_over_take_little_more_than_fresh_ones() -> TestResult {
-    const DOCUMENTS: u64 = 120_000;
+    const DOCUMENTS: u64 = 60_000;
     let folder = Folder::new()?;
     let create = |name: &str| {
-        let options = CreateOptions::new().scheme(Scheme::External).recent_documents(5_000);
+        let options = CreateOptions::new().scheme(Scheme::External).recent_documents(2_500);
         Database::create(folder.path(name), &options)
     };
     let fresh = create("fresh.simdb")?;
@@ -209,7 +209,7 @@ fn the_log_does_not_grow_with_changes_that_cancel_out() -> TestResult {
 fn a_hot_fingerprint_costs_what_others_cost() -> TestResult {
     const HOT: u64 = 60_000;
     let folder = Folder::new()?;
-    let options = CreateOptions::new().scheme(Scheme::External).recent_documents(5_000);
+    let options = CreateOptions::new().scheme(Scheme::External).recent_documents(2_500);
     let database = Database::create(folder.path("d.simdb"), &options)?;
     let hot = 0xffff_0000_ffff_0000;
     let cold = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -11,6 +11,7 @@ mod crawling;
 mod crowding;
 mod damage;
 mod data;
+mod dedup;
 mod dry_run;
 mod ending;
 mod eval;
@@ -36,9 +37,15 @@ mod names;
 mod odd_fields;
 mod overview;
 mod owners;
+mod pair_output;
 mod pairs;
 mod panics;
+#[cfg(feature = "parquet")]
+mod parquet;
+#[cfg(feature = "parquet")]
+mod parquet_inputs;
 mod plan;
+mod report;
 mod resuming;
 mod screen;
 mod second_reader;

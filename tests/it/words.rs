@@ -18,7 +18,7 @@ fn names_that_mean_the_same_are_taken() -> TestResult {
     run!("search", &path, "--key", "a").expect(0);
     run!("show", &path, "a").expect(0);
     run!("cp", &path, folder.path("e.simdb")).expect(0);
-    for name in ["export", "ls", "list"] {
+    for name in ["ls", "list"] {
         assert_eq!(run!(name, &path).expect(0).out.lines().count(), 2);
     }
     assert_eq!(run!("rm", &path, "a").expect(0).out, "deleted a\n");
@@ -32,7 +32,6 @@ fn names_of_other_programs_lead_to_the_right_command() -> TestResult {
         ("forget", "simdb expire DB --before TIME"),
         ("prune", "simdb compact DB"),
         ("restore", "simdb load"),
-        ("dedup", "--on-duplicate skip"),
         ("statz", "'stats'"),
         ("pages.simdb", "simdb stats pages.simdb"),
         ("./no/folder", "the command stands before the database"),

@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use smallvec::SmallVec;
+
 use crate::database::pairs::Question;
 use crate::document::Document;
 use crate::store::{DocumentNumber, Read, ScopeNames};
@@ -95,6 +97,12 @@ impl Clustering {
         self
     }
 
+    /// The distance that was given.
+    #[cfg(feature = "ingest")]
+    pub(crate) fn wanted_distance(&self) -> Option<u32> {
+        self.max_distance
+    }
+
     pub(super) fn is_connected(&self) -> bool {
         self.connected
     }
@@ -121,14 +129,15 @@ impl Clustering {
     pub(super) fn worth(&self, number: DocumentNumber, document: &Document) -> Worth {
         let order = self.survivor.as_deref().unwrap_or(&[Survivor::Rank]);
         let part = |by: &Survivor| match by {
-            Survivor::Rank => Part::Rank(document.rank().to_vec()),
-            Survivor::Earliest => Part::Number(-i128::from(document.seen())),
-            Survivor::Latest => Part::Number(document.seen().into()),
+            Survivor::Rank => Part::Rank(document.rank().into()),
+            // The complement turns the order round, and has no overflow.
+            Survivor::Earliest => Part::Number(!document.seen()),
+            Survivor::Latest => Part::Number(document.seen()),
             Survivor::Longest => Part::Number(match document.sketch() {
                 Some(sketch) => sketch.shingles().into(),
-                None => document.payload().len() as i128,
+                None => document.payload().len() as i64,
             }),
-            Survivor::ShortestKey => Part::Number(-(document.key().len() as i128)),
+            Survivor::ShortestKey => Part::Number(!(document.key().len() as i64)),
         };
         Worth { parts: order.iter().map(part).collect(), number }
     }
@@ -137,14 +146,14 @@ impl Clustering {
 /// What a document is worth. The greatest survives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Worth {
-    parts: Vec<Part>,
+    parts: SmallVec<[Part; 1]>,
     number: DocumentNumber,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
-    Rank(Vec<i64>),
-    Number(i128),
+    Rank(Box<[i64]>),
+    Number(i64),
 }
 
 impl Worth {

@@ -7,7 +7,8 @@ use super::gathered::{Clustered, Gathered};
 use crate::database::snapshot::Snapshot;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
-use crate::store::Read;
+use crate::store::{DocumentNumber, Read};
+use crate::streaming;
 
 /// What [`Snapshot::clusters`] tells.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,6 +78,10 @@ impl ClusterTotals {
     }
 }
 
+/// The clusters whose documents are read by one core. Documents that are near to each other in the file are read one
+/// after the other, so these are many.
+const TOGETHER: usize = 1 << 14;
+
 /// The most fingerprints of which each is compared with each.
 const MOST_COMPARED: usize = 1 << 14;
 
@@ -126,32 +131,68 @@ impl Snapshot {
     ) -> Result<ClusterTotals> {
         let mut totals = ClusterTotals::default();
         let progress = &mut |done, all| observe(ClusterEvent::Progress { done, all });
-        let Some(gathered) = Gathered::new(self, clustering, progress)? else { return Ok(totals) };
-        (totals.connected, totals.largest_connected) = gathered.components;
+        let Some(gathered) = Gathered::new(self, None, clustering, true, progress)? else {
+            return Ok(totals);
+        };
+        (totals.connected, totals.largest_connected) = gathered.components.unwrap_or_default();
         let max_distance = clustering.question(&self.reader).max_distance;
-        let clusters = gathered.clusters();
-        let all = clusters.len() as u64;
-        for (done, (survivor, clustered)) in (1..).zip(clusters) {
+        let all = gathered.len() as u64;
+        let (mut result, mut done) = (Ok(()), 0);
+        let read = |part: usize, hand_over: &mut dyn FnMut(Result<Vec<Cluster>>) -> ControlFlow<()>| {
+            let clusters = part * TOGETHER..gathered.len().min((part + 1) * TOGETHER);
+            _ = hand_over(self.clusters_of(clusters.map(|index| gathered.cluster(index)).collect()));
+        };
+        streaming::in_order(gathered.len().div_ceil(TOGETHER), read, |_, clusters| {
+            let clusters = match clusters {
+                Ok(clusters) => clusters,
+                Err(error) => {
+                    result = Err(error);
+                    return ControlFlow::Break(());
+                }
+            };
+            for cluster in clusters {
+                totals.add(&cluster, max_distance);
+                done += 1;
+                observe(ClusterEvent::Cluster(cluster))?;
+                observe(ClusterEvent::Progress { done, all })?;
+            }
+            ControlFlow::Continue(())
+        });
+        result.map(|()| totals)
+    }
+
+    /// Clusters with the keys of their documents.
+    fn clusters_of(&self, all: Vec<(DocumentNumber, Vec<Clustered>)>) -> Result<Vec<Cluster>> {
+        let numbers = all.iter().enumerate().flat_map(|(cluster, (_, clustered))| {
+            clustered.iter().enumerate().map(move |(place, it)| (it.number, cluster, place))
+        });
+        let mut numbers: Vec<_> = numbers.collect();
+        numbers.sort_unstable();
+        let mut keys: Vec<Vec<Vec<u8>>> = all.iter().map(|(_, it)| vec![Vec::new(); it.len()]).collect();
+        for (number, cluster, place) in numbers {
+            keys[cluster][place] = self.reader.linked_key(number)?;
+        }
+        let cluster = |((survivor, clustered), keys): ((DocumentNumber, Vec<Clustered>), Vec<Vec<u8>>)| {
             let survivor = clustered.iter().position(|it| it.number == survivor).unwrap_or(0);
             let diameter = diameter_of(&clustered);
-            totals.clusters += 1;
-            totals.documents += clustered.len() as u64;
-            totals.largest = totals.largest.max(clustered.len() as u64);
-            totals.diameter = totals.diameter.max(diameter.unwrap_or(0));
-            totals.beyond += clustered.iter().filter(|it| it.distance > max_distance).count() as u64;
-            let document = |it: &Clustered| {
-                let key = self.reader.linked_document(it.number)?.key().to_vec();
-                Ok(ClusterDocument { key, fingerprint: it.fingerprint, distance: it.distance })
+            let document = |(it, key): (&Clustered, _)| ClusterDocument {
+                key,
+                fingerprint: it.fingerprint,
+                distance: it.distance,
             };
-            let documents = clustered.iter().map(document).collect::<Result<_>>()?;
-            let cluster = Cluster { survivor, documents, diameter };
-            if observe(ClusterEvent::Cluster(cluster)).is_break()
-                || observe(ClusterEvent::Progress { done, all }).is_break()
-            {
-                break;
-            }
-        }
-        Ok(totals)
+            Cluster { survivor, documents: clustered.iter().zip(keys).map(document).collect(), diameter }
+        };
+        Ok(all.into_iter().zip(keys).map(cluster).collect())
+    }
+}
+
+impl ClusterTotals {
+    fn add(&mut self, cluster: &Cluster, max_distance: u32) {
+        self.clusters += 1;
+        self.documents += cluster.documents.len() as u64;
+        self.largest = self.largest.max(cluster.documents.len() as u64);
+        self.diameter = self.diameter.max(cluster.diameter.unwrap_or(0));
+        self.beyond += cluster.documents.iter().filter(|it| it.distance > max_distance).count() as u64;
     }
 }
 

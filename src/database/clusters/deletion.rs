@@ -35,7 +35,7 @@ pub enum DeletionEvent {
 }
 
 /// A document that does not survive.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Duplicate {
     /// The document.
@@ -44,6 +44,26 @@ pub struct Duplicate {
     pub survivor: Vec<u8>,
     /// The number of bits in which their fingerprints differ.
     pub distance: u32,
+    /// The similarity of the two by their sketches, 0 to 1. `None` if the least similarity is 0.
+    pub similarity: Option<f64>,
+}
+
+/// What the search for duplicates tells.
+#[derive(Debug)]
+pub(crate) enum BesideEvent {
+    Duplicate {
+        duplicate: Duplicate,
+        /// Whether the survivor is a document of the snapshot beside.
+        #[cfg_attr(
+            not(feature = "ingest"),
+            expect(dead_code, reason = "only a cleaning has such a snapshot")
+        )]
+        is_beside: bool,
+    },
+    Progress {
+        done: u64,
+        all: u64,
+    },
 }
 
 /// The most documents that a transaction deletes.
@@ -64,12 +84,34 @@ impl Snapshot {
         clustering: &Clustering,
         mut observe: impl FnMut(DeletionEvent) -> ControlFlow<()>,
     ) -> Result<()> {
-        let progress = &mut |done, all| observe(DeletionEvent::Progress { done, all });
-        let Some(gathered) = Gathered::new(self, clustering, progress)? else { return Ok(()) };
+        self.duplicates_beside(None, clustering, &mut |event| match event {
+            BesideEvent::Progress { done, all } => observe(DeletionEvent::Progress { done, all }),
+            BesideEvent::Duplicate { duplicate, .. } => {
+                observe(DeletionEvent::Duplicate(Box::new(duplicate)))
+            }
+        })
+    }
+
+    /// As [`duplicates`](Self::duplicates). Documents that are near to one of `beside` come first, as duplicates of the
+    /// nearest of these. They take no part in clusters.
+    pub(crate) fn duplicates_beside(
+        &self,
+        beside: Option<&Self>,
+        clustering: &Clustering,
+        observe: &mut dyn FnMut(BesideEvent) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let progress = &mut |done, all| observe(BesideEvent::Progress { done, all });
+        let Some(gathered) = Gathered::new(self, beside, clustering, false, progress)? else { return Ok(()) };
+        for (survivor, it) in gathered.beside() {
+            let duplicate = beside.unwrap_or(self).duplicate_of(survivor, &it, self)?;
+            if observe(BesideEvent::Duplicate { duplicate, is_beside: true }).is_break() {
+                return Ok(());
+            }
+        }
         for (survivor, clustered) in gathered.clusters() {
             for it in clustered.iter().filter(|it| it.number != survivor) {
-                let duplicate = self.duplicate(survivor, it)?;
-                if observe(DeletionEvent::Duplicate(Box::new(duplicate))).is_break() {
+                let duplicate = self.duplicate_of(survivor, it, self)?;
+                if observe(BesideEvent::Duplicate { duplicate, is_beside: false }).is_break() {
                     return Ok(());
                 }
             }
@@ -77,10 +119,11 @@ impl Snapshot {
         Ok(())
     }
 
-    fn duplicate(&self, survivor: DocumentNumber, it: &Clustered) -> Result<Duplicate> {
-        let document = self.reader.linked_document(it.number)?;
-        let survivor = self.reader.linked_document(survivor)?.key().to_vec();
-        Ok(Duplicate { document, survivor, distance: it.distance })
+    /// A duplicate, which is a document of `of`, of a survivor here.
+    fn duplicate_of(&self, survivor: DocumentNumber, it: &Clustered, of: &Self) -> Result<Duplicate> {
+        let document = of.reader.linked_document(it.number)?;
+        let survivor = self.reader.linked_key(survivor)?;
+        Ok(Duplicate { document, survivor, distance: it.distance, similarity: it.similarity })
     }
 }
 
@@ -112,7 +155,9 @@ impl Database {
         drop(self.begin_write()?);
         let snapshot = self.snapshot()?;
         let progress = &mut |done, all| observe(DeletionEvent::Progress { done, all });
-        let Some(gathered) = Gathered::new(&snapshot, clustering, progress)? else { return Ok(0) };
+        let Some(gathered) = Gathered::new(&snapshot, None, clustering, false, progress)? else {
+            return Ok(0);
+        };
         let others = gathered.clusters().flat_map(|(survivor, clustered)| {
             clustered.into_iter().filter(move |it| it.number != survivor).map(move |it| (survivor, it))
         });
@@ -123,7 +168,7 @@ impl Database {
             let mut txn = self.begin_write()?;
             let mut in_txn = 0;
             for (survivor, it) in others {
-                let duplicate = snapshot.duplicate(*survivor, it)?;
+                let duplicate = snapshot.duplicate_of(*survivor, it, &snapshot)?;
                 if txn.has(*survivor, &duplicate.survivor)? && txn.has(it.number, duplicate.document.key())? {
                     txn.delete(duplicate.document.key())?;
                     in_txn += 1;

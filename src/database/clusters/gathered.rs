@@ -1,117 +1,147 @@
 //! Gathered: all near documents of a snapshot and the clusters they make.
 
-use std::collections::HashMap;
-use std::ops::{ControlFlow, Range};
+use std::mem;
+use std::ops::Range;
 
-use foldhash::fast::RandomState;
-
-use super::clustering::{Clustering, Worth};
-use super::grouping::{self, Edge};
-use crate::database::pairs::{Found, Keys, Member, Question};
+use super::clustering::Clustering;
+use super::grouping::{self, Components};
+use super::near_fingerprints::{NearFingerprints, Progress};
+use super::nodes::{AllBeside, Beside, Nodes};
 use crate::database::snapshot::Snapshot;
-use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
-use crate::sketch::Sketch;
 use crate::store::DocumentNumber;
-
-/// Is told how far the work is, in parts of a step, and all parts of it. Breaks if nobody wants the rest.
-pub(super) type Progress<'p> = &'p mut dyn FnMut(u64, u64) -> ControlFlow<()>;
-
-/// Nodes that are near to others, or have several documents. A node stands for the documents of one fingerprint, and of
-/// one sketch if similarity counts.
-#[derive(Default)]
-struct Nodes {
-    /// The node of each newest document.
-    by_newest: HashMap<DocumentNumber, u32, RandomState>,
-    fingerprints: Vec<Fingerprint>,
-    /// Empty if similarity does not count.
-    sketches: Vec<Option<Sketch>>,
-    edges: Vec<Edge>,
-}
-
-/// The documents of all nodes.
-struct DocumentsOfNodes {
-    /// Each with its node, in the order in which they were written.
-    documents: Vec<(u32, DocumentNumber)>,
-    /// For each node, the best document.
-    best: Vec<Option<Worth>>,
-}
 
 /// The clusters of a snapshot.
 pub(super) struct Gathered {
-    fingerprints: Vec<Fingerprint>,
-    /// For each node, the best document.
-    best: Vec<Option<Worth>>,
+    /// The nodes and their documents: those of a cluster one after the other, in the order in which they were written.
+    nodes: Nodes,
     /// For each node, the node of the survivor.
     centres: Vec<u32>,
-    /// The documents, with their nodes: those of a cluster one after the other, in the order in which they were
-    /// written.
-    documents: Vec<(u32, DocumentNumber)>,
     /// The documents of each cluster of at least two. In the order in which the survivors were written.
     clusters: Vec<Range<usize>>,
-    /// The connected components of at least two documents, and the documents of the largest.
-    pub(super) components: (u64, u64),
+    /// The connected components of at least two documents, and the documents of the largest, if that is wanted.
+    pub(super) components: Option<(u64, u64)>,
+    /// What is near to documents of the snapshot beside.
+    beside: AllBeside,
 }
 
 /// A document of a cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Clustered {
     pub(super) number: DocumentNumber,
     pub(super) fingerprint: Fingerprint,
     /// The number of bits in which it differs from the survivor.
     pub(super) distance: u32,
+    /// The similarity with the survivor, if similarity counts.
+    pub(super) similarity: Option<f64>,
 }
 
 impl Gathered {
-    /// Finds all near documents and their clusters. `None` if `progress` breaks.
+    /// Finds all near documents and their clusters, and connected components if these are wanted. Documents that are
+    /// near to one of `beside` are in none. `None` if `progress` breaks.
     pub(super) fn new(
         snapshot: &Snapshot,
+        beside: Option<&Snapshot>,
         clustering: &Clustering,
+        counts_components: bool,
         progress: Progress<'_>,
     ) -> Result<Option<Self>> {
         let question = clustering.question(&snapshot.reader);
-        let Some(nodes) = Nodes::of(snapshot, &question, progress)? else { return Ok(None) };
-        let Some(of_nodes) = nodes.documents(snapshot, clustering, progress)? else {
+        question.check_similarity(&snapshot.reader)?;
+        let beside = match beside {
+            None => AllBeside::default(),
+            Some(beside) => match Beside::find_all(snapshot, beside, &question, progress)? {
+                Some(beside) => beside,
+                None => return Ok(None),
+            },
+        };
+        let Some(near) = NearFingerprints::find(snapshot, &question, progress)? else { return Ok(None) };
+        let Some(mut nodes) = Nodes::of(near, &beside, snapshot, clustering, progress)? else {
             return Ok(None);
         };
-        Ok(Some(Self::grouped(nodes, of_nodes, clustering.is_connected())))
-    }
-
-    fn grouped(
-        Nodes { fingerprints, edges, .. }: Nodes,
-        DocumentsOfNodes { mut documents, best }: DocumentsOfNodes,
-        is_connected: bool,
-    ) -> Self {
-        let mut order: Vec<u32> = (0..fingerprints.len() as u32).collect();
-        order.sort_unstable_by(|&a, &b| best[b as usize].cmp(&best[a as usize]));
-        let connected = grouping::components(fingerprints.len(), &edges, &order);
-        let components = count_of(&connected, &documents);
-        let centres =
-            if is_connected { connected } else { grouping::stars(fingerprints.len(), &edges, &order) };
-        let survivor = |node: u32| best[centres[node as usize] as usize].as_ref().map(Worth::number);
-        documents.sort_unstable_by_key(|&(node, number)| (survivor(node), number));
-        let mut clusters = Vec::new();
-        let mut from = 0;
-        for cluster in documents.chunk_by(|a, b| centres[a.0 as usize] == centres[b.0 as usize]) {
-            let all = from..from + cluster.len();
-            from = all.end;
-            clusters.extend(Some(all).filter(|all| all.len() > 1));
+        let mut order = mem::take(&mut nodes.written);
+        // Often it is sorted already.
+        order.sort_unstable_by(|&a, &b| nodes.best[b as usize].cmp(&nodes.best[a as usize]));
+        let mut connected = None;
+        if counts_components || clustering.is_connected() {
+            let mut components = Components::new(nodes.len());
+            let join = |a, b, are_near: &dyn Fn() -> bool| components.join(a, b, are_near);
+            if nodes.each_pair(snapshot, &question, progress, join)?.is_break() {
+                return Ok(None);
+            }
+            connected = Some(components.best(&order));
         }
-        Self { fingerprints, best, centres, documents, clusters, components }
+        let components = connected.as_ref().map(|connected| count_of(connected, &nodes.documents));
+        let centres = match connected.filter(|_| clustering.is_connected()) {
+            Some(connected) => connected,
+            None => grouping::stars(nodes.len(), &order, |node, each| {
+                nodes.each_near(node, snapshot, question.max_distance, each)
+            })?,
+        };
+        let mut gathered = Self { nodes, centres, clusters: Vec::new(), components, beside };
+        gathered.find_clusters();
+        Ok(Some(gathered))
     }
 
-    /// The clusters of at least two documents: the survivor of each and all of its documents.
-    pub(super) fn clusters(&self) -> impl ExactSizeIterator<Item = (DocumentNumber, Vec<Clustered>)> {
-        self.clusters.iter().map(|all| {
-            let documents = &self.documents[all.clone()];
-            let centre = self.centres[documents[0].0 as usize] as usize;
-            let survivor = self.best[centre].as_ref().map_or(documents[0].1, Worth::number);
-            let clustered = documents.iter().map(|&(node, number)| {
-                let fingerprint = self.fingerprints[node as usize];
-                Clustered { number, fingerprint, distance: fingerprint.distance(self.fingerprints[centre]) }
-            });
-            (survivor, clustered.collect())
+    /// Puts the documents of each cluster together. They were in the order in which they were written.
+    fn find_clusters(&mut self) {
+        let Self { nodes: Nodes { best, documents, .. }, centres, clusters, .. } = self;
+        let centre = |node: u32| centres[node as usize] as usize;
+        let (mut cluster_of, mut count) = (vec![0u32; centres.len()], 0);
+        for &(node, number) in documents.iter() {
+            if best[centre(node)].number() == number {
+                cluster_of[centre(node)] = count;
+                count += 1;
+            }
+        }
+        let mut starts = vec![0usize; count as usize + 1];
+        documents.iter().for_each(|it| starts[cluster_of[centre(it.0)] as usize + 1] += 1);
+        let mut sum = 0;
+        for start in &mut starts {
+            sum += *start;
+            *start = sum;
+        }
+        let mut next = starts.clone();
+        let mut together = vec![(0, DocumentNumber::MIN); documents.len()];
+        for &document in documents.iter() {
+            let next = &mut next[cluster_of[centre(document.0)] as usize];
+            together[*next] = document;
+            *next += 1;
+        }
+        *documents = together;
+        clusters.extend(starts.windows(2).map(|it| it[0]..it[1]).filter(|it| it.len() > 1));
+    }
+
+    /// The number of clusters of at least two documents.
+    pub(super) fn len(&self) -> usize {
+        self.clusters.len()
+    }
+
+    /// The survivor of a cluster and all of its documents.
+    pub(super) fn cluster(&self, index: usize) -> (DocumentNumber, Vec<Clustered>) {
+        let documents = &self.nodes.documents[self.clusters[index].clone()];
+        let centre = self.centres[documents[0].0 as usize];
+        let clustered = documents.iter().map(|&(node, number)| self.clustered(node, centre, number));
+        (self.nodes.best[centre as usize].number(), clustered.collect())
+    }
+
+    /// All clusters.
+    pub(super) fn clusters(&self) -> impl Iterator<Item = (DocumentNumber, Vec<Clustered>)> {
+        (0..self.len()).map(|index| self.cluster(index))
+    }
+
+    fn clustered(&self, node: u32, centre: u32, number: DocumentNumber) -> Clustered {
+        let [fingerprint, of_centre] = [node, centre].map(|it| self.nodes.fingerprint(it));
+        let similarity = self.nodes.similarity(node, centre);
+        Clustered { number, fingerprint, distance: fingerprint.distance(of_centre), similarity }
+    }
+
+    /// The documents that are near to one of the snapshot beside, with the number of that. They are in no cluster.
+    pub(super) fn beside(&self) -> impl Iterator<Item = (DocumentNumber, Clustered)> {
+        self.nodes.beside.iter().map(|(content, number)| {
+            let Beside { number: survivor, distance, similarity } = self.beside[content];
+            (survivor, Clustered { number: *number, fingerprint: content.0, distance, similarity })
         })
     }
 }
@@ -122,78 +152,4 @@ fn count_of(set_of: &[u32], documents: &[(u32, DocumentNumber)]) -> (u64, u64) {
     documents.iter().for_each(|&(node, _)| counts[set_of[node as usize] as usize] += 1);
     let several = counts.iter().filter(|&&count| count > 1);
     (several.clone().count() as u64, several.max().copied().unwrap_or(0))
-}
-
-impl Nodes {
-    fn of(snapshot: &Snapshot, question: &Question, progress: Progress<'_>) -> Result<Option<Self>> {
-        let (mut nodes, mut flow) = (Self::default(), ControlFlow::Continue(()));
-        let with_sketches = question.min_similarity.is_some();
-        question.run(snapshot, None, Keys::None, &mut |found| {
-            match found {
-                Found::Group(member) => _ = nodes.node(&member, with_sketches),
-                Found::Pair { a, b, .. } => {
-                    let edge = (nodes.node(&a, with_sketches), nodes.node(&b, with_sketches));
-                    nodes.edges.push(edge);
-                }
-                Found::Progress { done, all, .. } => flow = progress(done, all),
-            }
-            flow
-        })?;
-        Ok(flow.is_continue().then_some(nodes))
-    }
-
-    fn node(&mut self, member: &Member, with_sketches: bool) -> u32 {
-        let Self { by_newest, fingerprints, sketches, .. } = self;
-        *by_newest.entry(member.newest).or_insert_with(|| {
-            fingerprints.push(member.group.fingerprint);
-            if with_sketches {
-                sketches.push(member.sketch);
-            }
-            fingerprints.len() as u32 - 1
-        })
-    }
-
-    /// The documents of the nodes, in the order in which they were written, and the best of each node. All documents
-    /// are read.
-    fn documents(
-        &self,
-        snapshot: &Snapshot,
-        clustering: &Clustering,
-        progress: Progress<'_>,
-    ) -> Result<Option<DocumentsOfNodes>> {
-        let mut by_fingerprint: Vec<u32> = (0..self.fingerprints.len() as u32).collect();
-        by_fingerprint.sort_unstable_by_key(|&node| self.fingerprints[node as usize]);
-        let all = snapshot.stats()?.documents;
-        let mut of_nodes =
-            DocumentsOfNodes { documents: Vec::new(), best: vec![None; self.fingerprints.len()] };
-        let (mut next, mut read) = (DocumentNumber::MIN, 0);
-        while let Some((block, after)) = snapshot.reader.documents(next)? {
-            next = after;
-            read += block.len() as u64;
-            for (number, document) in block {
-                let document = document?;
-                let Some(node) =
-                    self.node_of(&by_fingerprint, &document).filter(|_| clustering.counts(&document))
-                else {
-                    continue;
-                };
-                of_nodes.documents.push((node, number));
-                let best = &mut of_nodes.best[node as usize];
-                *best = best.take().max(Some(clustering.worth(number, &document)));
-            }
-            if progress(read, all).is_break() {
-                return Ok(None);
-            }
-        }
-        Ok(Some(of_nodes))
-    }
-
-    /// The node of a document.
-    fn node_of(&self, by_fingerprint: &[u32], document: &Document) -> Option<u32> {
-        let fingerprint = document.fingerprint()?;
-        let of = |node: u32| self.fingerprints[node as usize];
-        let from = by_fingerprint.partition_point(|&node| of(node) < fingerprint);
-        let mut nodes = by_fingerprint[from..].iter().copied().take_while(|&node| of(node) == fingerprint);
-        nodes.find(|&node| self.sketches.get(node as usize).is_none_or(|it| it.as_ref() == document.sketch()))
-    }
 }

@@ -1,52 +1,67 @@
 //! From near nodes to clusters: stars around the best nodes, or connected components.
 
-/// Two near nodes, by their indexes.
-pub(super) type Edge = (u32, u32);
+use crate::error::Result;
 
 /// For each node the index of the centre of its cluster, by stars: going through the nodes in `order`, the best first,
 /// each that is in no cluster yet is a centre, and all its neighbours that are in none join it.
 ///
 /// So every node is a neighbour of its centre, and no two centres are neighbours. A node joins the best centre that it
-/// is near to.
-///
-/// # Cost
-///
-/// 8 bytes of memory for each edge, and some more for each node.
+/// is near to. Only the neighbours of centres are asked for: `near` calls its last argument with each neighbour of a
+/// node, and with what tells whether it really is one.
 ///
 /// # References
 ///
 /// Aslam, Pelekhov, Rus: The Star Clustering Algorithm for Static and Dynamic Information Organization, 2004, with an
 /// order of the nodes that is given.
-pub(super) fn stars(nodes: usize, edges: &[Edge], order: &[u32]) -> Vec<u32> {
-    let neighbours = Neighbours::new(nodes, edges);
+pub(super) fn stars(
+    nodes: usize,
+    order: &[u32],
+    mut near: impl FnMut(u32, &mut dyn FnMut(u32, &dyn Fn() -> bool)) -> Result<()>,
+) -> Result<Vec<u32>> {
     let mut centres = vec![NONE; nodes];
     for &node in order {
         if centres[node as usize] != NONE {
             continue;
         }
         centres[node as usize] = node;
-        for &other in neighbours.of(node) {
+        near(node, &mut |other, is_near| {
             let centre = &mut centres[other as usize];
-            *centre = if *centre == NONE { node } else { *centre };
-        }
+            if *centre == NONE && is_near() {
+                *centre = node;
+            }
+        })?;
     }
-    centres
+    Ok(centres)
 }
 
-/// For each node the index of the best node that it is connected with, by chains of neighbours. The best ones stand
-/// first in `order`.
-pub(super) fn components(nodes: usize, edges: &[Edge], order: &[u32]) -> Vec<u32> {
-    let mut roots: Vec<u32> = (0..nodes as u32).collect();
-    for &(a, b) in edges {
-        let (a, b) = (root_of(&mut roots, a), root_of(&mut roots, b));
-        roots[a.max(b) as usize] = a.min(b);
+/// Nodes that are connected by chains of neighbours.
+pub(super) struct Components {
+    /// For each node another one of its component, or itself.
+    roots: Vec<u32>,
+}
+
+impl Components {
+    pub(super) fn new(nodes: usize) -> Self {
+        Self { roots: (0..nodes as u32).collect() }
     }
-    let mut best = vec![NONE; nodes];
-    for &node in order {
-        let best = &mut best[root_of(&mut roots, node) as usize];
-        *best = if *best == NONE { node } else { *best };
+
+    /// Joins the components of two nodes, if they are near. That is not asked if they are joined already.
+    pub(super) fn join(&mut self, a: u32, b: u32, are_near: &dyn Fn() -> bool) {
+        let [a, b] = [a, b].map(|it| root_of(&mut self.roots, it));
+        if a != b && are_near() {
+            self.roots[a.max(b) as usize] = a.min(b);
+        }
     }
-    (0..nodes as u32).map(|node| best[root_of(&mut roots, node) as usize]).collect()
+
+    /// For each node the index of the best node that it is connected with. The best ones stand first in `order`.
+    pub(super) fn best(mut self, order: &[u32]) -> Vec<u32> {
+        let mut best = vec![NONE; self.roots.len()];
+        for &node in order {
+            let best = &mut best[root_of(&mut self.roots, node) as usize];
+            *best = if *best == NONE { node } else { *best };
+        }
+        (0..self.roots.len() as u32).map(|node| best[root_of(&mut self.roots, node) as usize]).collect()
+    }
 }
 
 /// No node.
@@ -61,41 +76,6 @@ fn root_of(roots: &mut [u32], mut node: u32) -> u32 {
     node
 }
 
-/// The neighbours of each node, one after the other.
-struct Neighbours {
-    /// Where the neighbours of each node begin, and where the last ones end.
-    starts: Vec<usize>,
-    all: Vec<u32>,
-}
-
-impl Neighbours {
-    fn new(nodes: usize, edges: &[Edge]) -> Self {
-        let mut starts = vec![0; nodes + 1];
-        for &(a, b) in edges {
-            starts[a as usize + 1] += 1;
-            starts[b as usize + 1] += 1;
-        }
-        let mut sum = 0;
-        for start in &mut starts {
-            sum += *start;
-            *start = sum;
-        }
-        let mut next = starts.clone();
-        let mut all = vec![0; sum];
-        for &(a, b) in edges {
-            for (from, to) in [(a, b), (b, a)] {
-                all[next[from as usize]] = to;
-                next[from as usize] += 1;
-            }
-        }
-        Self { starts, all }
-    }
-
-    fn of(&self, node: u32) -> &[u32] {
-        &self.all[self.starts[node as usize]..self.starts[node as usize + 1]]
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
@@ -103,6 +83,26 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    type Edge = (u32, u32);
+
+    fn stars(nodes: usize, edges: &[Edge], order: &[u32]) -> Vec<u32> {
+        let near = |node: u32, each: &mut dyn FnMut(u32, &dyn Fn() -> bool)| {
+            edges.iter().filter(|it| it.0 == node).for_each(|it| each(it.1, &|| true));
+            edges.iter().filter(|it| it.1 == node).for_each(|it| each(it.0, &|| true));
+            // What only looks near.
+            (0..nodes as u32).for_each(|it| each(it, &|| false));
+            Ok(())
+        };
+        super::stars(nodes, order, near).expect("nothing can fail")
+    }
+
+    fn components(nodes: usize, edges: &[Edge], order: &[u32]) -> Vec<u32> {
+        let mut components = Components::new(nodes);
+        edges.iter().for_each(|&(a, b)| components.join(a, b, &|| true));
+        components.join(0, nodes as u32 - 1, &|| false);
+        components.best(order)
+    }
 
     fn sets(centres: &[u32]) -> BTreeMap<u32, BTreeSet<u32>> {
         let mut sets: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
@@ -119,7 +119,7 @@ mod tests {
         // The best one is in the middle.
         assert_eq!(stars(3, &[(0, 1), (1, 2)], &[1, 0, 2]), [1; 3]);
         assert_eq!(components(3, &[(0, 1)], &[2, 1, 0]), [1, 1, 2]);
-        assert!(stars(0, &[], &[]).is_empty() && components(0, &[], &[]).is_empty());
+        assert!(stars(0, &[], &[]).is_empty() && Components::new(0).best(&[]).is_empty());
     }
 
     proptest! {

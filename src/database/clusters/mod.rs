@@ -6,7 +6,15 @@ mod clusters;
 mod deletion;
 mod gathered;
 mod grouping;
+mod near_fingerprints;
+mod nodes;
+#[cfg(feature = "parquet")]
+mod of_pairs;
 
 pub use clustering::{Clustering, Survivor};
 pub use clusters::{Cluster, ClusterDocument, ClusterEvent, ClusterTotals};
+#[cfg(feature = "ingest")]
+pub(crate) use deletion::BesideEvent;
 pub use deletion::{DeletionEvent, Duplicate};
+#[cfg(feature = "parquet")]
+pub(crate) use of_pairs::{GivenClusters, GivenPairs};

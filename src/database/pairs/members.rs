@@ -108,7 +108,7 @@ impl<'s, R: Read> Members<'s, R> {
         newest.sort_unstable();
         for (number, fingerprint, documents) in newest {
             let newest_key = match self.keys {
-                Keys::Newest => self.reader.linked_document(number)?.key().to_vec(),
+                Keys::Newest => self.reader.linked_key(number)?,
                 Keys::None => Vec::new(),
             };
             let group = FingerprintGroup { fingerprint, documents, newest_key };

@@ -1,5 +1,6 @@
 //! All pairs of near documents of a snapshot, and those of two.
 
+mod bare;
 mod members;
 mod other;
 #[expect(clippy::module_inception, reason = "the folder is named after what it shows first")]
@@ -11,6 +12,7 @@ mod units;
 pub use pairs::{Pair, PairEvent, Pairs};
 pub use position::PairPosition;
 pub(super) use {
-    members::{Keys, Member},
+    bare::FoundBare,
+    members::Keys,
     search::{Found, Question},
 };

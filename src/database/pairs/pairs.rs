@@ -35,7 +35,8 @@ pub enum PairEvent {
         done: u64,
         /// All units.
         all: u64,
-        /// A search that goes on from here gives what was not given before.
+        /// A search that goes on from here gives what was not given before. It gives again what was given since this
+        /// position came for the first time.
         position: PairPosition,
     },
 }
@@ -92,8 +93,8 @@ impl Snapshot {
 }
 
 impl<'s> Pairs<'s> {
-    /// Only pairs of a document of this snapshot, which is `a`, and one of another, which is `b`. Default: none, so pairs
-    /// of documents of the same snapshot.
+    /// Only pairs of a document of this snapshot, which is `a`, and one of another, which is `b`. Default: none, so
+    /// pairs of documents of the same snapshot.
     ///
     /// There are no events of groups then. Pairs at distance 0 are pairs like others. The tables of the side that has
     /// more fingerprints are gone through once for 33 million fingerprints of the other side, which take 16 bytes each

@@ -56,8 +56,8 @@ impl Question {
         }
     }
 
-    /// Finds all pairs, each once, and gives them to `observe`, until it breaks: the pairs of a snapshot, or of a snapshot
-    /// and another one. Of the latter, the first of a pair is of the snapshot.
+    /// Finds all pairs, each once, and gives them to `observe`, until it breaks: the pairs of a snapshot, or of a
+    /// snapshot and another one. Of the latter, the first of a pair is of the snapshot.
     pub(in crate::database) fn run(
         &self,
         snapshot: &Snapshot,
@@ -125,20 +125,9 @@ impl Question {
 
     /// What looks up the documents of a snapshot.
     fn members<'r>(&self, reader: &'r Reader, keys: Keys) -> Result<Members<'r, Reader>> {
-        if self.max_distance > Fingerprint::BITS {
-            return Err(Error::MaxDistance { given: self.max_distance });
-        }
-        let least = self.min_similarity.unwrap_or(0.0);
-        if !(0.0..=1.0).contains(&least) {
-            return Err(Error::MinSimilarity { given: least });
-        }
-        if least > 0.0 && reader.settings().sketch_size == SketchSize::None {
-            return Err(Error::SketchSizes { stored: 0, given: 0 });
-        }
-        let scopes: Arc<[ScopeNumber]> = match &self.scopes {
-            None => ScopeNumber::ALL_DOCUMENTS.into(),
-            Some(names) => names.numbers(reader)?,
-        };
+        self.checked_distance()?;
+        self.check_similarity(reader)?;
+        let scopes = self.scopes_of(reader)?;
         let since = match self.since {
             None => None,
             // Without any such document, nothing has a number that is large enough.
@@ -150,6 +139,26 @@ impl Question {
             (false, None) => Together::Fingerprint,
         };
         Ok(Members::new(reader, scopes, since, together, keys))
+    }
+
+    /// Refuses a similarity that is none, or that the documents have no sketches for.
+    pub(in crate::database) fn check_similarity(&self, reader: &Reader) -> Result<()> {
+        let least = self.min_similarity.unwrap_or(0.0);
+        if !(0.0..=1.0).contains(&least) {
+            return Err(Error::MinSimilarity { given: least });
+        }
+        match reader.settings().sketch_size {
+            SketchSize::None if least > 0.0 => Err(Error::SketchSizes { stored: 0, given: 0 }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The scopes whose documents count.
+    pub(super) fn scopes_of(&self, reader: &Reader) -> Result<Arc<[ScopeNumber]>> {
+        match &self.scopes {
+            None => Ok(ScopeNumber::ALL_DOCUMENTS.into()),
+            Some(names) => names.numbers(reader),
+        }
     }
 }
 

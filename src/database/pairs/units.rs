@@ -77,8 +77,8 @@ impl<'r> Units<'r> {
         self.posted.get(unit).map(|&part| self.reader.posted_often(part, scopes)).transpose()
     }
 
-    /// Calls `each` with the pairs of a unit of a table, and with nothing now and then. Without another side, the lesser
-    /// fingerprint is the first of a pair. Otherwise the one of the other side is the second.
+    /// Calls `each` with the pairs of a unit of a table, and with nothing now and then. Without another side, the
+    /// lesser fingerprint is the first of a pair. Otherwise the one of the other side is the second.
     pub(super) fn join(
         &self,
         unit: usize,

@@ -95,12 +95,26 @@ impl View {
         Ok(document.expect("it is wanted in any case"))
     }
 
+    /// The key of a document.
+    pub(crate) fn key(&self, number: DocumentNumber) -> Result<Vec<u8>> {
+        self.stored_document(number, |stored| Ok(stored.key.to_vec()))
+    }
+
     /// As [`document`](Self::document), or `None` if it is not wanted.
     pub(crate) fn document_if(
         &self,
         number: DocumentNumber,
         is_wanted: impl FnOnce(&DocumentRef<'_>) -> Result<bool, Problem>,
     ) -> Result<Option<Document>> {
+        self.stored_document(number, |stored| is_wanted(&stored)?.then(|| stored.to_document()).transpose())
+    }
+
+    /// What `take` makes of a document.
+    fn stored_document<T>(
+        &self,
+        number: DocumentNumber,
+        take: impl FnOnce(DocumentRef<'_>) -> Result<T, Problem>,
+    ) -> Result<T> {
         let damaged = |problem| damaged_document(number, problem);
         let missing = || damaged("it is missing, but another row refers to it");
         let documents = &self.state.documents;
@@ -108,9 +122,7 @@ impl View {
         let entry = documents.entry(documents.find(number.0, blocks)?, blocks)?.ok_or_else(missing)?;
         let block = blocks.documents(entry)?;
         let index = block.find(number.0).ok_or_else(missing)?;
-        let stored = block.get(index);
-        let document = || is_wanted(&stored)?.then(|| stored.to_document()).transpose();
-        document().map_err(damaged)
+        take(block.get(index)).map_err(damaged)
     }
 
     /// The block with the first document whose number is `from` or greater. `None` after the last block.

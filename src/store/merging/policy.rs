@@ -164,6 +164,7 @@ mod tests {
         chunk_entries: 100,
         step_blocks: 100,
         part_rows: 50,
+        compared_per_query: 0,
         spill_bytes: 0,
     };
 

@@ -31,6 +31,7 @@ const SIZES: Sizes = Sizes {
     chunk_entries: 3,
     step_blocks: 2,
     part_rows: 50,
+    compared_per_query: 0,
     spill_bytes: 1 << 20,
 };
 

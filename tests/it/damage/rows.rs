@@ -130,11 +130,11 @@ fn a_row_that_is_missing_flipped_shortened_swapped_or_stale_is_an_error() -> Tes
     let mut blocks = 0;
     for table in NARROW {
         let table = TableDefinition::<(u8, u64), &[u8]>::new(table);
-        blocks += harm_rows!(folder, size, table, 61, narrow, |key: &(u8, u64)| *key);
+        blocks += harm_rows!(folder, size, table, 113, narrow, |key: &(u8, u64)| *key);
     }
     for table in WIDE {
         let table = TableDefinition::<(u8, u128), &[u8]>::new(table);
-        blocks += harm_rows!(folder, size, table, 61, wide, |key: &(u8, u128)| *key);
+        blocks += harm_rows!(folder, size, table, 113, wide, |key: &(u8, u128)| *key);
     }
     let chunks = TableDefinition::<(u16, u128), &[u8]>::new("directory");
     let chunks = harm_rows!(folder, size, chunks, 73, chunk, |key: &(u16, u128)| *key);
@@ -155,7 +155,7 @@ fn a_block_of_documents_that_is_harmed_is_an_error_with_sketches_of_every_size()
         let folder = Folder::new()?;
         new_and_old_file(&folder, size)?;
         let table = TableDefinition::<(u8, u64), &[u8]>::new("documents");
-        let blocks = harm_rows!(folder, size, table, 37, |key: (u8, u64)| key, |key: &(u8, u64)| *key);
+        let blocks = harm_rows!(folder, size, table, 67, |key: (u8, u64)| key, |key: &(u8, u64)| *key);
         assert!(blocks > 30, "{blocks} blocks");
     }
     Ok(())

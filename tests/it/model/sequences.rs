@@ -165,7 +165,7 @@ fn compare_kept(kept: &mut Vec<(Snapshot, Model)>) -> Result<(), Box<dyn std::er
 
 proptest! {
     // A failing sequence is shrunk, printed and stored, and runs again with every later test.
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
     #[test]
     fn every_sequence_of_operations_agrees_with_a_linear_scan(
         sequence in prop::collection::vec(operations(), 1..120), many in prop::bool::weighted(0.3),

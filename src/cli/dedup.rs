@@ -1,0 +1,280 @@
+//! `simdb dedup`: copies the records that are no near-duplicates of others, or lists the groups of near-duplicates.
+
+use std::path::PathBuf;
+
+use crate::dedup::{Dedup, DedupEvent, DedupGroup, DedupStep, DedupTotals, GroupedRecord};
+use crate::{Error, Scheme};
+use serde_json::{Map, Value, json};
+
+use super::answer::{Answer, CommandResult, Failure};
+use super::arguments::{Reading, SketchBytes, parse_scheme};
+use super::clusters::ClusterArguments;
+use super::console::{Console, Progress};
+use super::output::{Output, name_fields, printable};
+use super::rejections::Rejections;
+use super::report::{Findings, SAMPLES};
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// Files to read, packed with gzip or zstd or not; directories, with all directories in them
+    #[arg(required = true, value_name = "INPUT")]
+    inputs: Vec<PathBuf>,
+
+    /// Where the records go that survive: a file, or a directory for a file of each input
+    #[arg(long, short, value_name = "OUT", required_unless_present = "list")]
+    output: Option<PathBuf>,
+
+    /// Print the groups of near-duplicates instead, and write nothing
+    #[arg(long, conflicts_with_all = ["output", "removed", "database", "again"])]
+    list: bool,
+
+    /// Write a line of JSON for each removed record to this file: its place, its survivor, how near they are
+    #[arg(long, value_name = "FILE")]
+    removed: Option<PathBuf>,
+
+    /// Write a page to this file: what was removed, how near it is to what survived, in which words they differ
+    #[arg(long, value_name = "FILE", conflicts_with = "list")]
+    report: Option<PathBuf>,
+
+    /// Also remove what is near to a document of this database, and store in it what survives; created if it does not
+    /// exist
+    #[arg(long, value_name = "DB")]
+    database: Option<PathBuf>,
+
+    /// Clean inputs against the database that were cleaned against it before
+    #[arg(long, requires = "database")]
+    again: bool,
+
+    #[command(flatten)]
+    reading: Reading,
+
+    #[command(flatten)]
+    clusters: ClusterArguments,
+
+    /// How fingerprints are made from texts, or the scheme of those in the inputs
+    #[arg(long, value_name = "NAME", value_parser = parse_scheme)]
+    scheme: Option<Scheme>,
+
+    /// The bytes of the sketches, by which similarity is estimated
+    #[arg(long, value_name = "BYTES", value_enum)]
+    sketch: Option<SketchBytes>,
+
+    /// Write the records that cannot be judged to the end of this file too, with `--json` as JSON
+    #[arg(long, value_name = "FILE")]
+    rejected: Option<PathBuf>,
+}
+
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
+    let dedup = arguments.dedup(output.console());
+    let mut telling = Telling::new(output, arguments)?;
+    if arguments.list {
+        let (mut groups, mut listed, mut failed) = (0u64, 0u64, None);
+        let found = dedup.groups(
+            |event| telling.tell(&event),
+            |group| {
+                groups += 1;
+                listed += group.records.len() as u64;
+                print_group(output, &group);
+                if output.is_full() {
+                    failed = output.flush().err();
+                }
+                if failed.is_some() || output.is_closed() { Err(Error::Interrupted) } else { Ok(()) }
+            },
+        );
+        telling.finish()?;
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+        found?;
+        output.flush()?;
+        output.remark(&format!(
+            "{groups} groups of {listed} records, of which {} are duplicates",
+            listed - groups
+        ));
+        return Ok(Answer::Yes);
+    }
+    let cleaned = dedup.run(|event| telling.tell(&event));
+    telling.finish()?;
+    match cleaned {
+        Ok(totals) => {
+            print_totals(output, &totals);
+            Ok(Answer::Yes)
+        }
+        Err(error) => {
+            let folder = dedup.work_folder();
+            if folder.is_dir() {
+                let folder = folder.display();
+                output
+                    .complain(&format!("what was done is in {folder}; the same command goes on from there"));
+            }
+            Err(error.into())
+        }
+    }
+}
+
+impl Arguments {
+    fn dedup(&self, console: &Console) -> Dedup {
+        let output = self.output.clone().unwrap_or_default();
+        let console = console.clone();
+        let mut dedup = Dedup::new(&self.inputs, output)
+            .options(self.reading.options())
+            .clustering(self.clusters.clustering())
+            .again(self.again)
+            .stop_when(move || console.is_ended());
+        if let Some(database) = &self.database {
+            dedup = dedup.database(database);
+        }
+        if let Some(removed) = &self.removed {
+            dedup = dedup.removed(removed);
+        }
+        if let Some(report) = &self.report {
+            let title = self.title();
+            dedup = dedup.report(report, move |removals| {
+                Ok(Findings::of_removals(title.clone(), removals, SAMPLES)?.to_html().into_bytes())
+            });
+        }
+        if let Some(scheme) = self.scheme {
+            dedup = dedup.scheme(scheme);
+        }
+        if let Some(bytes) = self.sketch {
+            dedup = dedup.sketch_size(bytes.into());
+        }
+        dedup
+    }
+}
+
+impl Arguments {
+    /// What the report is about.
+    fn title(&self) -> String {
+        let first = self.inputs.first().map_or_else(String::new, |it| it.display().to_string());
+        match self.inputs.len() {
+            0 | 1 => format!("simdb dedup of {first}"),
+            inputs => format!("simdb dedup of {first} and {} more", inputs - 1),
+        }
+    }
+}
+
+/// Tells what happens while it happens.
+struct Telling {
+    console: Console,
+    rejections: Rejections,
+    step: Option<(DedupStep, Progress)>,
+    failed: Option<Error>,
+}
+
+impl Telling {
+    fn new(output: &Output, arguments: &Arguments) -> Result<Self, Failure> {
+        let console = output.console().clone();
+        let rejections = Rejections::new(&console, arguments.rejected.as_deref(), output.is_json())?;
+        Ok(Self { console, rejections, step: None, failed: None })
+    }
+
+    fn tell(&mut self, event: &DedupEvent<'_>) {
+        match event {
+            DedupEvent::Rejected(rejected) => {
+                let told = self.rejections.add(rejected);
+                self.failed = self.failed.take().or(told.err());
+            }
+            DedupEvent::Progress { step, done, all } => {
+                if self.step.as_ref().is_none_or(|it| it.0 != *step) {
+                    // The old one goes from the screen first.
+                    self.step = None;
+                    let what = match step {
+                        DedupStep::Reading => "bytes read",
+                        DedupStep::Comparing => "parts compared",
+                        DedupStep::Writing => "bytes written",
+                        DedupStep::Storing => "documents stored",
+                    };
+                    self.step = Some((*step, self.console.progress_of(what)));
+                }
+                if let Some((_, progress)) = &self.step {
+                    _ = progress.update(*done, Some(*all));
+                }
+            }
+        }
+    }
+
+    fn finish(mut self) -> Result<(), Failure> {
+        drop(self.step.take());
+        self.rejections.flush()?;
+        self.rejections.tell_others();
+        self.failed.map_or(Ok(()), |error| Err(error.into()))
+    }
+}
+
+fn print_totals(output: &mut Output, totals: &DedupTotals) {
+    let DedupTotals {
+        records,
+        too_short,
+        rejected,
+        removed,
+        removed_as_equal,
+        removed_as_known,
+        elapsed,
+        ..
+    } = *totals;
+    let (kept, seconds) = (records - removed, elapsed.as_secs_f64());
+    let object = || {
+        json!({
+            "records": records,
+            "kept": kept,
+            "removed": removed,
+            "removed_as_equal": removed_as_equal,
+            "removed_as_known": removed_as_known,
+            "too_short": too_short,
+            "rejected": rejected,
+            "seconds": seconds,
+        })
+    };
+    let line = || {
+        format!(
+            "{records} records: {kept} kept, {removed} removed ({removed_as_equal} with an equal fingerprint or text, \
+             {removed_as_known} near to the database), {too_short} too short, {rejected} not judged, {seconds:.2} s"
+        )
+    };
+    output.print(object, line);
+}
+
+/// Prints a group as a heading and a line for each record, the survivor first.
+fn print_group(output: &mut Output, group: &DedupGroup) {
+    let survivor = &group.records[group.survivor];
+    let others = || group.records.iter().filter(|it| *it != survivor);
+    let object = || {
+        let records: Vec<Value> = [survivor].into_iter().chain(others()).map(record_object).collect();
+        json!({ "records": records })
+    };
+    let line = || {
+        let farthest = group.records.iter().map(|it| it.distance).max().unwrap_or(0);
+        let mut text = format!("{} records, at most {farthest} bits from the first:", group.records.len());
+        for record in [survivor].into_iter().chain(others()) {
+            text += &format!("\n    {}", record_line(record));
+        }
+        text
+    };
+    match output.is_json() {
+        true => output.print(object, String::new),
+        false => output.print_lines(&line()),
+    }
+}
+
+fn record_object(record: &GroupedRecord) -> Value {
+    let mut object = Map::new();
+    object.extend(name_fields("input", record.input.as_os_str().as_encoded_bytes()));
+    if let Some(number) = record.number {
+        object.insert("record".to_owned(), number.into());
+    }
+    if let Some(key) = &record.key {
+        object.extend(name_fields("key", key));
+    }
+    object.insert("distance".to_owned(), record.distance.into());
+    Value::Object(object)
+}
+
+fn record_line(record: &GroupedRecord) -> String {
+    let path = printable(record.input.as_os_str().as_encoded_bytes());
+    match (record.number, &record.key) {
+        (None, _) => path.into_owned(),
+        (Some(number), None) => format!("{path}:{number}"),
+        (Some(number), Some(key)) => format!("{path}:{number}\t{}", printable(key)),
+    }
+}

@@ -1,0 +1,54 @@
+//! `simdb export`: from a database to a Parquet file.
+
+use std::path::PathBuf;
+
+use crate::parquet::Export;
+use crate::{Database, Error};
+use serde_json::json;
+
+use super::answer::{Answer, CommandResult};
+use super::arguments::LiveDatabase;
+use super::output::Output;
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    pub(super) database: LiveDatabase,
+
+    /// The Parquet file; nothing may stand there yet
+    #[arg(value_name = "OUT")]
+    to: PathBuf,
+
+    /// Write the payloads too
+    #[arg(long)]
+    payload: bool,
+
+    /// Put the new file in the place of an old one
+    #[arg(long)]
+    replace: bool,
+}
+
+/// Writes all documents to a Parquet file.
+pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
+    let snapshot = database.snapshot()?;
+    let to = output.console().place_of(&arguments.to);
+    let progress = output.console().progress_of("documents");
+    let export = Export::of(&snapshot).payloads(arguments.payload).replace(arguments.replace);
+    let exported = export.run(&to, |done, all| progress.update(done, Some(all)));
+    drop(progress);
+    let exported = exported.map_err(|error| match error {
+        Error::AlreadyExists { .. } => Error::AlreadyExists { path: arguments.to.clone() },
+        error => error,
+    })?;
+    if exported.payloads_left_out > 0 {
+        output.remark(&format!(
+            "the payloads of {} documents were left out; --payload writes them too",
+            exported.payloads_left_out
+        ));
+    }
+    output.print(
+        || json!({"documents": exported.documents, "file_bytes": exported.bytes}),
+        || format!("{}: {} documents, {} bytes", arguments.to.display(), exported.documents, exported.bytes),
+    );
+    Ok(Answer::Yes)
+}

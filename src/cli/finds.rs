@@ -1,0 +1,71 @@
+//! What a long search finds, printed while it goes on.
+
+use std::io;
+use std::ops::ControlFlow;
+
+use super::answer::Failure;
+use super::console::Progress;
+use super::output::Output;
+
+/// A search that is under way: how far it is, and whether it should go on.
+pub(super) struct Finds {
+    progress: Progress,
+    failed: Option<io::Error>,
+    was_ended: bool,
+    /// Whether the search goes on when nobody reads what it prints.
+    goes_on_unread: bool,
+}
+
+impl Finds {
+    pub(super) fn of(output: &Output) -> Self {
+        let progress = output.console().progress();
+        Self { progress, failed: None, was_ended: false, goes_on_unread: false }
+    }
+
+    /// Lets the search go on when nobody reads what it prints.
+    pub(super) fn go_on_unread(&mut self) {
+        self.goes_on_unread = true;
+    }
+
+    /// Tells how far the search is.
+    pub(super) fn update(&mut self, done: u64, all: u64) {
+        self.was_ended |= self.progress.update(done, Some(all)).is_break();
+    }
+
+    /// Writes what was printed so far. If that fails, the search is to end.
+    pub(super) fn flush(&mut self, output: &mut Output) {
+        self.failed = self.failed.take().or(output.flush().err());
+    }
+
+    /// Writes what was printed if it is enough. Tells whether the search should go on.
+    pub(super) fn flow(&mut self, output: &mut Output) -> ControlFlow<()> {
+        if output.is_full() {
+            self.flush(output);
+        }
+        match self.was_ended || self.failed.is_some() || !self.goes_on_unread && output.is_closed() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+
+    /// Whether the search should go on, if what it finds goes elsewhere.
+    pub(super) fn wanted(&self) -> ControlFlow<()> {
+        if self.was_ended { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    /// Takes the progress from the screen, and writes the rest. Whether the search was ended from outside.
+    ///
+    /// # Errors
+    ///
+    /// What was printed cannot be written.
+    pub(super) fn end(mut self, output: &mut Output) -> Result<bool, Failure> {
+        drop(self.progress);
+        if self.failed.is_none() {
+            self.failed = output.flush().err();
+        }
+        match self.failed {
+            Some(error) => Err(error.into()),
+            None => Ok(self.was_ended || !self.goes_on_unread && output.console().is_ended()),
+        }
+    }
+}

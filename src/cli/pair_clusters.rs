@@ -1,0 +1,96 @@
+//! `simdb clusters --pairs`: the clusters of a Parquet file of pairs, without a database.
+
+use std::path::Path;
+
+#[cfg(feature = "parquet")]
+use crate::parquet::{FingerprintCluster, PairClusters};
+#[cfg(feature = "parquet")]
+use crate::{Error, Fingerprint};
+#[cfg(feature = "parquet")]
+use serde_json::json;
+
+#[cfg(feature = "parquet")]
+use super::answer::Answer;
+use super::answer::CommandResult;
+use super::output::Output;
+
+/// How clusters are made of pairs, and where they go.
+#[cfg_attr(not(feature = "parquet"), expect(dead_code, reason = "without Parquet there are no such files"))]
+pub(super) struct OfPairs<'a> {
+    pub(super) pairs: &'a Path,
+    pub(super) max_distance: Option<u32>,
+    pub(super) is_connected: bool,
+    pub(super) is_summary: bool,
+    /// The Parquet file for the clusters. Without it, they are printed.
+    pub(super) file: Option<&'a Path>,
+    pub(super) replace: bool,
+}
+
+#[cfg(not(feature = "parquet"))]
+impl OfPairs<'_> {
+    pub(super) fn run(&self, _: &mut Output) -> CommandResult {
+        Err("this program was built without Parquet: build it with `--features parquet`".into())
+    }
+}
+
+#[cfg(feature = "parquet")]
+impl OfPairs<'_> {
+    pub(super) fn run(&self, output: &mut Output) -> CommandResult {
+        if let Some(file) = self.file.filter(|file| !self.replace && file.symlink_metadata().is_ok()) {
+            return Err(Error::AlreadyExists { path: file.to_owned() }.into());
+        }
+        let mut clusters = PairClusters::open([self.pairs])?.connected(self.is_connected);
+        if let Some(max_distance) = self.max_distance {
+            clusters = clusters.max_distance(max_distance);
+        }
+        let progress = output.console().progress_of("pairs");
+        let found = clusters.find(|done, all| progress.update(done, Some(all)))?;
+        drop(progress);
+        let (mut number, mut fingerprints, mut largest) = (0u64, 0, 0);
+        for cluster in found.iter() {
+            number += 1;
+            fingerprints += cluster.fingerprints.len();
+            largest = largest.max(cluster.fingerprints.len());
+            if self.file.is_none() && !output.is_closed() {
+                self.print(output, number, &cluster);
+                if output.is_full() {
+                    output.flush()?;
+                }
+            }
+        }
+        if let Some(file) = self.file {
+            found.write(file, self.replace)?;
+        }
+        output.remark(&format!(
+            "{number} clusters of {fingerprints} fingerprints; the largest has {largest} fingerprints"
+        ));
+        Ok(Answer::Yes)
+    }
+
+    /// A line for the cluster, or one for each of its fingerprints.
+    fn print(&self, output: &mut Output, number: u64, cluster: &FingerprintCluster) {
+        let all = &cluster.fingerprints;
+        let Some(&survivor) = all.first() else { return };
+        if self.is_summary {
+            output.print(
+                || json!({"cluster": number, "survivor": survivor.to_string(), "fingerprints": all.len()}),
+                || format!("{number}\t{survivor}\t{}", all.len()),
+            );
+            return;
+        }
+        for fingerprint in all {
+            let distance = Fingerprint::distance(*fingerprint, survivor);
+            output.print(
+                || {
+                    json!({
+                        "cluster": number,
+                        "fingerprint": fingerprint.to_string(),
+                        "survivor": survivor.to_string(),
+                        "distance": distance,
+                    })
+                },
+                || format!("{number}\t{fingerprint}\t{survivor}\t{distance}"),
+            );
+        }
+    }
+}

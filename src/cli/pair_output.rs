@@ -1,0 +1,238 @@
+//! Where the pairs of a search go: to standard output, into a file of lines, or into a Parquet file.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
+
+use super::answer::Failure;
+use super::arguments::Reading;
+use super::finds::Finds;
+use super::output::Output;
+use super::resumable::Resumable;
+#[cfg(feature = "parquet")]
+use crate::parquet::{KeyColumns, PairFile};
+use crate::{Error, FingerprintGroup, Pair, PairPosition};
+
+/// How and where pairs are written.
+#[derive(clap::Args)]
+pub(super) struct PairArguments {
+    /// How pairs are written [default: tsv, with --json jsonl]
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    format: Option<PairFormat>,
+
+    /// Write the pairs into this file. A search that was killed goes on if the same command is given again
+    #[arg(long, value_name = "FILE", conflicts_with = "from")]
+    output: Option<PathBuf>,
+
+    /// Put the new file in the place of an old one
+    #[arg(long, requires = "output")]
+    replace: bool,
+
+    /// Write the keys to Parquet as BINARY: some are not UTF-8
+    #[cfg(feature = "parquet")]
+    #[arg(long, requires = "output")]
+    binary_keys: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PairFormat {
+    /// Tabs between distance, keys and numbers of documents
+    Tsv,
+    /// A JSON object per line
+    Jsonl,
+    /// Parquet; needs --output
+    Parquet,
+}
+
+/// How the other side is read. `--format` is that of the pairs here, and no other name of `--input-format`.
+pub(super) struct OtherReading(pub(super) Reading);
+
+impl Args for OtherReading {
+    fn augment_args(command: Command) -> Command {
+        Reading::augment_args(command).mut_arg("input_format", |it| it.alias(None::<&str>))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for OtherReading {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Reading::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.0.update_from_arg_matches(matches)
+    }
+}
+
+/// What takes the pairs.
+pub(super) enum Sink {
+    Screen,
+    Lines(Resumable),
+    #[cfg(feature = "parquet")]
+    Parquet(Box<PairFile>),
+}
+
+impl Sink {
+    /// Opens what takes the pairs. Also returns the position from which the search goes on. `question` says what is
+    /// asked; `is_of_two` whether the sides are of different databases.
+    pub(super) fn open(
+        arguments: &PairArguments,
+        question: &str,
+        is_of_two: bool,
+        output: &mut Output,
+    ) -> Result<(Self, Option<PairPosition>), Failure> {
+        let format = match (arguments.format, output.is_json()) {
+            (None, true) | (Some(PairFormat::Jsonl), _) => PairFormat::Jsonl,
+            (Some(PairFormat::Tsv), true) => {
+                return Err("--json prints JSON Lines, and --format asks for tsv".into());
+            }
+            (None, false) => PairFormat::Tsv,
+            (Some(format), _) => format,
+        };
+        output.print_as_json(format == PairFormat::Jsonl);
+        let path = arguments.output.as_ref().map(|path| output.console().place_of(path));
+        _ = is_of_two;
+        match (format, path) {
+            #[cfg(feature = "parquet")]
+            (PairFormat::Parquet, Some(path)) => {
+                let keys = if arguments.binary_keys { KeyColumns::Binary } else { KeyColumns::Text };
+                let file = PairFile::create(path, keys, arguments.replace)?;
+                let file = if is_of_two { file.of_two_databases() } else { file };
+                Ok((Self::Parquet(Box::new(file)), None))
+            }
+            #[cfg(not(feature = "parquet"))]
+            (PairFormat::Parquet, Some(_)) => {
+                Err("this program was built without Parquet: build it with `--features parquet`".into())
+            }
+            (PairFormat::Parquet, None) => {
+                Err("--format parquet needs a file: give --output, such as --output pairs.parquet".into())
+            }
+            (_, None) => Ok((Self::Screen, None)),
+            (format, Some(path)) => {
+                let name = if format == PairFormat::Jsonl { "jsonl" } else { "tsv" };
+                let opened = Resumable::open(&path, format!("{name} {question}"), arguments.replace);
+                opened.map(|(file, position)| (Self::Lines(file), position))
+            }
+        }
+    }
+
+    /// Takes a pair. `print` prints it.
+    pub(super) fn pair(
+        &mut self,
+        pair: &Pair,
+        output: &mut Output,
+        print: impl FnOnce(&mut Output),
+    ) -> Result<(), Failure> {
+        match self {
+            #[cfg(feature = "parquet")]
+            Self::Parquet(file) => Ok(file.pair(pair).map_err(with_advice)?),
+            _ => {
+                _ = pair;
+                print(output);
+                self.take(output)
+            }
+        }
+    }
+
+    /// Takes a group. `print` prints it.
+    pub(super) fn group(
+        &mut self,
+        group: &FingerprintGroup,
+        output: &mut Output,
+        print: impl FnOnce(&mut Output),
+    ) -> Result<(), Failure> {
+        match self {
+            #[cfg(feature = "parquet")]
+            Self::Parquet(file) => Ok(file.group(group).map_err(with_advice)?),
+            _ => {
+                _ = group;
+                print(output);
+                self.take(output)
+            }
+        }
+    }
+
+    fn take(&mut self, output: &mut Output) -> Result<(), Failure> {
+        match self {
+            Self::Lines(file) if output.is_full() => file.write(&output.take()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the pairs go to standard output.
+    pub(super) fn is_screen(&self) -> bool {
+        matches!(self, Self::Screen)
+    }
+
+    /// Whether the search should go on. What goes to standard output is written if it is enough.
+    pub(super) fn flow(&self, finds: &mut Finds, output: &mut Output) -> ControlFlow<()> {
+        match self {
+            Self::Screen => finds.flow(output),
+            _ => finds.wanted(),
+        }
+    }
+
+    /// All pairs of some units were taken, up to a position. Some of the next unit may have been taken too.
+    pub(super) fn reach(
+        &mut self,
+        units: u64,
+        position: PairPosition,
+        output: &mut Output,
+    ) -> Result<(), Failure> {
+        match self {
+            Self::Lines(file) => {
+                file.write(&output.take())?;
+                if units > 0 { file.reach(position) } else { Ok(()) }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends with all pairs.
+    pub(super) fn finish(self) -> Result<(), Failure> {
+        match self {
+            Self::Screen => Ok(()),
+            Self::Lines(file) => file.finish(),
+            #[cfg(feature = "parquet")]
+            Self::Parquet(file) => Ok(file.finish().map(drop)?),
+        }
+    }
+
+    /// The search has ended before it was done. Returns what to do. So many lines are `behind` the position.
+    pub(super) fn stop(&self, reached: Option<PairPosition>, behind: u64) -> Result<String, Failure> {
+        let again = match behind {
+            0 => String::new(),
+            lines => format!(", and prints the last {lines} lines again"),
+        };
+        match self {
+            Self::Screen => {
+                Ok(reached.map(|it| format!("; `--from {it}` goes on from there{again}")).unwrap_or_default())
+            }
+            Self::Lines(file) => file.save().map(|()| "; the same command goes on from there".to_owned()),
+            #[cfg(feature = "parquet")]
+            Self::Parquet(_) => Ok("; no file was made, and the same command begins anew".to_owned()),
+        }
+    }
+
+    /// The error of a search, with what to do.
+    pub(super) fn explained(&self, error: Error) -> Failure {
+        match (self, error) {
+            (Self::Lines(file), Error::PairPosition) => file.of_another_search(),
+            (_, error) => error.into(),
+        }
+    }
+}
+
+#[cfg(feature = "parquet")]
+fn with_advice(error: Error) -> Error {
+    match error {
+        Error::Input { source_name, line, reason } => {
+            Error::Input { source_name, line, reason: format!("{reason}: give --binary-keys") }
+        }
+        error => error,
+    }
+}

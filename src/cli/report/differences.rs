@@ -1,0 +1,218 @@
+//! The words in which two texts differ.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
+use unicode_segmentation::UnicodeSegmentation;
+
+use crate::cli::escaping::harmless;
+
+/// A part of two texts that are compared. Words begin with a space if there is white space before them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// Both have it.
+    Same(String),
+    /// Only the first has it.
+    First(String),
+    /// Only the second has it.
+    Second(String),
+    /// This number of words is left out, which both have.
+    Gap(usize),
+    /// The texts differ in this number of further places.
+    More(usize),
+}
+
+/// How two texts differ.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Differences {
+    /// Where they differ, with some words before and after. Empty if they have the same words.
+    pub(super) pieces: Vec<Piece>,
+    /// The words of the first, of the second, and those that both have.
+    pub(super) words: [usize; 3],
+}
+
+/// The words that are shown before and after a difference.
+const CONTEXT: usize = 6;
+/// The places that are shown.
+const MOST_PLACES: usize = 12;
+/// The words that are shown of one place.
+const MOST_WORDS: usize = 30;
+/// The space before some words, and the words.
+pub(super) fn without_space(words: &str) -> (&str, &str) {
+    words.strip_prefix(' ').map_or(("", words), |words| (" ", words))
+}
+
+/// A comparison that takes longer finds differences that are not the smallest.
+const LONGEST: Duration = Duration::from_millis(300);
+
+impl Differences {
+    /// Compares two texts word by word. White space does not count.
+    pub(super) fn of(first: &str, second: &str) -> Self {
+        let [first, second] = [first, second].map(Words::of);
+        let deadline = Some(Instant::now() + LONGEST);
+        let ops = capture_diff_slices_deadline(Algorithm::Myers, &first.words, &second.words, deadline);
+        let same = ops.iter().filter(|op| is_same(op)).map(|op| op.old_range().len()).sum();
+        let words = [first.words.len(), second.words.len(), same];
+        let mut differences = Self { pieces: Vec::new(), words };
+        let mut places = 0;
+        for (index, op) in ops.iter().enumerate() {
+            let is_last = index + 1 == ops.len();
+            if is_same(op) {
+                differences.add_same(&first, op.old_range(), index == 0, is_last);
+                continue;
+            }
+            places += 1;
+            if places > MOST_PLACES {
+                let more = ops[index..].iter().filter(|op| !is_same(op)).count();
+                differences.pieces.push(Piece::More(more));
+                break;
+            }
+            differences.add(&first, op.old_range(), Piece::First);
+            differences.add(&second, op.new_range(), Piece::Second);
+        }
+        if places == 0 {
+            differences.pieces.clear();
+        }
+        differences
+    }
+
+    /// Adds words that both have: those that are beside differences.
+    fn add_same(&mut self, words: &Words<'_>, range: Range<usize>, is_first: bool, is_last: bool) {
+        let before = if is_first { 0 } else { CONTEXT };
+        let after = if is_last { 0 } else { CONTEXT };
+        if range.len() <= before + after + 1 {
+            return self.pieces.push(Piece::Same(words.text(range)));
+        }
+        let (start, end) = (range.start + before, range.end - after);
+        let parts = [(range.start..start, None), (start..end, Some(end - start)), (end..range.end, None)];
+        for (range, gap) in parts {
+            match gap {
+                Some(gap) => self.pieces.push(Piece::Gap(gap)),
+                None if range.is_empty() => {}
+                None => self.pieces.push(Piece::Same(words.text(range))),
+            }
+        }
+    }
+
+    /// Adds words that only one of the texts has.
+    fn add(&mut self, words: &Words<'_>, range: Range<usize>, piece: fn(String) -> Piece) {
+        let shown = range.start..range.end.min(range.start + MOST_WORDS);
+        if !shown.is_empty() {
+            let rest = range.end - shown.end;
+            let mut text = words.text(shown);
+            if rest > 0 {
+                text += &format!(" … {rest} more words");
+            }
+            self.pieces.push(piece(text));
+        }
+    }
+}
+
+fn is_same(op: &DiffOp) -> bool {
+    matches!(op, DiffOp::Equal { .. })
+}
+
+/// The words of a text, with signs such as commas, and whether white space is before each.
+struct Words<'t> {
+    words: Vec<&'t str>,
+    has_space: Vec<bool>,
+}
+
+impl<'t> Words<'t> {
+    fn of(text: &'t str) -> Self {
+        let mut words = Self { words: Vec::new(), has_space: Vec::new() };
+        let mut space = false;
+        for part in text.split_word_bounds() {
+            if part.chars().all(char::is_whitespace) {
+                space = true;
+            } else {
+                words.words.push(part);
+                words.has_space.push(space);
+                space = false;
+            }
+        }
+        words
+    }
+
+    /// Some of the words, as one text that does no harm on a screen. White space before the first counts too.
+    fn text(&self, range: Range<usize>) -> String {
+        let mut text = String::new();
+        for (word, has_space) in self.words[range.clone()].iter().zip(&self.has_space[range]) {
+            if *has_space {
+                text.push(' ');
+            }
+            text += word;
+        }
+        match harmless(&text, &[]) {
+            Cow::Owned(text) => text,
+            Cow::Borrowed(_) => text,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(first: &str, second: &str) -> Vec<Piece> {
+        Differences::of(first, second).pieces
+    }
+
+    #[test]
+    fn changed_words_are_told_with_their_neighbours() {
+        let [same, first, second] =
+            [Piece::Same, Piece::First, Piece::Second].map(|it| move |text: &str| it(text.to_owned()));
+        assert_eq!(
+            told("The old red fox, it runs.", "The old  grey fox, it\nruns."),
+            [same("The old"), first(" red"), second(" grey"), same(" fox, it runs.")]
+        );
+        assert_eq!(told("a b", "a b, c"), [same("a b"), second(", c")]);
+        assert_eq!(told("a b c", "b c"), [first("a"), same(" b c")]);
+        assert_eq!(told("same words", "same \t words"), []);
+        assert_eq!(told("", ""), []);
+        assert_eq!(told("", "all new"), [second("all new")]);
+    }
+
+    #[test]
+    fn what_both_have_is_left_out_far_from_differences() {
+        let first: Vec<String> = (0..100).map(|i| format!("w{i}")).collect();
+        let mut second = first.clone();
+        second[50] = "changed".to_owned();
+        let differences = Differences::of(&first.join(" "), &second.join(" "));
+        assert_eq!(differences.words, [100, 100, 99]);
+        assert_eq!(
+            differences.pieces,
+            [
+                Piece::Gap(44),
+                Piece::Same(" w44 w45 w46 w47 w48 w49".to_owned()),
+                Piece::First(" w50".to_owned()),
+                Piece::Second(" changed".to_owned()),
+                Piece::Same(" w51 w52 w53 w54 w55 w56".to_owned()),
+                Piece::Gap(43),
+            ]
+        );
+    }
+
+    #[test]
+    fn texts_that_differ_in_all_words_are_told_in_short() {
+        let [first, second] = ["a", "b"].map(|it| vec![it; 10_000].join(" "));
+        let pieces = told(&first, &second);
+        assert_eq!(pieces.len(), 2);
+        assert!(matches!(&pieces[0], Piece::First(text) if text.ends_with("… 9970 more words")));
+        let alternating = |odd: &str| -> String { (0..200).map(|i| format!("w{i} {odd}{i} ")).collect() };
+        let pieces = told(&alternating("x"), &alternating("y"));
+        assert_eq!(pieces.last(), Some(&Piece::More(200 - MOST_PLACES)));
+    }
+
+    #[test]
+    fn words_cannot_act_on_a_screen() {
+        let pieces = told("a", "a \u{1b}[31m\u{202e}b");
+        assert!(pieces.iter().all(|piece| match piece {
+            Piece::Same(text) | Piece::First(text) | Piece::Second(text) =>
+                !text.contains(['\u{1b}', '\u{202e}']),
+            _ => true,
+        }));
+    }
+}

@@ -1,0 +1,197 @@
+//! A file of lines that a long search writes. A search that was killed goes on where the file is known to be whole: a
+//! small file beside it says which position of the search has which length.
+
+use std::ffi::OsString;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::answer::Failure;
+use crate::{Error, PairPosition};
+
+/// The first line of the small file.
+const VERSION: &str = "simdb pairs 1";
+/// Saving takes at most this share of the time.
+const SHARE: u32 = 20;
+/// The least time between two saves.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A file that is being written.
+pub(super) struct Resumable {
+    path: PathBuf,
+    sidecar: PathBuf,
+    file: File,
+    /// What is asked, on one line. Another question does not go on with this file.
+    question: String,
+    /// The bytes that are written.
+    length: u64,
+    /// The last position, and the bytes of the file that belong to it.
+    reached: Option<(PairPosition, u64)>,
+    /// When the next save is due.
+    due: Instant,
+}
+
+impl Resumable {
+    /// Opens a file to go on with it, or begins it. Also returns the position to go on from.
+    pub(super) fn open(
+        path: &Path,
+        question: String,
+        replace: bool,
+    ) -> Result<(Self, Option<PairPosition>), Failure> {
+        let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
+        let mut name = OsString::from(path);
+        name.push(".position");
+        let sidecar = PathBuf::from(name);
+        let known = match fs::read_to_string(&sidecar) {
+            Ok(text) => Some(known(&text, &question).map_err(|reason| stuck(path, &sidecar, &reason))?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(source) => return Err(Error::Io { path: sidecar, source: source.into() }.into()),
+        };
+        if known.is_none() && !replace && path.symlink_metadata().is_ok() {
+            return Err(Error::AlreadyExists { path: path.to_owned() }.into());
+        }
+        if known.is_none() {
+            // First it is said that nothing is known of the file. Then the file may be there.
+            save(&sidecar, &question, None)?;
+        }
+        let known = known.flatten();
+        let file = File::options().create(true).truncate(false).write(true).open(path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(format!("{}: another search is writing it", path.display()).into());
+            }
+            Err(TryLockError::Error(source)) => return Err(failed(source).into()),
+        }
+        let length = known.map_or(0, |(_, length)| length);
+        if file.metadata().map_err(failed)?.len() < length {
+            return Err(stuck(path, &sidecar, "the file is shorter than it was"));
+        }
+        // What came after is written again.
+        file.set_len(length).map_err(failed)?;
+        (&file).seek(SeekFrom::Start(length)).map_err(failed)?;
+        let position = known.map(|(position, _)| position);
+        let (path, due) = (path.to_owned(), Instant::now());
+        Ok((Self { path, sidecar, file, question, length, reached: known, due }, position))
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.file.write_all(bytes).map_err(|source| self.failed(source))?;
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Notes that everything up to a position is written. From time to time that is made durable.
+    ///
+    /// A position may come again, when some of what follows it is written. What follows it is found again by who goes
+    /// on from there, so it is the first time that counts.
+    pub(super) fn reach(&mut self, position: PairPosition) -> Result<(), Failure> {
+        if self.reached.is_some_and(|(known, _)| known == position) {
+            return Ok(());
+        }
+        self.reached = Some((position, self.length));
+        let began = Instant::now();
+        if began >= self.due {
+            self.save()?;
+            self.due = began + (began.elapsed() * SHARE).max(PAUSE);
+        }
+        Ok(())
+    }
+
+    /// Makes durable what is known of the file.
+    pub(super) fn save(&self) -> Result<(), Failure> {
+        // The position must not be durable before what it speaks of.
+        self.file.sync_data().map_err(|source| self.failed(source))?;
+        save(&self.sidecar, &self.question, self.reached)
+    }
+
+    /// The file is whole: nothing has to be known of it any more.
+    pub(super) fn finish(self) -> Result<(), Failure> {
+        self.file.sync_all().map_err(|source| self.failed(source))?;
+        sync_directory(&self.path)?;
+        fs::remove_file(&self.sidecar)
+            .map_err(|source| Error::Io { path: self.sidecar.clone(), source: source.into() })?;
+        sync_directory(&self.path)
+    }
+
+    /// What to do if the search does not know the position.
+    pub(super) fn of_another_search(&self) -> Failure {
+        stuck(&self.path, &self.sidecar, "the database has changed since, or it is another one")
+    }
+
+    fn failed(&self, source: io::Error) -> Error {
+        Error::Io { path: self.path.clone(), source: source.into() }
+    }
+}
+
+/// A file that cannot be gone on with.
+fn stuck(path: &Path, sidecar: &Path, reason: &str) -> Failure {
+    let (path, sidecar) = (path.display(), sidecar.display());
+    format!("{path}: the search that has begun it cannot go on: {reason}; remove {path} and {sidecar} to begin anew")
+        .into()
+}
+
+/// What the small file says, if it is of this question: a position and the bytes of the file up to it, or nothing.
+fn known(text: &str, question: &str) -> Result<Option<(PairPosition, u64)>, String> {
+    let mut lines = text.lines();
+    if lines.next() != Some(VERSION) {
+        return Err("what is said of it beside it is of another release, or damaged".to_owned());
+    }
+    let asked = lines.next().unwrap_or_default();
+    if asked != question {
+        return Err(format!("it was begun for another question: {asked:?}, and not {question:?}"));
+    }
+    let Some(place) = lines.next() else { return Ok(None) };
+    let parsed = place.split_once(' ').and_then(|(position, length)| {
+        Some((position.parse::<PairPosition>().ok()?, length.parse::<u64>().ok()?))
+    });
+    parsed.map(Some).ok_or_else(|| format!("{place:?} is no position"))
+}
+
+/// Writes the small file, in the place of an older one.
+fn save(sidecar: &Path, question: &str, reached: Option<(PairPosition, u64)>) -> Result<(), Failure> {
+    let failed = |source: io::Error| Error::Io { path: sidecar.to_owned(), source: source.into() };
+    let place = reached.map_or_else(String::new, |(position, length)| format!("{position} {length}\n"));
+    let mut name = OsString::from(sidecar);
+    name.push(".new");
+    let mut file = File::create(&name).map_err(failed)?;
+    file.write_all(format!("{VERSION}\n{question}\n{place}").as_bytes()).map_err(failed)?;
+    file.sync_all().map_err(failed)?;
+    fs::rename(&name, sidecar).map_err(failed)?;
+    sync_directory(sidecar)
+}
+
+/// Makes the names in the directory of a file durable.
+fn sync_directory(path: &Path) -> Result<(), Failure> {
+    let parent = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if cfg!(unix) {
+        let synced = File::open(parent).and_then(|it| it.sync_all());
+        synced.map_err(|source| Error::Io { path: parent.to_owned(), source: source.into() })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_read_as_it_was_saved_and_only_for_its_question() -> Result<(), Failure> {
+        let folder = tempfile::tempdir()?;
+        let sidecar = folder.path().join("p.position");
+        let position: PairPosition = "7@00000000000000ff".parse()?;
+        for reached in [None, Some((position, 0)), Some((position, u64::MAX))] {
+            save(&sidecar, "tsv 3", reached)?;
+            let text = fs::read_to_string(&sidecar)?;
+            assert_eq!(known(&text, "tsv 3")?, reached);
+            assert!(known(&text, "tsv 4").is_err_and(|it| it.contains("another question")));
+        }
+        for damaged in
+            ["", "simdb pairs 2\ntsv 3\n", "simdb pairs 1\ntsv 3\n7@ff\n", "simdb pairs 1\ntsv 3\n7@ff x\n"]
+        {
+            assert!(known(damaged, "tsv 3").is_err(), "{damaged}");
+        }
+        Ok(())
+    }
+}

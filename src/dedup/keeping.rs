@@ -1,0 +1,126 @@
+//! The database of what survived in earlier cleanings: what is near to it is removed, and what survives is added to it.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use super::dedup::Dedup;
+use super::events::{DedupEvent, DedupStep};
+use super::removed::Removed;
+use super::stop::Stop;
+use super::work::{IDS, Work, cannot_write};
+use crate::database::{Database, OpenOptions, WriteTxn};
+use crate::document::Document;
+use crate::error::{Error, Result};
+use crate::ingest::{NumberedKey, RecordId, Records, StoredRecords};
+use crate::source::{Numbers, Source};
+
+/// The documents that are committed together.
+const TOGETHER: usize = 10_000;
+
+/// Opens the database that was named, if one was.
+pub(super) fn open(dedup: &Dedup, unread: &mut Records) -> Result<Option<Database>> {
+    let Some(path) = &dedup.database else { return Ok(None) };
+    match Database::open(path, &OpenOptions::new()) {
+        Err(Error::NotFound { .. }) => Database::create(path, &dedup.options_of_new(unread)?).map(Some),
+        opened => opened.map(Some),
+    }
+}
+
+/// Refuses inputs that were cleaned against the database before.
+pub(super) fn ensure_new(known: &Database, records: &mut StoredRecords) -> Result<()> {
+    let (snapshot, names) = (known.snapshot()?, records.names()?);
+    for (index, name) in names.iter().enumerate() {
+        let Some(source) = snapshot.source(name)? else { continue };
+        if records.ensure_same(index, &source).is_ok() {
+            return Err(Error::Input {
+                source_name: records.paths()[index].display().to_string(),
+                line: None,
+                reason: format!(
+                    "its documents are in {} already, so all of its records would be removed; `--again` does that \
+                     nevertheless",
+                    known.path().display()
+                ),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Stores the documents of the records that survive, and that the inputs were cleaned. Of what is stored already
+/// nothing is stored again.
+pub(super) fn keep(
+    work: &Work,
+    records: &StoredRecords,
+    database: &Database,
+    known: &Database,
+    stop: &Stop,
+    observe: &mut impl FnMut(DedupEvent<'_>),
+) -> Result<()> {
+    let snapshot = database.snapshot()?;
+    let ids = work.path(IDS);
+    let mut removed = Removed::open(&ids)?;
+    let all = snapshot.stats()?.documents;
+    let mut txn = known.begin_write()?;
+    for (done, document) in (1u64..).zip(snapshot.documents()) {
+        let document = document?;
+        let Some(numbered) = NumberedKey::of_bytes(document.key()) else { continue };
+        if !removed.has(numbered.id).map_err(|source| cannot_write(&ids, &source))? {
+            insert(&mut txn, &document, numbered, &records.paths()[numbered.id.input as usize])?;
+        }
+        if done % TOGETHER as u64 == 0 {
+            txn.commit()?;
+            observe(DedupEvent::Progress { step: DedupStep::Storing, done, all });
+            stop.ensure_wanted()?;
+            txn = known.begin_write()?;
+        }
+    }
+    for Source { name, mut record } in snapshot.sources()? {
+        // The numbers are those of another database.
+        (record.numbers, record.earlier) = (Numbers::default(), Numbers::default());
+        txn.set_source(&Source { name, record })?;
+    }
+    txn.commit()
+}
+
+/// Stores a document under the key of its record, unless another document has that.
+fn insert(txn: &mut WriteTxn, document: &Document, numbered: NumberedKey<'_>, path: &Path) -> Result<()> {
+    for attempt in 0u64.. {
+        let key = key_of(numbered, path, attempt);
+        match txn.find(&key)? {
+            Some(other) if !is_same(&other, document) => {}
+            Some(_) => return Ok(()),
+            None => {
+                let named = Document::new(key, document.fingerprint())
+                    .with_sketch(document.sketch().copied())
+                    .with_seen(document.seen())
+                    .with_rank(document.rank())
+                    .with_scope(document.scope())
+                    .with_payload(document.payload());
+                return txn.insert(&named).map(drop);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_same(a: &Document, b: &Document) -> bool {
+    a.fingerprint() == b.fingerprint() && a.sketch() == b.sketch()
+}
+
+/// The key to try: that of the record, then its place, then its place with a number.
+fn key_of<'k>(NumberedKey { id, key, .. }: NumberedKey<'k>, path: &Path, attempt: u64) -> Cow<'k, [u8]> {
+    let RecordId { number, .. } = id;
+    match (key, attempt) {
+        (Some(key), 0) if !key.is_empty() => Cow::Borrowed(key),
+        (_, 0 | 1) => Cow::Owned(placed(path, &format!(":{number}"))),
+        _ => Cow::Owned(placed(path, &format!(":{number}#{attempt}"))),
+    }
+}
+
+/// A path, of which the end is kept if it is too long, and what is behind it.
+fn placed(path: &Path, behind: &str) -> Vec<u8> {
+    let path = path.as_os_str().as_encoded_bytes();
+    let most = Document::MAX_KEY_BYTES - behind.len();
+    let path = &path[path.len().saturating_sub(most)..];
+    [path, behind.as_bytes()].concat()
+}

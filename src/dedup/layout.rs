@@ -1,0 +1,124 @@
+//! The layout of the output: which records go into which file, and how that is packed.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use super::dedup::Dedup;
+use super::work::OUTPUT;
+use crate::error::{Error, Result};
+use crate::ingest::{InputFormat, Packing, RecordId, StoredRecords};
+
+/// The files of the output, in the order of the inputs.
+pub(super) struct Layout {
+    pub(super) files: Vec<OutputFile>,
+    paths: Vec<PathBuf>,
+    /// How each input is cut into records, and how it is packed.
+    kinds: Vec<(InputFormat, Packing)>,
+}
+
+/// A file of the output.
+pub(super) struct OutputFile {
+    /// Its path in the folder of the work.
+    pub(super) path: PathBuf,
+    /// The inputs whose records it gets.
+    pub(super) inputs: Range<usize>,
+    pub(super) packing: Packing,
+    /// Whether each record is packed on its own, as web archives are.
+    pub(super) packs_each: bool,
+    /// Whether the input is one record. Then it is copied as it is stored.
+    pub(super) is_record: bool,
+}
+
+impl Layout {
+    pub(super) fn new(dedup: &Dedup, records: &mut StoredRecords) -> Result<Self> {
+        let paths = records.paths().to_vec();
+        let kinds = (0..paths.len()).map(|index| records.kind_of(index)).collect::<Result<Vec<_>>>()?;
+        let is_directory = |path: &&PathBuf| dedup.options.place_of(path).is_dir();
+        let directories: Vec<&PathBuf> = dedup.inputs.iter().filter(is_directory).collect();
+        let is_tree = dedup.output.is_dir()
+            || ends_in_slash(&dedup.output)
+            || !directories.is_empty()
+            || kinds.iter().any(|kind| kind.0 == InputFormat::Text);
+        let mut layout = Self { files: Vec::new(), paths, kinds };
+        layout.files = if is_tree { layout.tree(dedup, &directories)? } else { layout.one_file(dedup)? };
+        Ok(layout)
+    }
+
+    /// The path of the input of a record, and what its number counts.
+    pub(super) fn place_of(&self, id: RecordId) -> (String, &'static str) {
+        let index = id.input as usize;
+        let unit = match self.kinds[index].0 {
+            InputFormat::Warc | InputFormat::Text => "record",
+            _ if self.kinds[index].1.is_of_rows() => "row",
+            _ => "line",
+        };
+        (self.paths[index].to_string_lossy().into_owned(), unit)
+    }
+
+    /// A file for each input, of the same name.
+    fn tree(&self, dedup: &Dedup, directories: &[&PathBuf]) -> Result<Vec<OutputFile>> {
+        let mut taken = HashSet::with_capacity(self.paths.len());
+        let mut files = Vec::with_capacity(self.paths.len());
+        for (index, path) in self.paths.iter().enumerate() {
+            let name = name_below(path, directories, dedup.inputs.len() > 1);
+            if !taken.insert(name.clone()) {
+                let reason = "two inputs have this name, and would get the same place in the output";
+                return Err(Error::output(&dedup.output.join(name), reason));
+            }
+            let (format, packing) = self.kinds[index];
+            files.push(OutputFile {
+                path: Path::new(OUTPUT).join(name),
+                inputs: index..index + 1,
+                packing,
+                packs_each: format == InputFormat::Warc,
+                is_record: format == InputFormat::Text,
+            });
+        }
+        Ok(files)
+    }
+
+    /// One file for all inputs.
+    fn one_file(&self, dedup: &Dedup) -> Result<Vec<OutputFile>> {
+        let Some(&(format, first)) = self.kinds.first() else { return Ok(Vec::new()) };
+        if let Some(other) = (0..self.kinds.len())
+            .find(|&it| self.kinds[it].0 != format || self.kinds[it].1.is_of_rows() != first.is_of_rows())
+        {
+            let reason = format!(
+                "it is of another format than {}, so they cannot be in one file: let the output be a directory",
+                self.paths[0].display()
+            );
+            let source_name = self.paths[other].display().to_string();
+            return Err(Error::Input { source_name, line: None, reason });
+        }
+        let packing = match dedup.output.extension().and_then(OsStr::to_str) {
+            _ if first.is_of_rows() => first,
+            Some("gz") => Packing::Gzip,
+            Some("zst") => Packing::Zstd,
+            _ => first,
+        };
+        Ok(vec![OutputFile {
+            path: OUTPUT.into(),
+            inputs: 0..self.paths.len(),
+            packing,
+            packs_each: format == InputFormat::Warc,
+            is_record: false,
+        }])
+    }
+}
+
+/// The name of an input below the output: its path below the directory that was given, or its own name. If there are
+/// `several` inputs, the name of the directory comes first.
+fn name_below(path: &Path, directories: &[&PathBuf], several: bool) -> PathBuf {
+    let below = directories.iter().find_map(|directory| {
+        let below = path.strip_prefix(directory).ok()?;
+        let name = directory.file_name().filter(|_| several);
+        Some(Path::new(name.unwrap_or_default()).join(below))
+    });
+    below.unwrap_or_else(|| path.file_name().map_or_else(|| path.to_owned(), PathBuf::from))
+}
+
+fn ends_in_slash(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().last().is_some_and(|&last| std::path::is_separator(last.into()))
+}

@@ -1,0 +1,41 @@
+//! One command that cleans a corpus: reads records, finds near-duplicates, and writes the records that survive, byte
+//! for byte as they were.
+//!
+//! The records are read twice. The first time, their fingerprints go into a database of their own, in a folder beside
+//! the output. All pairs of that are found, and decide which records survive. The second time, the survivors are
+//! copied. Both are committed as they go, so a run that was stopped goes on.
+//!
+//! # Example
+//!
+//! ```
+//! use simdb::dedup::Dedup;
+//! # let directory = tempfile::tempdir()?;
+//! # let [input, output] = ["pages.tsv", "clean.tsv"].map(|name| directory.path().join(name));
+//! # let text = "one two three four five six seven eight nine ten eleven twelve thirteen";
+//! # std::fs::write(&input, format!("a\t{text}\nb\t{text}\n"))?;
+//!
+//! let totals = Dedup::new([&input], &output).run(|_event| {})?;
+//! assert_eq!((totals.records, totals.removed), (2, 1));
+//! assert_eq!(std::fs::read_to_string(&output)?, format!("a\t{text}\n"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#[expect(clippy::module_inception, reason = "the folder is named after what it shows first")]
+mod dedup;
+mod events;
+mod groups;
+mod keeping;
+mod layout;
+mod packing;
+mod removed;
+mod reporting;
+mod running;
+mod stop;
+mod verdicts;
+mod work;
+mod writing;
+
+pub use dedup::Dedup;
+pub use events::{DedupEvent, DedupStep, DedupTotals};
+pub use groups::{DedupGroup, GroupedRecord};
+pub use reporting::Removals;

@@ -1,0 +1,134 @@
+//! The run of a cleaning, step by step.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use super::dedup::Dedup;
+use super::events::{DedupEvent, DedupStep, DedupTotals};
+use super::keeping;
+use super::layout::Layout;
+use super::reporting::Removals;
+use super::verdicts;
+use super::work::{REMOVED, REPORT, Work, write_durably};
+use super::writing;
+use crate::database::Database;
+use crate::error::Result;
+use crate::ingest::{Event, Fingerprinting, Ingest, Records, StoredRecords};
+
+/// The records that are committed together.
+const BATCH: usize = 5_000;
+
+impl Dedup {
+    /// The folder beside the output in which a run has its work. It is removed at the end.
+    pub fn work_folder(&self) -> PathBuf {
+        Work::folder_of(&self.output)
+    }
+
+    /// Cleans the inputs. If a run of the same settings was stopped before, goes on where it stopped.
+    ///
+    /// The output has its name only when it is whole.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::Input`](crate::Error::Input) if an input cannot be read, cannot be read twice, or changes meanwhile.
+    /// * [`Error::Output`](crate::Error::Output) if the output or another result exists, or cannot be written.
+    /// * [`Error::Interrupted`](crate::Error::Interrupted) if the caller ended it. The same call goes on.
+    /// * Those of [`Ingest::run`], [`Snapshot::duplicates`](crate::Snapshot::duplicates) and
+    ///   [`WriteTxn::commit`](crate::WriteTxn::commit).
+    ///
+    /// # Cost
+    ///
+    /// That of storing all documents, of finding all pairs, and of copying the inputs. The memory is that of
+    /// [`Snapshot::clusters`](crate::Snapshot::clusters), and for each removed record some 100 bytes and its key. On
+    /// the disk, the folder takes the size of the output and some 60 bytes for each record, and their keys.
+    pub fn run(&self, mut observe: impl FnMut(DedupEvent<'_>)) -> Result<DedupTotals> {
+        let began = Instant::now();
+        self.ensure_whole_records()?;
+        let mut records = StoredRecords::open(self.inputs.clone(), self.options.clone())?;
+        let mut work = Work::begin(self, records.paths())?;
+        if !work.state.is_written {
+            let layout = Layout::new(self, &mut records)?;
+            let (database, known) = self.read(&work, &mut records, &mut observe)?;
+            if work.state.decided.is_none() {
+                work.state.decided =
+                    Some(verdicts::decide(self, &work, &layout, &database, known.as_ref(), &mut observe)?);
+                work.save()?;
+            }
+            writing::write(&mut work, &layout, &mut records, &database, self.stop(), &mut observe)?;
+            if let Some(known) = &known {
+                keeping::keep(&work, &records, &database, known, self.stop(), &mut observe)?;
+            }
+            self.make_report(&work, &database)?;
+            work.state.is_written = true;
+            work.save()?;
+        }
+        let totals = work.deliver(self)?;
+        Ok(DedupTotals { elapsed: began.elapsed(), ..totals })
+    }
+
+    /// Makes the report, if one is wanted, in the folder of the work.
+    fn make_report(&self, work: &Work, database: &Database) -> Result<()> {
+        let Some((_, reporter)) = &self.report else { return Ok(()) };
+        let report = reporter.make(&Removals {
+            inputs: &self.inputs,
+            options: &self.options,
+            rule: Fingerprinting::new(database.scheme(), self.scheme)?,
+            stop: self.stop(),
+            list: &work.path(REMOVED),
+            totals: &work.state.decided.unwrap_or_default(),
+        })?;
+        write_durably(&work.path(REPORT), |out| out.write_all(&report))
+    }
+
+    /// Stores the documents of the inputs in the database of the work, and opens the one that was named.
+    fn read(
+        &self,
+        work: &Work,
+        records: &mut StoredRecords,
+        observe: &mut impl FnMut(DedupEvent<'_>),
+    ) -> Result<(Database, Option<Database>)> {
+        let options = self.options.clone().numbered();
+        let mut unread = Records::open(self.inputs.clone(), options)?;
+        let known = keeping::open(self, &mut unread)?;
+        if let Some(known) = known.as_ref().filter(|_| !self.again && work.state.decided.is_none()) {
+            keeping::ensure_new(known, records)?;
+        }
+        let database = work.database(self, known.as_ref(), &mut unread)?;
+        // Documents of an earlier content would stay.
+        let snapshot = database.snapshot()?;
+        for (index, name) in records.names()?.iter().enumerate() {
+            snapshot.source(name)?.map_or(Ok(()), |source| records.ensure_same(index, &source))?;
+        }
+        drop(snapshot);
+        self.ingest(&database, unread, observe)?;
+        Ok((database, known))
+    }
+
+    /// Stores the documents of the records.
+    pub(super) fn ingest(
+        &self,
+        database: &Database,
+        unread: Records,
+        observe: &mut impl FnMut(DedupEvent<'_>),
+    ) -> Result<()> {
+        let (progress, stop) = (unread.progress(), self.stop().clone());
+        let mut ingest = Ingest::new(database).asks(false).batch(BATCH);
+        if let Some(scheme) = self.scheme {
+            ingest = ingest.scheme(scheme);
+        }
+        ingest.stop_when(move || stop.ensure_wanted().is_err()).run(unread, |event| {
+            match event {
+                Event::Rejected(rejected) => observe(DedupEvent::Rejected(rejected)),
+                Event::Committed { .. } => observe(DedupEvent::Progress {
+                    step: DedupStep::Reading,
+                    done: progress.bytes_read(),
+                    all: progress.bytes_total().unwrap_or_default(),
+                }),
+                _ => {}
+            }
+            self.stop().flow()
+        })?;
+        self.stop().ensure_wanted()
+    }
+}

@@ -1,0 +1,154 @@
+//! Verdicts: which records are removed, and in favour of which.
+
+use std::io::Write;
+use std::mem;
+use std::ops::Range;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Map, Value};
+
+use super::dedup::Dedup;
+use super::events::{DedupEvent, DedupTotals};
+use super::layout::Layout;
+use super::work::{IDS, REMOVED, Work, write_durably};
+use crate::database::{BesideEvent, Database, Duplicate};
+use crate::error::Result;
+use crate::ingest::{NumberedKey, RecordId};
+
+/// The removed records.
+#[derive(Default)]
+struct Verdicts {
+    rows: Vec<Row>,
+    /// The keys of all rows.
+    keys: Vec<u8>,
+}
+
+/// A removed record.
+struct Row {
+    id: RecordId,
+    key: Option<Range<usize>>,
+    /// The place of the survivor. `None` if that is a document of the database that was named.
+    survivor: Option<RecordId>,
+    survivor_key: Option<Range<usize>>,
+    distance: u32,
+    similarity: Option<f32>,
+}
+
+/// Decides which records are removed, and writes their places, and what is told of them, into the folder of the work.
+pub(super) fn decide(
+    dedup: &Dedup,
+    work: &Work,
+    layout: &Layout,
+    database: &Database,
+    known: Option<&Database>,
+    observe: &mut impl FnMut(DedupEvent<'_>),
+) -> Result<DedupTotals> {
+    let snapshot = database.snapshot()?;
+    let known = known.map(Database::snapshot).transpose()?;
+    let (mut verdicts, mut totals) = (Verdicts::default(), DedupTotals::default());
+    let stop = dedup.stop();
+    snapshot.duplicates_beside(known.as_ref(), &dedup.clustering, &mut |event| {
+        match event {
+            BesideEvent::Duplicate { duplicate, is_beside } => {
+                totals.removed_as_equal += u64::from(duplicate.distance == 0);
+                totals.removed_as_known += u64::from(is_beside);
+                verdicts.add(&duplicate, is_beside);
+            }
+            BesideEvent::Progress { done, all } => observe(DedupEvent::comparing(done, all)),
+        }
+        stop.flow()
+    })?;
+    stop.ensure_wanted()?;
+    totals.removed_as_equal += verdicts.add_short(database)?;
+    verdicts.rows.sort_unstable_by_key(|row| row.id);
+    totals.removed = verdicts.rows.len() as u64;
+    totals.too_short = snapshot.stats()?.too_short;
+    for source in snapshot.sources()? {
+        totals.records += source.totals().documents + source.totals().rejected;
+        totals.rejected += source.totals().rejected;
+    }
+    write_durably(&work.path(IDS), |out| {
+        verdicts.rows.iter().try_for_each(|row| out.write_all(&row.id.to_bytes()))
+    })?;
+    if dedup.removed.is_some() || dedup.report.is_some() {
+        write_durably(&work.path(REMOVED), |out| {
+            verdicts.rows.iter().try_for_each(|row| writeln!(out, "{}", verdicts.object(row, layout)))
+        })?;
+    }
+    Ok(totals)
+}
+
+impl Verdicts {
+    fn add(&mut self, duplicate: &Duplicate, is_beside: bool) {
+        let Some(own) = NumberedKey::of_bytes(duplicate.document.key()) else { return };
+        let key = own.key.map(|key| self.keep(key));
+        let (survivor, survivor_key) = match NumberedKey::of_bytes(&duplicate.survivor) {
+            Some(numbered) if !is_beside => (Some(numbered.id), numbered.key.map(|key| self.keep(key))),
+            _ => (None, Some(self.keep(&duplicate.survivor))),
+        };
+        let similarity = duplicate.similarity.map(|it| it as f32);
+        let Duplicate { distance, .. } = *duplicate;
+        self.rows.push(Row { id: own.id, key, survivor, survivor_key, distance, similarity });
+    }
+
+    /// Adds the records that have the same text as an earlier one, of those that are too short to judge. Returns their
+    /// number.
+    fn add_short(&mut self, database: &Database) -> Result<u64> {
+        let mut short: Vec<(u128, RecordId, Option<Range<usize>>)> = Vec::new();
+        database.snapshot()?.each_too_short(|document| {
+            if let Some(NumberedKey { id, text: Some(text), key }) = NumberedKey::of_bytes(document.key()) {
+                let key = key.map(|key| self.keep(key));
+                short.push((text, id, key));
+            }
+        })?;
+        short.sort_unstable_by_key(|it| (it.0, it.1));
+        let before = self.rows.len();
+        for group in short.chunk_by_mut(|a, b| a.0 == b.0) {
+            let Some(((_, survivor, survivor_key), others)) = group.split_first_mut() else { continue };
+            self.rows.extend(others.iter_mut().map(|(_, id, key)| Row {
+                id: *id,
+                key: mem::take(key),
+                survivor: Some(*survivor),
+                survivor_key: survivor_key.clone(),
+                distance: 0,
+                similarity: None,
+            }));
+        }
+        Ok((self.rows.len() - before) as u64)
+    }
+
+    fn keep(&mut self, key: &[u8]) -> Range<usize> {
+        let start = self.keys.len();
+        self.keys.extend_from_slice(key);
+        start..self.keys.len()
+    }
+
+    /// What is told of a removed record.
+    fn object(&self, row: &Row, layout: &Layout) -> Value {
+        let part = |id: Option<RecordId>, key: &Option<Range<usize>>| {
+            let mut object = Map::new();
+            if let Some(id) = id {
+                let (path, unit) = layout.place_of(id);
+                object.insert("input".to_owned(), path.into());
+                object.insert(unit.to_owned(), id.number.into());
+            }
+            if let Some(key) = key {
+                let key = &self.keys[key.clone()];
+                match std::str::from_utf8(key) {
+                    Ok(text) => object.insert("key".to_owned(), text.into()),
+                    Err(_) => object.insert("key_base64".to_owned(), BASE64.encode(key).into()),
+                };
+            }
+            object
+        };
+        let mut object = part(Some(row.id), &row.key);
+        object.insert("survivor".to_owned(), Value::Object(part(row.survivor, &row.survivor_key)));
+        object.insert("distance".to_owned(), row.distance.into());
+        if let Some(similarity) = row.similarity {
+            // As many digits as the estimate is worth.
+            object.insert("similarity".to_owned(), ((f64::from(similarity) * 100.0).round() / 100.0).into());
+        }
+        Value::Object(object)
+    }
+}

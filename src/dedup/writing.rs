@@ -1,0 +1,359 @@
+//! Copying the records that survive, in the order of the inputs.
+
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek as _, SeekFrom, Write};
+use std::mem;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::events::{DedupEvent, DedupStep};
+use super::layout::{Layout, OutputFile};
+use super::packing;
+use super::removed::Removed;
+use super::stop::Stop;
+use super::work::{IDS, Work, Written, cannot_write, sync_folder};
+use crate::database::Database;
+use crate::error::Result;
+#[cfg(feature = "parquet")]
+use crate::ingest::Packing;
+use crate::ingest::{Progress, RecordId, StoredRecords};
+use crate::parallel;
+#[cfg(feature = "parquet")]
+use crate::parquet::RowCopy;
+use crate::source::{Place, Source};
+
+/// The bytes of a piece. It ends with a record, unless that is much longer.
+const PIECE_BYTES: usize = 1 << 20;
+/// The time after which the place is kept up to which the output is written.
+const BETWEEN_SAVES: Duration = Duration::from_secs(5);
+
+/// Some of what is copied.
+struct Piece {
+    bytes: Vec<u8>,
+    /// Where records end in it, if each is packed on its own.
+    ends: Vec<usize>,
+    /// How far the inputs are read behind it. `None` within a record.
+    behind: Option<Written>,
+}
+
+/// Copies the records that survive.
+pub(super) fn write(
+    work: &mut Work,
+    layout: &Layout,
+    records: &mut StoredRecords,
+    database: &Database,
+    stop: &Stop,
+    observe: &mut impl FnMut(DedupEvent<'_>),
+) -> Result<()> {
+    let snapshot = database.snapshot()?;
+    let (mut sources, mut known) = (Vec::new(), HashSet::new());
+    for name in records.names()? {
+        // An input that is given twice is read once.
+        sources.push(if known.insert(name.clone()) { snapshot.source(name)? } else { None });
+    }
+    let progress = records.begin_again();
+    let mut survivors = Survivors { records, removed: Removed::open(&work.path(IDS))?, sources };
+    let mut writing = Writing { work, stop, progress, saved: Instant::now(), unsynced: Vec::new() };
+    for file in &layout.files {
+        if writing.work.state.written.input >= file.inputs.end {
+            continue;
+        }
+        match file.is_record {
+            true => writing.copy_file(file, &mut survivors)?,
+            #[cfg(feature = "parquet")]
+            false if file.packing == Packing::Parquet => {
+                writing.copy_rows(file, &mut survivors, observe)?;
+            }
+            false => writing.copy_records(file, &mut survivors, observe)?,
+        }
+        writing.tell(observe)?;
+    }
+    writing.save(None)
+}
+
+/// The records that survive.
+struct Survivors<'s> {
+    records: &'s mut StoredRecords,
+    removed: Removed,
+    /// What the inputs were when they were read. `None` for one that is not read.
+    sources: Vec<Option<Source>>,
+}
+
+struct Writing<'w> {
+    work: &'w mut Work,
+    stop: &'w Stop,
+    progress: Progress,
+    saved: Instant,
+    /// The files that were copied whole since the state was kept.
+    unsynced: Vec<PathBuf>,
+}
+
+impl Writing<'_> {
+    /// Copies an input that is one record.
+    fn copy_file(&mut self, file: &OutputFile, survivors: &mut Survivors<'_>) -> Result<()> {
+        let Survivors { records, removed, sources } = survivors;
+        let index = file.inputs.start;
+        let failed = |source: &io::Error| cannot_write(&file.path, source);
+        let id = RecordId { input: index as u32, number: 1 };
+        let is_removed = removed.has(id).map_err(|source| failed(&source))?;
+        if let Some(source) = sources[index].as_ref().filter(|_| !is_removed) {
+            records.ensure_same(index, source)?;
+            let to = self.work.path(&file.path);
+            let copied = make_folder_of(&to).and_then(|()| fs::copy(records.place_of(index), &to));
+            copied.map_err(|source| failed(&source))?;
+            self.unsynced.push(to);
+            records.ensure_same(index, source)?;
+        }
+        self.work.state.written = Written { input: index + 1, ..Written::default() };
+        self.save_now_and_then(None)
+    }
+
+    /// Copies the rows of some Parquet files into one. If that is stopped, it begins anew.
+    #[cfg(feature = "parquet")]
+    fn copy_rows(
+        &mut self,
+        file: &OutputFile,
+        survivors: &mut Survivors<'_>,
+        observe: &mut impl FnMut(DedupEvent<'_>),
+    ) -> Result<()> {
+        let path = self.work.path(&file.path);
+        make_folder_of(&path).map_err(|source| cannot_write(&path, &source))?;
+        let mut copy = RowCopy::new(&path);
+        let Survivors { records, removed, sources } = survivors;
+        for index in file.inputs.clone() {
+            let Some(source) = &sources[index] else { continue };
+            records.ensure_same(index, source)?;
+            let survives = |number| {
+                let id = RecordId { input: index as u32, number };
+                let is_removed = removed.has(id).map_err(|source| cannot_write(Path::new(IDS), &source))?;
+                Ok(!is_removed)
+            };
+            let progress = self.progress.clone();
+            copy.add(&records.place_of(index), survives, |bytes| {
+                progress.pass_over(bytes);
+                self.tell(observe)
+            })?;
+            records.ensure_same(index, source)?;
+        }
+        copy.finish()?;
+        self.work.state.written = Written { input: file.inputs.end, ..Written::default() };
+        self.save_now_and_then(None)
+    }
+
+    /// Copies the records of some inputs into one file.
+    fn copy_records(
+        &mut self,
+        file: &OutputFile,
+        survivors: &mut Survivors<'_>,
+        observe: &mut impl FnMut(DedupEvent<'_>),
+    ) -> Result<()> {
+        let path = self.work.path(&file.path);
+        let Written { length, .. } = self.work.state.written;
+        let opened = make_folder_of(&path).and_then(|()| open_behind(&path, length));
+        let mut out = opened.map_err(|source| cannot_write(&path, &source))?;
+        let (sender, receiver) = mpsc::sync_channel(2 * parallel::cores());
+        thread::scope(|scope| {
+            let from = self.work.state.written;
+            let cut = scope.spawn(move || survivors.cut(file, from, Sent::new(sender, from)));
+            let written = self.write_pieces(file, &path, &mut out, &receiver, observe);
+            drop(receiver);
+            let cut = cut.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            // An input that fails ends the pieces. The end of the pieces ends the reading.
+            written.and(cut)
+        })?;
+        let ended = if self.work.state.written.length == 0 {
+            packing::empty(file.packing).and_then(|bytes| out.write_all(&bytes))
+        } else {
+            Ok(())
+        };
+        ended.and_then(|()| out.sync_all()).map_err(|source| cannot_write(&path, &source))?;
+        let written = &mut self.work.state.written;
+        *written = Written { input: file.inputs.end, ..Written::default() };
+        self.save_now_and_then(None)
+    }
+
+    /// Packs pieces on all cores, and writes them in order.
+    fn write_pieces(
+        &mut self,
+        file: &OutputFile,
+        path: &Path,
+        out: &mut File,
+        pieces: &Receiver<Piece>,
+        observe: &mut impl FnMut(DedupEvent<'_>),
+    ) -> Result<()> {
+        loop {
+            let first = match pieces.recv_timeout(Duration::from_millis(100)) {
+                Ok(first) => Some(first),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            };
+            let together: Vec<Piece> =
+                first.into_iter().chain(pieces.try_iter().take(2 * parallel::cores())).collect();
+            let packed = parallel::map_each(together, |Piece { bytes, ends, behind }| {
+                (packing::packed(bytes, &ends, file.packing), behind)
+            });
+            for (packed, behind) in packed {
+                let written = packed.and_then(|packed| out.write_all(&packed).map(|()| packed.len()));
+                let length = written.map_err(|source| cannot_write(path, &source))? as u64;
+                let before = self.work.state.written.length + length;
+                self.work.state.written.length = before;
+                if let Some(behind) = behind {
+                    self.work.state.written = Written { length: before, ..behind };
+                    self.save_now_and_then(Some(out))?;
+                }
+            }
+            self.tell(observe)?;
+        }
+    }
+
+    /// Keeps the state, if that was long ago, once the output is durable.
+    fn save_now_and_then(&mut self, out: Option<&File>) -> Result<()> {
+        if self.saved.elapsed() < BETWEEN_SAVES {
+            return Ok(());
+        }
+        self.save(out)
+    }
+
+    /// Keeps the state, once all that was written is durable.
+    fn save(&mut self, out: Option<&File>) -> Result<()> {
+        let mut synced = out.map_or(Ok(()), File::sync_data);
+        for path in self.unsynced.drain(..) {
+            let folder = path.parent().unwrap_or(Path::new("."));
+            synced = synced.and_then(|()| File::open(&path)?.sync_all()).and_then(|()| sync_folder(folder));
+        }
+        synced.map_err(|source| cannot_write(&self.work.path(""), &source))?;
+        self.work.save()?;
+        self.saved = Instant::now();
+        Ok(())
+    }
+
+    /// Tells how far the work is. An error if nobody wants the rest.
+    fn tell(&self, observe: &mut impl FnMut(DedupEvent<'_>)) -> Result<()> {
+        let (done, all) = (self.progress.bytes_read(), self.progress.bytes_total().unwrap_or_default());
+        observe(DedupEvent::Progress { step: DedupStep::Writing, done, all });
+        self.stop.ensure_wanted()
+    }
+}
+
+impl Survivors<'_> {
+    /// Cuts the inputs of a file into records, and sends those that survive.
+    fn cut(&mut self, file: &OutputFile, from: Written, mut sent: Sent) -> Result<()> {
+        for input in from.input.max(file.inputs.start)..file.inputs.end {
+            let Some(source) = self.sources[input].clone() else { continue };
+            let place = if input == from.input { from.place } else { Place::default() };
+            let has_mark = self.records.begin(input, place, &source)?;
+            if has_mark && input == file.inputs.start {
+                sent.piece.extend_from_slice(BYTE_ORDER_MARK);
+            }
+            // The last line of the input before may have no end.
+            sent.needs_line_end = place == Place::default() && sent.is_in_line && !file.packs_each;
+            loop {
+                let has_more = self.copy_next(input, &mut sent)?;
+                if sent.is_closed {
+                    return Ok(());
+                }
+                if file.packs_each {
+                    sent.ends.push(sent.piece.len());
+                }
+                let behind = match has_more {
+                    false => Some(Written { input: input + 1, ..Written::default() }),
+                    true if sent.piece.len() < PIECE_BYTES => None,
+                    true => Some(Written { input, place: self.records.place(), ..Written::default() }),
+                };
+                if let Some(behind) = behind {
+                    sent.send(Some(Written { is_in_line: sent.is_in_line, ..behind }));
+                }
+                if !has_more {
+                    break;
+                }
+            }
+            self.records.ensure_same(input, &source)?;
+        }
+        Ok(())
+    }
+
+    /// Copies the next record, or passes over it. False at the end of the input.
+    fn copy_next(&mut self, input: usize, sent: &mut Sent) -> Result<bool> {
+        let id = RecordId { input: input as u32, number: self.records.next_number() };
+        let is_removed = self.removed.has(id).map_err(|source| cannot_write(Path::new(IDS), &source))?;
+        let copied = match is_removed {
+            true => self.records.copy_next(&mut io::sink()),
+            false => self.records.copy_next(sent),
+        };
+        // Whoever takes the pieces has failed, and says why.
+        if sent.is_closed { Ok(false) } else { copied }
+    }
+}
+
+/// What is sent in pieces.
+struct Sent {
+    sender: SyncSender<Piece>,
+    piece: Vec<u8>,
+    ends: Vec<usize>,
+    is_in_line: bool,
+    /// Whether a line feed comes before what is written next.
+    needs_line_end: bool,
+    /// Whether nobody takes pieces any more.
+    is_closed: bool,
+}
+
+impl Sent {
+    fn new(sender: SyncSender<Piece>, from: Written) -> Self {
+        let Written { is_in_line, .. } = from;
+        Self {
+            sender,
+            piece: Vec::new(),
+            ends: Vec::new(),
+            is_in_line,
+            needs_line_end: false,
+            is_closed: false,
+        }
+    }
+
+    fn send(&mut self, behind: Option<Written>) {
+        let bytes = mem::replace(&mut self.piece, Vec::with_capacity(PIECE_BYTES + (PIECE_BYTES >> 3)));
+        let piece = Piece { bytes, ends: mem::take(&mut self.ends), behind };
+        self.is_closed |= self.sender.send(piece).is_err();
+    }
+}
+
+impl Write for Sent {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(&last) = bytes.last() {
+            if mem::take(&mut self.needs_line_end) {
+                self.piece.push(b'\n');
+            }
+            self.piece.extend_from_slice(bytes);
+            self.is_in_line = last != b'\n';
+        }
+        // A record that is very long.
+        if self.piece.len() >= 4 * PIECE_BYTES {
+            self.send(None);
+        }
+        if self.is_closed { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(bytes.len()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+fn make_folder_of(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), fs::create_dir_all)
+}
+
+/// Opens a file to write behind its first bytes. What is behind these was not told as written, and is cut off.
+fn open_behind(path: &Path, length: u64) -> io::Result<File> {
+    let mut file = OpenOptions::new().create(true).write(true).truncate(false).open(path)?;
+    if file.metadata()?.len() < length {
+        return Err(io::Error::other("it is shorter than it was; delete the folder to begin anew"));
+    }
+    file.set_len(length)?;
+    file.seek(SeekFrom::End(0))?;
+    Ok(file)
+}

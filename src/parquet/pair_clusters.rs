@@ -1,0 +1,233 @@
+//! Clusters of the fingerprints in files of pairs.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::builder::{Int32Builder, Int64Builder};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use parquet::arrow::ProjectionMask;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+
+use super::inputs::{bad_input, files_of, open, read_failed};
+use super::output::{Existing, Output, write_failed};
+use super::typed::{Kind, ensure_types, number};
+use crate::database::{GivenClusters, GivenPairs};
+use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprint;
+
+/// The columns that are read.
+const COLUMNS: [(&str, Kind); 3] = [("fp_a", Kind::Bits), ("fp_b", Kind::Bits), ("distance", Kind::Number)];
+/// The rows that are read or written together.
+const TOGETHER: usize = 1 << 14;
+/// The rows of a group.
+const GROUP_ROWS: usize = 1 << 20;
+
+/// Clusters of the fingerprints in Parquet files of pairs: those of [`PairFile`](super::PairFile), or those that the
+/// jobs in SQL of [`SqlJob`](crate::SqlJob) have written.
+///
+/// The files say nothing of documents. So the fingerprint with most neighbours is the centre of a cluster, and of equal
+/// ones the least.
+#[derive(Clone, Debug)]
+pub struct PairClusters {
+    files: Vec<PathBuf>,
+    rows: u64,
+    max_distance: u32,
+    connected: bool,
+}
+
+/// Near fingerprints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FingerprintCluster {
+    /// Its fingerprints. The first is the one that survives. If it is the only one, several documents have it.
+    pub fingerprints: Vec<Fingerprint>,
+}
+
+impl PairClusters {
+    /// Looks at files of pairs, and at the files in directories, as Spark writes them.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::Io`] if a file cannot be read.
+    /// * [`Error::Input`] if a file is no Parquet file, is not whole, lacks a column, or has one of another type.
+    pub fn open(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<Self> {
+        let mut all = Self { files: Vec::new(), rows: 0, max_distance: Fingerprint::BITS, connected: false };
+        for path in paths {
+            let path = path.as_ref();
+            let files = files_of(path)?;
+            if files.is_empty() {
+                return Err(bad_input(path, "no file in it ends in .parquet".to_owned()));
+            }
+            for file in &files {
+                let builder = open(file)?;
+                for (name, _) in COLUMNS {
+                    if builder.schema().field_with_name(name).is_err() {
+                        let reason = format!("it has no column `{name}`, so it is no file of pairs");
+                        return Err(bad_input(file, reason));
+                    }
+                }
+                ensure_types(builder.schema(), &COLUMNS).map_err(|reason| bad_input(file, reason))?;
+                all.rows += u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
+            }
+            all.files.extend(files);
+        }
+        Ok(all)
+    }
+
+    /// The distance, inclusive, of the pairs that count. Default: all do.
+    #[must_use]
+    pub fn max_distance(mut self, max_distance: u32) -> Self {
+        self.max_distance = max_distance;
+        self
+    }
+
+    /// Whether fingerprints are in one cluster that a chain of pairs connects. Default: false, then each is a neighbour
+    /// of the centre of its cluster.
+    #[must_use]
+    pub fn connected(mut self, connected: bool) -> Self {
+        self.connected = connected;
+        self
+    }
+
+    /// Reads all pairs, and finds the clusters. `progress` is told how many rows are read, of how many.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::Io`] if a file cannot be read.
+    /// * [`Error::Input`] if a file is damaged, or if a row has no fingerprint or distance, or a distance that is not
+    ///   that of its fingerprints.
+    /// * [`Error::Interrupted`] if `progress` breaks.
+    ///
+    /// # Cost
+    ///
+    /// The reading of three columns. For each pair 16 bytes of memory, for each fingerprint some 60.
+    pub fn find(&self, mut progress: impl FnMut(u64, u64) -> ControlFlow<()>) -> Result<FoundClusters> {
+        let (mut pairs, mut read) = (GivenPairs::default(), 0);
+        for path in &self.files {
+            let builder = open(path)?;
+            let columns = ProjectionMask::columns(builder.parquet_schema(), COLUMNS.map(|it| it.0));
+            let batches = builder.with_projection(columns).with_batch_size(TOGETHER).build();
+            let mut row_of_file = 0u64;
+            for batch in batches.map_err(|error| read_failed(path, &error))? {
+                let batch = batch.map_err(|error| read_failed(path, &ParquetError::from(error)))?;
+                for row in 0..batch.num_rows() {
+                    let (a, b, distance) = pair_of(&batch, row).map_err(|reason| Error::Input {
+                        source_name: path.display().to_string(),
+                        line: Some(row_of_file + row as u64 + 1),
+                        reason,
+                    })?;
+                    if distance <= self.max_distance {
+                        pairs.add(a, b);
+                    }
+                }
+                row_of_file += batch.num_rows() as u64;
+                read += batch.num_rows() as u64;
+                if progress(read, self.rows).is_break() {
+                    return Err(Error::Interrupted);
+                }
+            }
+        }
+        pairs.into_clusters(self.connected).map(FoundClusters)
+    }
+}
+
+/// The pair of a row.
+fn pair_of(batch: &RecordBatch, row: usize) -> std::result::Result<(Fingerprint, Fingerprint, u32), String> {
+    let [a, b, distance] = COLUMNS.map(|(name, _)| number(batch, name, row).ok_or(name));
+    let missing = |name| format!("the row has no `{name}`");
+    let [a, b, distance] = [a.map_err(missing)?, b.map_err(missing)?, distance.map_err(missing)?];
+    let [a, b] = [a, b].map(|it| Fingerprint::from_bits(it.cast_unsigned()));
+    match a.distance(b) {
+        met if i64::from(met) == distance => Ok((a, b, met)),
+        met => Err(format!("its fingerprints {a} and {b} differ in {met} bits, and not in {distance}")),
+    }
+}
+
+/// The clusters of files of pairs, from [`PairClusters::find`].
+#[derive(Debug)]
+pub struct FoundClusters(GivenClusters);
+
+impl FoundClusters {
+    /// The clusters. The one whose centre has most neighbours comes first.
+    pub fn iter(&self) -> impl Iterator<Item = FingerprintCluster> {
+        self.0.iter().map(|it| FingerprintCluster { fingerprints: it.collect() })
+    }
+
+    /// Writes the clusters into a Parquet file, a row for each fingerprint, and returns the number of rows.
+    ///
+    /// | column | type | |
+    /// |---|---|---|
+    /// | `cluster` | INT64 | the number of the cluster, from 1 |
+    /// | `fp` | INT64 | the bits of a fingerprint |
+    /// | `survivor` | INT64 | the bits of the fingerprint that survives of its cluster |
+    /// | `distance` | INT32 | the bits in which both differ |
+    ///
+    /// `replace` says whether the file may take the place of an old one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::AlreadyExists`] if there is a file and it may not be replaced, [`Error::Io`] if none can be written.
+    pub fn write(&self, path: impl AsRef<Path>, replace: bool) -> Result<u64> {
+        let path = path.as_ref();
+        let existing = if replace { Existing::Replace } else { Existing::Refuse };
+        let properties = WriterProperties::builder()
+            .set_created_by(concat!("simdb ", env!("CARGO_PKG_VERSION")).to_owned())
+            .set_max_row_group_row_count(Some(GROUP_ROWS))
+            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .build();
+        let schema = schema();
+        let mut output = Output::create(path, existing, schema.clone(), properties)?;
+        let mut columns = Columns::default();
+        let mut rows = 0;
+        for (number, cluster) in (1..).zip(self.0.iter()) {
+            let Some(survivor) = cluster.clone().next() else { continue };
+            for fingerprint in cluster {
+                rows += 1;
+                if columns.push(number, fingerprint, survivor) == TOGETHER {
+                    output.write(&columns.finish(&schema, path)?)?;
+                }
+            }
+        }
+        output.write(&columns.finish(&schema, path)?)?;
+        output.keep()?;
+        Ok(rows)
+    }
+}
+
+/// Rows that are written together.
+#[derive(Default)]
+struct Columns {
+    /// The number, the fingerprint and the survivor.
+    numbers: [Int64Builder; 3],
+    distance: Int32Builder,
+    rows: usize,
+}
+
+impl Columns {
+    /// Adds a row, and returns their number.
+    fn push(&mut self, number: i64, fingerprint: Fingerprint, survivor: Fingerprint) -> usize {
+        let values = [number, fingerprint.bits().cast_signed(), survivor.bits().cast_signed()];
+        self.numbers.iter_mut().zip(values).for_each(|(column, value)| column.append_value(value));
+        self.distance.append_value(fingerprint.distance(survivor).cast_signed());
+        self.rows += 1;
+        self.rows
+    }
+
+    fn finish(&mut self, schema: &SchemaRef, path: &Path) -> Result<RecordBatch> {
+        self.rows = 0;
+        let [number, fingerprint, survivor] =
+            self.numbers.each_mut().map(|it| Arc::new(it.finish()) as ArrayRef);
+        let columns = vec![number, fingerprint, survivor, Arc::new(self.distance.finish())];
+        RecordBatch::try_new(schema.clone(), columns).map_err(|error| write_failed(path, error))
+    }
+}
+
+fn schema() -> SchemaRef {
+    let number = |name: &str| Field::new(name, DataType::Int64, false);
+    let distance = Field::new("distance", DataType::Int32, false);
+    Arc::new(Schema::new(vec![number("cluster"), number("fp"), number("survivor"), distance]))
+}

@@ -1,0 +1,232 @@
+//! Pair file: pairs of near documents in a Parquet file, with the columns that the SQL of `simdb plan --emit` writes.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::builder::{BinaryBuilder, Float64Builder, Int32Builder, Int64Builder, StringBuilder};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+
+use super::output::{Existing, Output, write_failed};
+use crate::database::{FingerprintGroup, Pair};
+use crate::error::{Error, Result};
+
+/// The pairs that are handed over together.
+const TOGETHER: usize = 1 << 13;
+/// The rows of a group.
+const GROUP_ROWS: usize = 1 << 20;
+
+/// How keys are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyColumns {
+    /// As STRING. A key that is not UTF-8 is an error.
+    #[default]
+    Text,
+    /// As BINARY.
+    Binary,
+}
+
+/// A Parquet file of pairs that is being written.
+///
+/// | column | type | |
+/// |---|---|---|
+/// | `fp_a`, `fp_b` | INT64 | the bits of the fingerprints; they are the same in the row of a group |
+/// | `distance` | INT32 | the bits in which they differ |
+/// | `documents_a`, `documents_b` | INT64 | the documents of each side |
+/// | `key_a`, `key_b` | STRING or BINARY | the key of each side that was written last |
+/// | `similarity` | DOUBLE | the estimated similarity; null if it was not asked for |
+///
+/// Documents of one fingerprint are a *group*, which has one row: both of its sides are the group.
+pub struct PairFile {
+    output: Output,
+    path: std::path::PathBuf,
+    order: Sides,
+    numbers: [Int64Builder; 4],
+    distance: Int32Builder,
+    keys: [Keys; 2],
+    similarity: Float64Builder,
+    rows: u64,
+}
+
+/// Whether the sides of a pair may be exchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sides {
+    /// The lesser INT64 comes first, as in SQL.
+    Ordered,
+    /// They are of different databases.
+    Given,
+}
+
+enum Keys {
+    Text(StringBuilder),
+    Binary(BinaryBuilder),
+}
+
+impl Keys {
+    fn new(kind: KeyColumns) -> Self {
+        match kind {
+            KeyColumns::Text => Self::Text(StringBuilder::new()),
+            KeyColumns::Binary => Self::Binary(BinaryBuilder::new()),
+        }
+    }
+
+    fn push(&mut self, key: &[u8]) -> Result<(), String> {
+        match self {
+            Self::Text(column) => match std::str::from_utf8(key) {
+                Ok(key) => column.append_value(key),
+                Err(_) => return Err(format!("the key {:?} is not UTF-8", String::from_utf8_lossy(key))),
+            },
+            Self::Binary(column) => column.append_value(key),
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        match self {
+            Self::Text(column) => Arc::new(column.finish()),
+            Self::Binary(column) => Arc::new(column.finish()),
+        }
+    }
+}
+
+impl std::fmt::Debug for PairFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PairFile").field("path", &self.path).field("rows", &self.rows).finish_non_exhaustive()
+    }
+}
+
+impl PairFile {
+    /// Begins a file. It gets its name when it is [finished](Self::finish). `replace` says whether it may take the
+    /// place of an old file.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::AlreadyExists`] if there is a file and it may not be replaced, [`Error::Io`] if none can be written
+    /// there.
+    pub fn create(path: impl AsRef<Path>, keys: KeyColumns, replace: bool) -> Result<Self> {
+        let path = path.as_ref();
+        let existing = if replace { Existing::Replace } else { Existing::Refuse };
+        let output = Output::create(path, existing, schema(keys), properties())?;
+        Ok(Self {
+            output,
+            path: path.to_owned(),
+            order: Sides::Ordered,
+            numbers: [(); 4].map(|()| Int64Builder::new()),
+            distance: Int32Builder::new(),
+            keys: [Keys::new(keys), Keys::new(keys)],
+            similarity: Float64Builder::new(),
+            rows: 0,
+        })
+    }
+
+    /// Keeps the sides of each pair as they are given: they are of different databases. Otherwise the side comes first
+    /// whose fingerprint is less, as an INT64.
+    #[must_use]
+    pub fn of_two_databases(mut self) -> Self {
+        self.order = Sides::Given;
+        self
+    }
+
+    /// Writes a pair.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Input`] for a key that is not UTF-8 if keys are text; [`Error::Io`] if the file cannot be written.
+    pub fn pair(&mut self, pair: &Pair) -> Result<()> {
+        self.row([&pair.a, &pair.b], pair.distance, pair.similarity)
+    }
+
+    /// Writes a group of documents of one fingerprint.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`pair`](Self::pair).
+    pub fn group(&mut self, group: &FingerprintGroup) -> Result<()> {
+        self.row([group, group], 0, None)
+    }
+
+    fn row(
+        &mut self,
+        mut sides: [&FingerprintGroup; 2],
+        distance: u32,
+        similarity: Option<f64>,
+    ) -> Result<()> {
+        let bits = |it: &FingerprintGroup| it.fingerprint.bits().cast_signed();
+        if self.order == Sides::Ordered && bits(sides[0]) > bits(sides[1]) {
+            sides.reverse();
+        }
+        for (column, side) in self.keys.iter_mut().zip(sides) {
+            column.push(&side.newest_key).map_err(|reason| Error::Input {
+                source_name: self.path.display().to_string(),
+                line: None,
+                reason,
+            })?;
+        }
+        let count = |it: &FingerprintGroup| i64::try_from(it.documents).unwrap_or(i64::MAX);
+        let [a, b] = sides;
+        for (column, number) in self.numbers.iter_mut().zip([bits(a), bits(b), count(a), count(b)]) {
+            column.append_value(number);
+        }
+        self.distance.append_value(distance.cast_signed());
+        self.similarity.append_option(similarity);
+        self.rows += 1;
+        if self.rows.is_multiple_of(TOGETHER as u64) {
+            self.hand_over()?;
+        }
+        Ok(())
+    }
+
+    fn hand_over(&mut self) -> Result<()> {
+        let [fp_a, fp_b, documents_a, documents_b] =
+            self.numbers.each_mut().map(|it| Arc::new(it.finish()) as ArrayRef);
+        let [key_a, key_b] = self.keys.each_mut().map(Keys::finish);
+        let distance = Arc::new(self.distance.finish());
+        let similarity = Arc::new(self.similarity.finish());
+        let binary = key_a.data_type() == &DataType::Binary;
+        let kind = if binary { KeyColumns::Binary } else { KeyColumns::Text };
+        let columns = vec![fp_a, fp_b, distance, documents_a, documents_b, key_a, key_b, similarity];
+        let batch =
+            RecordBatch::try_new(schema(kind), columns).map_err(|error| write_failed(&self.path, error))?;
+        self.output.write(&batch)
+    }
+
+    /// Ends the file, makes it durable and gives it its name. Returns the number of rows.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if the file cannot be written, [`Error::AlreadyExists`] if there is another file by now.
+    pub fn finish(mut self) -> Result<u64> {
+        self.hand_over()?;
+        self.output.keep()?;
+        Ok(self.rows)
+    }
+}
+
+fn schema(keys: KeyColumns) -> SchemaRef {
+    let number = |name: &str| Field::new(name, DataType::Int64, false);
+    let key = match keys {
+        KeyColumns::Text => DataType::Utf8,
+        KeyColumns::Binary => DataType::Binary,
+    };
+    Arc::new(Schema::new(vec![
+        number("fp_a"),
+        number("fp_b"),
+        Field::new("distance", DataType::Int32, false),
+        number("documents_a"),
+        number("documents_b"),
+        Field::new("key_a", key.clone(), false),
+        Field::new("key_b", key, false),
+        Field::new("similarity", DataType::Float64, true),
+    ]))
+}
+
+fn properties() -> WriterProperties {
+    WriterProperties::builder()
+        .set_created_by(concat!("simdb ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_max_row_group_row_count(Some(GROUP_ROWS))
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .build()
+}

@@ -1,0 +1,165 @@
+//! Rows of a Parquet file as lines of JSON, as which they are ingested.
+
+use std::fs::File;
+use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use arrow_array::{Array as _, RecordBatch};
+use arrow_schema::DataType;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+use parquet::errors::ParquetError;
+
+use super::inputs::{bad_input, open, read_failed};
+use super::typed::{bytes, number, seconds};
+use crate::error::{Error, Result};
+
+/// How every Parquet file begins.
+const MAGIC: &[u8] = b"PAR1";
+/// The rows that are turned into lines together. Each may be a page of a megabyte.
+const TOGETHER: usize = 64;
+
+/// The rows of a file, a line of JSON for each, with some of its columns. Texts, whole numbers and times are written.
+/// Columns of other types, and values that are null, are left out. What is not UTF-8 is written as it is.
+pub(crate) struct RowLines {
+    path: PathBuf,
+    batches: ParquetRecordBatchReader,
+    lines: Vec<u8>,
+    used: usize,
+    /// Is told how many bytes of the file were read since it was told before.
+    read: Box<dyn FnMut(u64) + Send>,
+    rows: u64,
+    all_rows: u64,
+    told: u64,
+    all_bytes: u64,
+}
+
+impl RowLines {
+    /// The rows of a file with the columns that `is_wanted` names. At least one of them has to be one that `is_content`
+    /// names.
+    pub(crate) fn open(
+        path: &Path,
+        is_wanted: impl Fn(&str) -> bool,
+        is_content: impl Fn(&str) -> bool,
+        read: impl FnMut(u64) + Send + 'static,
+    ) -> Result<Self> {
+        let builder = open(path)?;
+        let names: Vec<&str> = builder.schema().fields().iter().map(|it| it.name().as_str()).collect();
+        if !names.iter().any(|it| is_content(it)) {
+            let names = names.join(", ");
+            let reason =
+                format!("it has no column `text` or `html`; `--text-field` names another of {names}");
+            return Err(bad_input(path, reason));
+        }
+        let wanted = names.iter().enumerate().filter(|(_, name)| is_wanted(name)).map(|(index, _)| index);
+        let columns = ProjectionMask::roots(builder.parquet_schema(), wanted);
+        let metadata = builder.metadata();
+        let all_rows = u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(0);
+        let all_bytes = path.metadata().map_or(0, |it| it.len());
+        let batches = builder.with_projection(columns).with_batch_size(TOGETHER).build();
+        let batches = batches.map_err(|error| read_failed(path, &error))?;
+        let (lines, read) = (Vec::new(), Box::new(read));
+        let path = path.to_owned();
+        Ok(Self { path, batches, lines, used: 0, read, rows: 0, all_rows, told: 0, all_bytes })
+    }
+
+    /// Makes the next lines. False at the end.
+    fn next_lines(&mut self) -> io::Result<bool> {
+        let Some(batch) = self.batches.next() else {
+            self.tell(self.all_bytes);
+            return Ok(false);
+        };
+        let batch = batch.map_err(|error| {
+            // The path comes with the error of whoever reads.
+            match read_failed(&self.path, &ParquetError::from(error)) {
+                Error::Input { reason, .. } => io::Error::new(io::ErrorKind::InvalidData, reason),
+                error => io::Error::other(error),
+            }
+        })?;
+        (self.used, self.rows) = (0, self.rows + batch.num_rows() as u64);
+        self.lines.clear();
+        for row in 0..batch.num_rows() {
+            write_line(&batch, row, &mut self.lines)?;
+        }
+        let share = u128::from(self.all_bytes) * u128::from(self.rows) / u128::from(self.all_rows.max(1));
+        self.tell(u64::try_from(share).unwrap_or(self.all_bytes).min(self.all_bytes));
+        Ok(true)
+    }
+
+    fn tell(&mut self, bytes: u64) {
+        (self.read)(bytes - self.told);
+        self.told = bytes;
+    }
+}
+
+/// Writes a row as an object on one line.
+fn write_line(batch: &RecordBatch, row: usize, line: &mut Vec<u8>) -> io::Result<()> {
+    let schema = batch.schema_ref();
+    let mut before = b'{';
+    for (field, column) in schema.fields().iter().zip(batch.columns()) {
+        let name = field.name();
+        if column.is_null(row) {
+            continue;
+        }
+        let number = match field.data_type() {
+            DataType::Timestamp(..) => seconds(batch, name, row),
+            DataType::UInt64 => None,
+            _ => number(batch, name, row),
+        };
+        let text = bytes(batch, name, row);
+        if number.is_none() && text.is_none() {
+            continue;
+        }
+        line.push(before);
+        before = b',';
+        serde_json::to_writer(&mut *line, name)?;
+        line.push(b':');
+        match (text, number) {
+            (Some(text), _) => write_text(text, line)?,
+            (None, Some(number)) => write!(line, "{number}")?,
+            (None, None) => {}
+        }
+    }
+    line.extend_from_slice(if before == b'{' { b"{}\n" } else { b"}\n" });
+    Ok(())
+}
+
+/// Writes a text as JSON. Bytes that are not UTF-8 stay, so whoever parses the line sees that they are there.
+fn write_text(text: &[u8], line: &mut Vec<u8>) -> io::Result<()> {
+    if let Ok(text) = std::str::from_utf8(text) {
+        return Ok(serde_json::to_writer(line, text)?);
+    }
+    let mut quoted = Vec::new();
+    line.push(b'"');
+    for chunk in text.utf8_chunks() {
+        quoted.clear();
+        serde_json::to_writer(&mut quoted, chunk.valid())?;
+        line.extend_from_slice(&quoted[1..quoted.len() - 1]);
+        line.extend_from_slice(chunk.invalid());
+    }
+    line.push(b'"');
+    Ok(())
+}
+
+impl Read for RowLines {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.used == self.lines.len() {
+            if !self.next_lines()? {
+                (self.lines, self.used) = (Vec::new(), 0);
+                return Ok(0);
+            }
+        }
+        let length = buffer.len().min(self.lines.len() - self.used);
+        buffer[..length].copy_from_slice(&self.lines[self.used..self.used + length]);
+        self.used += length;
+        Ok(length)
+    }
+}
+
+/// Whether a file on the disk is a Parquet file.
+pub(crate) fn is_parquet(file: &mut File) -> io::Result<bool> {
+    let mut beginning = Vec::new();
+    Read::take(&mut *file, MAGIC.len() as u64).read_to_end(&mut beginning)?;
+    file.seek(SeekFrom::Start(0))?;
+    Ok(beginning == MAGIC)
+}

@@ -1,0 +1,385 @@
+//! A join by SQL: the whole job as a text, for a database that reads and writes Parquet.
+//!
+//! It does what `Join` does, with plain tables. Each fingerprint has a key in each table, and near fingerprints have
+//! the same key in one of them. A pair counts in the first table in which its keys are the same; the pair
+//! alone tells which that is. Keys that too many fingerprints have are cut further by the same rule.
+//!
+//! # References
+//!
+//! Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, sections 3 and 4.
+
+use super::sql_tables::{Compared, cheapest, cut};
+use super::sql_words::{SqlDialect, literal};
+
+/// What a job joins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SqlWork {
+    /// All documents with each other.
+    SelfJoin,
+    /// A small set of this many queries with all documents. The documents stay where they are.
+    Probe {
+        /// The number of queries.
+        queries: u64,
+    },
+}
+
+/// A job in SQL that finds all pairs of near fingerprints in Parquet files.
+///
+/// # Example
+///
+/// ```
+/// use simdb::{SqlDialect, SqlJob};
+///
+/// let job = SqlJob::new(1_000_000, 3).text(SqlDialect::Spark).expect("there are tables for 3 bits");
+/// assert!(job.contains("bit_count"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct SqlJob {
+    work: SqlWork,
+    documents: u64,
+    max_distance: u32,
+    ids: bool,
+    most_of_key: Option<u64>,
+}
+
+/// The least bound of the fingerprints of a key.
+const LEAST_BOUND: f64 = 2000.0;
+
+impl SqlJob {
+    /// A job for this many documents: all pairs of them within a distance.
+    pub fn new(documents: u64, max_distance: u32) -> Self {
+        Self { work: SqlWork::SelfJoin, documents, max_distance, ids: false, most_of_key: None }
+    }
+
+    /// What is joined. Default: all documents with each other.
+    #[must_use]
+    pub fn work(mut self, work: SqlWork) -> Self {
+        self.work = work;
+        self
+    }
+
+    /// Whether the pairs get the ids of documents. Default: false; then they have fingerprints only.
+    #[must_use]
+    pub fn ids(mut self, ids: bool) -> Self {
+        self.ids = ids;
+        self
+    }
+
+    /// The most fingerprints of a key that are compared each with each. Keys of more are cut further. Default: 2000, or
+    /// four times as many as a key is expected to have.
+    #[must_use]
+    pub fn most_of_key(mut self, most: u64) -> Self {
+        self.most_of_key = Some(most);
+        self
+    }
+
+    /// The job. `None` if no tables are better at this distance than to compare all.
+    pub fn text(&self, dialect: SqlDialect) -> Option<String> {
+        let documents = self.documents.max(1) as f64;
+        let (compared, rows) = match self.work {
+            SqlWork::SelfJoin => (Compared::Self_(documents), documents),
+            SqlWork::Probe { queries } => (Compared::With(documents, queries as f64), queries as f64),
+        };
+        let masks = cheapest(compared, self.max_distance)?;
+        let prefix_bits = masks.iter().map(|it| it.count_ones()).min().unwrap_or(0);
+        let expected = rows * 0.5f64.powi(prefix_bits.cast_signed());
+        let bound = self.most_of_key.unwrap_or((4.0 * expected).max(LEAST_BOUND) as u64);
+        let table_at = masks.iter().map(|it| it.count_ones()).max().unwrap_or(0).min(63);
+        let text = Text { job: self, dialect, masks, table_at, bound };
+        Some(match self.work {
+            SqlWork::SelfJoin => text.self_join(),
+            SqlWork::Probe { .. } => text.probe(),
+        })
+    }
+}
+
+/// A job that is being written.
+struct Text<'j> {
+    job: &'j SqlJob,
+    dialect: SqlDialect,
+    masks: Vec<u64>,
+    /// The bit of a key at which the number of its table begins.
+    table_at: u32,
+    bound: u64,
+}
+
+impl Text<'_> {
+    fn self_join(&self) -> String {
+        let (of, bound) = (self.dialect, self.bound);
+        let newest = if self.job.ids { ", max(id) AS id" } else { "" };
+        let spread = if of == SqlDialect::Spark { "\nDISTRIBUTE BY key" } else { "" };
+        let fingerprints = format!(
+            "SELECT fp, count(*) AS documents{newest}\nFROM {}\nWHERE fp IS NOT NULL\nGROUP BY fp",
+            self.input("documents")
+        );
+        // Spark sends these rows once if all who read them ask for the same columns and the same conditions. It would
+        // add the condition itself where the number of the table is needed.
+        let keyed = format!(
+            "SELECT key, fp FROM (\n    SELECT {} AS key, fp\n    FROM fingerprints)\nWHERE {} IS NOT NULL{spread}",
+            self.keys(),
+            of.shifted("key", self.table_at)
+        );
+        let buckets = "SELECT key, count(fp) AS size FROM keyed GROUP BY key HAVING count(fp) > 1";
+        let plain = self.first_table(&format!(
+            "        SELECT a.fp AS fp_a, b.fp AS fp_b, {} AS tbl, {} AS x\n        FROM keyed a\n        \
+             JOIN buckets s ON a.key = s.key\n        JOIN keyed b ON a.key = b.key\n        \
+             WHERE s.size <= {bound} AND a.fp < b.fp",
+            of.shifted("a.key", self.table_at),
+            of.xor("a.fp", "b.fp"),
+        ));
+        let crowded = self.cut_rows(
+            &format!(
+                "SELECT k.key, k.fp, {} AS tbl FROM keyed k\n        \
+             JOIN buckets s ON k.key = s.key WHERE s.size > {bound}",
+                of.shifted("k.key", self.table_at)
+            ),
+            "fp",
+        );
+        let cut = self.first_block(&format!(
+            "            SELECT a.fp AS fp_a, b.fp AS fp_b, a.tbl AS tbl, a.block AS block, {} AS x\n            \
+             FROM crowded a\n            \
+             JOIN crowded b ON a.key = b.key AND a.block = b.block AND a.part = b.part\n            \
+             WHERE a.fp < b.fp",
+            of.xor("a.fp", "b.fp"),
+        ), "");
+        let found =
+            "SELECT fp_a, fp_b, x FROM plain_pairs\nUNION ALL\nSELECT fp_a, fp_b, x FROM crowded_pairs";
+        [
+            self.head("All pairs of documents that are near to each other.", &["documents"]),
+            step(1, "Documents of one fingerprint are one row."),
+            of.named("fingerprints", true, &fingerprints),
+            step(2, &format!(
+                "Each fingerprint gets a key in each of {} tables: some of its bits, gathered at the low\n\
+                 -- end, and the number of the table above them. Near fingerprints have the same key in some table.",
+                self.masks.len()
+            )),
+            of.named("keyed", true, &keyed),
+            step(3, "How many fingerprints a key has. A key of one has no pair."),
+            of.named("buckets", true, buckets),
+            step(4, &format!(
+                "Fingerprints of one key are compared, unless the key has more than {bound}. A pair counts in the\n\
+                 -- first table in which its keys are the same."
+            )),
+            of.named("plain_pairs", false, &plain),
+            self.cut_step(),
+            of.named("cuts", true, &self.cuts()),
+            of.named("crowded", true, &crowded),
+            of.named("crowded_pairs", false, &cut),
+            step(6, "The pairs. A row in which both fingerprints are the same stands for several documents of it."),
+            of.named("found", false, found),
+            self.write(&self.pairs_of_self()),
+        ]
+        .join("\n")
+    }
+
+    fn probe(&self) -> String {
+        let (of, bound) = (self.dialect, self.bound);
+        let queries = format!("SELECT fp FROM {} WHERE fp IS NOT NULL GROUP BY fp", self.input("queries"));
+        let keyed = format!("SELECT {} AS key, fp\nFROM query_fingerprints", self.keys());
+        let buckets = "SELECT key, count(*) AS size FROM query_keyed GROUP BY key";
+        let plain_queries = format!(
+            "SELECT k.key, k.fp FROM query_keyed k JOIN query_buckets s ON k.key = s.key WHERE s.size <= {bound}"
+        );
+        let id = if self.job.ids { ", id" } else { "" };
+        let id_b = if self.job.ids { ", d.id AS id_b" } else { "" };
+        let documents = format!(
+            "SELECT {} AS key, fp{id}\nFROM {}\nWHERE fp IS NOT NULL",
+            self.keys(),
+            self.input("documents")
+        );
+        let small = if of == SqlDialect::Spark { "/*+ BROADCAST(q) */ " } else { "" };
+        let plain = self.first_table(&format!(
+            "        SELECT {small}q.fp AS fp_a, d.fp AS fp_b{id_b}, {} AS tbl, {} AS x\n        \
+             FROM document_keyed d\n        JOIN plain_queries q ON d.key = q.key",
+            of.shifted("d.key", self.table_at),
+            of.xor("q.fp", "d.fp"),
+        ));
+        let table = of.shifted("k.key", self.table_at);
+        let crowded = |rows: &str, id: &str| {
+            let hint = if of == SqlDialect::Spark { "/*+ BROADCAST(s) */ " } else { "" };
+            self.cut_rows(
+                &format!(
+                    "SELECT {hint}k.key, k.fp{id}, {table} AS tbl FROM {rows} k\n        \
+                 JOIN query_buckets s ON k.key = s.key WHERE s.size > {bound}"
+                ),
+                &format!("fp{}", id.replace("k.", "")),
+            )
+        };
+        let k_id = if self.job.ids { ", k.id" } else { "" };
+        let cut = self.first_block(
+            &format!(
+                "            SELECT {small}q.fp AS fp_a, d.fp AS fp_b{id_b}, d.tbl AS tbl, d.block AS block, \
+             {} AS x\n            \
+             FROM crowded_documents d\n            \
+             JOIN crowded_queries q ON d.key = q.key AND d.block = q.block AND d.part = q.part",
+                of.xor("q.fp", "d.fp"),
+            ),
+            if self.job.ids { ", id_b" } else { "" },
+        );
+        let id_b = if self.job.ids { ", id_b" } else { "" };
+        let found = format!(
+            "SELECT fp_a, fp_b{id_b}, x FROM plain_pairs\nUNION ALL\nSELECT fp_a, fp_b{id_b}, x FROM crowded_pairs"
+        );
+        [
+            self.head(
+                "All pairs of a query and a document that are near to each other: fp_a is of the query. The queries\n\
+                 -- go to all machines, and the documents stay where they are.",
+                &["documents", "queries"],
+            ),
+            step(1, "Queries of one fingerprint are one row."),
+            of.named("query_fingerprints", true, &queries),
+            step(2, &format!(
+                "Each query gets a key in each of {} tables: some of its bits, gathered at the low end, and\n\
+                 -- the number of the table above them. Near fingerprints have the same key in some table.",
+                self.masks.len()
+            )),
+            of.named("query_keyed", true, &keyed),
+            step(3, &format!("How many queries a key has. Those of more than {bound} are left to step 5.")),
+            of.named("query_buckets", true, buckets),
+            of.named("plain_queries", true, &plain_queries),
+            step(4, "Documents get keys too, and meet the queries of the same key. A pair counts in the first\n\
+                     -- table in which its keys are the same."),
+            of.named("document_keyed", false, &documents),
+            of.named("plain_pairs", false, &plain),
+            self.cut_step(),
+            of.named("cuts", true, &self.cuts()),
+            of.named("crowded_queries", true, &crowded("query_keyed", "")),
+            of.named("crowded_documents", false, &crowded("document_keyed", k_id)),
+            of.named("crowded_pairs", false, &cut),
+            step(6, "The pairs: one row for each query fingerprint and document."),
+            of.named("found", false, &found),
+            self.write(&format!("SELECT fp_a, fp_b, CAST(bit_count(x) AS INT) AS distance{id_b} FROM found")),
+        ]
+        .join("\n")
+    }
+
+    /// What the job is for, and the names that its user changes.
+    fn head(&self, purpose: &str, inputs: &[&str]) -> String {
+        let distance = self.job.max_distance;
+        let mut text = format!(
+            "-- {purpose}\n-- Near are fingerprints that differ in at most {distance} bits. Written by `simdb plan` \
+             for {} documents.\n-- The inputs are as `simdb export` writes them. Change these names:\n",
+            self.job.documents
+        );
+        for name in inputs.iter().chain(&["pairs"]) {
+            text += &match self.dialect {
+                SqlDialect::Spark => format!("SET simdb.{name} = {name}.parquet;\n"),
+                SqlDialect::DuckDb => format!("SET VARIABLE {name} = '{name}.parquet';\n"),
+            };
+        }
+        text
+    }
+
+    fn input(&self, name: &str) -> String {
+        match self.dialect {
+            SqlDialect::Spark => format!("parquet.`${{simdb.{name}}}`"),
+            SqlDialect::DuckDb => format!("read_parquet(getvariable('{name}'))"),
+        }
+    }
+
+    fn write(&self, query: &str) -> String {
+        match self.dialect {
+            SqlDialect::Spark => {
+                format!("INSERT OVERWRITE DIRECTORY '${{simdb.pairs}}' USING parquet\n{query};\n")
+            }
+            SqlDialect::DuckDb => format!("COPY (\n{query}\n) TO (getvariable('pairs')) (FORMAT parquet);\n"),
+        }
+    }
+
+    fn pairs_of_self(&self) -> String {
+        if !self.job.ids {
+            return "SELECT fp AS fp_a, fp AS fp_b, CAST(0 AS INT) AS distance FROM fingerprints WHERE documents > 1\n\
+                    UNION ALL\nSELECT fp_a, fp_b, CAST(bit_count(x) AS INT) AS distance FROM found"
+                .to_owned();
+        }
+        "SELECT fp AS fp_a, fp AS fp_b, CAST(0 AS INT) AS distance, documents AS documents_a,\n    \
+         documents AS documents_b, id AS id_a, id AS id_b\nFROM fingerprints WHERE documents > 1\nUNION ALL\n\
+         SELECT p.fp_a, p.fp_b, CAST(bit_count(p.x) AS INT) AS distance, a.documents AS documents_a,\n    \
+         b.documents AS documents_b, a.id AS id_a, b.id AS id_b\n\
+         FROM found p JOIN fingerprints a ON a.fp = p.fp_a JOIN fingerprints b ON b.fp = p.fp_b"
+            .to_owned()
+    }
+
+    /// The keys of a fingerprint in all tables, each as a row.
+    fn keys(&self) -> String {
+        let key = |(table, &mask): (usize, &u64)| self.dialect.key("fp", mask, (table, self.table_at));
+        self.dialect.each(&self.masks.iter().enumerate().map(key).collect::<Vec<_>>())
+    }
+
+    /// Of candidates with `tbl` and `x`, those that are near and have no key in common in an earlier table.
+    fn first_table(&self, candidates: &str) -> String {
+        let mut text =
+            format!("SELECT * FROM (\n{candidates})\nWHERE bit_count(x) <= {}", self.job.max_distance);
+        text += &self.in_no_earlier_table();
+        text
+    }
+
+    fn in_no_earlier_table(&self) -> String {
+        let earlier = &self.masks[..self.masks.len() - 1];
+        let differs = |(table, &mask): (usize, &u64)| {
+            format!("\n    AND (tbl <= {table} OR (x & {}) <> 0)", literal(mask))
+        };
+        earlier.iter().enumerate().map(differs).collect()
+    }
+
+    fn cut_step(&self) -> String {
+        step(
+            5,
+            &format!(
+                "Keys of more are cut further. The bits that are not in the key are dealt out to {} blocks, and\n\
+             -- near fingerprints agree on one of them. A pair counts in the first block on which it agrees.",
+                self.job.max_distance + 1
+            ),
+        )
+    }
+
+    /// For each table, the blocks of the bits that are not in its key.
+    fn cuts(&self) -> String {
+        let blocks = self.job.max_distance + 1;
+        let row = |(table, &mask): (usize, &u64)| {
+            let blocks: Vec<String> = cut(mask, self.job.max_distance).into_iter().map(literal).collect();
+            let blocks: Vec<String> = blocks.iter().map(|it| format!("CAST({it} AS BIGINT)")).collect();
+            format!("    ({table}, {})", blocks.join(", "))
+        };
+        let rows: Vec<String> = self.masks.iter().enumerate().map(row).collect();
+        let names: Vec<String> = (0..blocks).map(|block| format!("m{block}")).collect();
+        format!("SELECT * FROM (VALUES\n{}) AS cuts(tbl, {})", rows.join(",\n"), names.join(", "))
+    }
+
+    /// For each of some rows with `key`, `tbl` and the columns `kept`, a row for each block of its table.
+    fn cut_rows(&self, rows: &str, kept: &str) -> String {
+        let block = |block: u32| self.dialect.block(block as usize, &format!("k.fp & c.m{block}"));
+        let blocks: Vec<String> = (0..=self.job.max_distance).map(block).collect();
+        let k_kept: Vec<String> = kept.split(", ").map(|name| format!("k.{name}")).collect();
+        format!(
+            "SELECT key, tbl, block.number AS block, block.part AS part, {kept} FROM (\n    \
+             SELECT k.key, k.tbl, {}, {} AS block\n    FROM (\n        {rows}) k\n    JOIN cuts c ON c.tbl = k.tbl)",
+            k_kept.join(", "),
+            self.dialect.each(&blocks)
+        )
+    }
+
+    /// Of candidates with `tbl`, `block` and `x`, those that are near and agree in no earlier table and block.
+    fn first_block(&self, candidates: &str, id: &str) -> String {
+        let mut text = format!(
+            "SELECT fp_a, fp_b{id}, x FROM (\n    SELECT p.*, {} FROM (\n        SELECT * FROM (\n\
+             {candidates})\n        WHERE bit_count(x) <= {}) p\n    JOIN cuts c ON c.tbl = p.tbl)\nWHERE true",
+            (0..self.job.max_distance).map(|block| format!("c.m{block}")).collect::<Vec<_>>().join(", "),
+            self.job.max_distance
+        );
+        if self.job.max_distance == 0 {
+            text = text.replace("p.*, ", "p.*");
+        }
+        text += &self.in_no_earlier_table();
+        for block in 0..self.job.max_distance {
+            text += &format!("\n    AND (block <= {block} OR (x & m{block}) <> 0)");
+        }
+        text
+    }
+}
+
+/// The comment before a step.
+fn step(number: u32, text: &str) -> String {
+    format!("-- {number}. {text}")
+}

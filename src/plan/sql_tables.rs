@@ -1,0 +1,214 @@
+//! The tables of a join by SQL: plain ones, without flips, so that equal keys are all that a database has to find.
+
+use super::combinations::combinations;
+use super::families::all_plans;
+
+/// The work of a row in a table: its key is made, the row is sent to others and sorted.
+const ROW: f64 = 1.0;
+/// The work of a comparison of two rows of one key, beside that of a row. An estimate: to send and sort a row takes some
+/// microseconds, and to compare two some tens of nanoseconds.
+const COMPARISON: f64 = 0.04;
+/// The most tables. The text grows with them, and the programs that read it have limits.
+const MOST_TABLES: usize = 256;
+/// The bits of a number that take the key and the number of its table. The sign is not among them.
+const KEY_BITS: u32 = 62;
+
+/// How many rows are compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Compared {
+    /// All of these with each other.
+    Self_(f64),
+    /// All of the first with all of the second.
+    With(f64, f64),
+}
+
+impl Compared {
+    /// The work with tables of these masks.
+    fn work(self, masks: &[u64]) -> f64 {
+        let (rows, pairs) = match self {
+            Self::Self_(rows) => (rows, rows * rows / 2.0),
+            Self::With(documents, queries) => (documents + queries, documents * queries),
+        };
+        let table =
+            |mask: &u64| rows * ROW + pairs * 0.5f64.powi(mask.count_ones().cast_signed()) * COMPARISON;
+        masks.iter().map(table).sum()
+    }
+}
+
+/// For each table, the bits of a fingerprint that are its key. Fingerprints that differ in at most `distance` bits have
+/// the same key in some table. It is the cheapest family for so many rows. `None` if comparing all is as good.
+pub(super) fn cheapest(compared: Compared, distance: u32) -> Option<Vec<u64>> {
+    let mut families: Vec<Vec<u64>> = Vec::new();
+    for plan in all_plans().iter().filter(|plan| plan.radius() >= distance) {
+        families.push(plan.tables().iter().map(|it| it.permutation.prefix_mask(it.prefix_bits)).collect());
+    }
+    for groups in 1..=distance as usize + 1 {
+        let most = distance as usize / groups;
+        for blocks in most + 1..=most + 12 {
+            families.extend(grouped_choices(groups, blocks, most));
+        }
+    }
+    families.retain(|masks| {
+        let prefix_bits = masks.iter().map(|it| it.count_ones()).max().unwrap_or(0);
+        masks.len() == 1 || prefix_bits + table_bits(masks.len()) <= KEY_BITS
+    });
+    let work = |masks: &[u64]| compared.work(masks);
+    let all = work(&[0]);
+    let best = families.into_iter().min_by(|a, b| work(a).total_cmp(&work(b)))?;
+    (work(&best) < all || distance == 0).then_some(best)
+}
+
+/// The bits that the number of a table takes.
+pub(super) fn table_bits(tables: usize) -> u32 {
+    usize::BITS - (tables - 1).leading_zeros()
+}
+
+/// Tables of several groups of bits. Each group is cut into blocks, and each of its tables leaves out `most` of them.
+///
+/// Of k differences, at most k / `groups` fall into some group. They touch at most as many of its blocks, and one of
+/// its tables has left out those. With one group it is the design of Manku, Jain and Das Sarma.
+fn grouped_choices(groups: usize, blocks: usize, most: usize) -> Option<Vec<u64>> {
+    let all = groups * blocks;
+    if all > 64 {
+        return None;
+    }
+    // The choices of half of 64 blocks, times 64, have more than 64 bits.
+    let choices = (0..most).fold(1, |choices, i| choices * (blocks - i) as u128 / (i + 1) as u128);
+    if groups as u128 * choices > MOST_TABLES as u128 {
+        return None;
+    }
+    let block = |number: usize| ones(number * 64 / all, (number + 1) * 64 / all);
+    let group = |group: usize| {
+        let kept = combinations(blocks, blocks - most);
+        kept.map(move |kept| kept.iter().fold(0, |mask, it| mask | block(group * blocks + it)))
+    };
+    Some((0..groups).flat_map(group).collect())
+}
+
+/// The bits from one place to another.
+fn ones(from: usize, to: usize) -> u64 {
+    (from..to).fold(0, |mask, bit| mask | 1 << bit)
+}
+
+/// Bits that a mask has side by side, on their way to the low end: shifted, then masked. A right shift that takes the
+/// sign along does no harm, since the mask comes after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) shift: u32,
+    pub(super) mask: u64,
+}
+
+/// The runs of a mask. Together they gather its bits at the low end.
+pub(super) fn runs(mask: u64) -> Vec<Run> {
+    let (mut runs, mut left, mut gathered) = (Vec::new(), mask, 0);
+    while left != 0 {
+        let from = left.trailing_zeros();
+        let length = (left >> from).trailing_ones();
+        let run = u64::MAX >> (64 - length);
+        runs.push(Run { shift: from - gathered, mask: run << gathered });
+        left &= !(run << from);
+        gathered += length;
+    }
+    runs
+}
+
+/// The bits that a mask has not, dealt out to `distance` + 1 blocks. Of fingerprints that agree on the mask and differ
+/// in at most `distance` bits, one block has no difference.
+///
+/// The bits are dealt out one by one, since those that are side by side may be the same in all of a bucket.
+pub(super) fn cut(mask: u64, distance: u32) -> Vec<u64> {
+    let mut blocks = vec![0; distance as usize + 1];
+    for (place, bit) in (0..64).filter(|bit| mask >> bit & 1 == 0).enumerate() {
+        blocks[place % (distance as usize + 1)] |= 1 << bit;
+    }
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::covering::{Reach, covers};
+    use super::*;
+
+    fn random(i: u64) -> u64 {
+        (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+    }
+
+    /// A difference of so many bits.
+    fn difference(seed: u64, bits: u32) -> u64 {
+        let mut drawn = (0..).map(|i| 1u64 << (random(seed * 977 + i) >> 58));
+        let mut all = 0u64;
+        while all.count_ones() < bits {
+            all |= drawn.next().expect("it has no end");
+        }
+        all
+    }
+
+    #[test]
+    fn the_tables_miss_no_difference() {
+        for distance in 0..=16 {
+            for rows in [1e3, 1e6, 1e9] {
+                let Some(masks) = cheapest(Compared::Self_(rows), distance) else { continue };
+                if masks.len() <= 64 {
+                    let reaches: Vec<Reach> =
+                        masks.iter().map(|&prefix| Reach { prefix, flips: 0 }).collect();
+                    assert_eq!(
+                        covers(&reaches, distance, &mut { 1 << 22 }),
+                        Some(true),
+                        "{distance}, {rows}"
+                    );
+                }
+                for seed in 0..3000 {
+                    let difference = difference(seed, distance);
+                    assert!(masks.iter().any(|mask| mask & difference == 0), "{difference:x}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn more_rows_take_longer_keys() {
+        let least = |rows| {
+            let masks = cheapest(Compared::Self_(rows), 3).expect("there are tables for 3");
+            masks.iter().map(|it| it.count_ones()).min().expect("it has tables")
+        };
+        assert!(least(1e6) < least(1e8) && least(1e8) < least(1e9), "{} {}", least(1e6), least(1e9));
+        assert_eq!(cheapest(Compared::With(1e9, 1e6), 0).map(|it| it.len()), Some(1));
+        assert_eq!(cheapest(Compared::Self_(1e9), 60), None);
+    }
+
+    #[test]
+    fn gathered_bits_are_equal_where_the_masked_ones_are() {
+        let gathered = |bits: u64, mask: u64| {
+            let shifted = |run: &Run| (bits.cast_signed() >> run.shift).cast_unsigned() & run.mask;
+            runs(mask).iter().map(shifted).fold(0, |all, run| {
+                assert_eq!(all & run, 0);
+                all ^ run
+            })
+        };
+        for seed in 0..2000 {
+            let (bits, mask) = (random(seed), random(seed + 7) & random(seed + 9));
+            let expected = (0..64).filter(|bit| mask >> bit & 1 == 1).enumerate();
+            let expected = expected.fold(0, |all, (to, from)| all | (bits >> from & 1) << to);
+            assert_eq!(gathered(bits, mask), expected, "{bits:x} {mask:x}");
+        }
+        assert_eq!(gathered(1 << 63, 1 << 63), 1);
+        assert_eq!(runs(u64::MAX), [Run { shift: 0, mask: u64::MAX }]);
+        assert_eq!(runs(0), []);
+    }
+
+    #[test]
+    fn a_cut_has_every_other_bit_once() {
+        for distance in 0..=16 {
+            let mask = random(distance.into()) & random(3);
+            let blocks = cut(mask, distance);
+            assert_eq!(blocks.len(), distance as usize + 1);
+            assert_eq!(blocks.iter().fold(0, |all, block| all | block), !mask);
+            assert_eq!(blocks.iter().map(|it| it.count_ones()).sum::<u32>(), 64 - mask.count_ones());
+        }
+    }
+
+    #[test]
+    fn numbers_of_tables_fit() {
+        assert_eq!([1, 2, 3, 4, 5, 256].map(table_bits), [0, 1, 2, 2, 3, 8]);
+    }
+}

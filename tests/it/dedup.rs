@@ -1,0 +1,502 @@
+//! `simdb dedup`: what survives is copied byte for byte, whatever the inputs look like, and however often it is killed.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use serde_json::Value;
+use simdb::dedup::Dedup;
+use simdb::ingest::ReadOptions;
+use simdb::{Clustering, Database, Document, Error, Fingerprinter, OpenOptions, Scheme, Survivor};
+
+use crate::support::{Folder, Ran, TestResult, bundled, run, run_with_input, simdb};
+
+/// Numbers that look random.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (self.0 >> 33) % end
+    }
+
+    /// A text of which others differ in a few words, or in none.
+    fn text(&mut self, bases: u64) -> String {
+        let mut words = Self(self.below(bases));
+        let mut text: Vec<String> = (0..80).map(|_| format!("word{}", words.below(5_000))).collect();
+        for _ in 0..self.below(4) {
+            text[self.below(80) as usize] = format!("other{}", self.below(5_000));
+        }
+        text.join(" ")
+    }
+}
+
+fn gzip(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes)?;
+    encoder.finish()
+}
+
+fn gunzip(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    MultiGzDecoder::new(fs::File::open(path)?).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The lines of the removed records, by a plain algorithm: the first record survives, and what is near to it goes.
+fn plain_removed(texts: &[(usize, String)]) -> simdb::Result<BTreeSet<usize>> {
+    let fingerprinter = Fingerprinter::new(Scheme::default())?;
+    let documents: Vec<(usize, Document)> =
+        texts.iter().map(|(line, text)| (*line, fingerprinter.document("-", text))).collect();
+    let near = |a: &Document, b: &Document| {
+        let distance = a.fingerprint().zip(b.fingerprint()).map(|(a, b)| a.distance(b));
+        let similarity = a.sketch().zip(b.sketch()).and_then(|(a, b)| a.similarity(b).ok());
+        distance.is_some_and(|it| it <= 8) && similarity.is_some_and(|it| it.jaccard() >= 0.7)
+    };
+    let (mut kept, mut removed) = (Vec::<&Document>::new(), BTreeSet::new());
+    for (line, document) in &documents {
+        if kept.iter().any(|it| near(it, document)) {
+            removed.insert(*line);
+        } else {
+            kept.push(document);
+        }
+    }
+    Ok(removed)
+}
+
+/// Lines of all kinds with the lines of the records that should go. Some have no key, or one that came before, some
+/// cannot be read, some are empty, and one is longer than a record may be.
+fn odd_lines(count: usize, random: &mut Random) -> simdb::Result<(Vec<String>, BTreeSet<usize>)> {
+    let (mut lines, mut texts) = (Vec::new(), Vec::new());
+    for line in 1..=count {
+        let end = if line % 5 == 0 { "\r\n" } else { "\n" };
+        lines.push(match line % 23 {
+            3 => format!("   {end}"),
+            7 => format!("{{\"id\":\"bad-{line}\",\"text\":{end}"),
+            11 if line > 500 && line < 540 => {
+                format!("{{\"id\":1,\"text\":\"{}\"}}{end}", "long ".repeat(5_000))
+            }
+            _ => {
+                let text = random.text(count as u64 / 4);
+                texts.push((line, text.clone()));
+                let id = match line % 4 {
+                    0 => String::new(),
+                    1 => "\"id\":\"the same\",".to_owned(),
+                    _ => format!("\"id\":\"{line}\","),
+                };
+                format!("{{{id}  \"text\" : \"{text}\"}}{end}")
+            }
+        });
+    }
+    if let Some(last) = lines.last_mut() {
+        last.truncate(last.trim_end().len());
+    }
+    let removed = plain_removed(&texts)?;
+    Ok((lines, removed))
+}
+
+fn survivors(lines: &[String], removed: &BTreeSet<usize>) -> String {
+    let kept = lines.iter().enumerate().filter(|(index, _)| !removed.contains(&(index + 1)));
+    kept.map(|(_, line)| line.as_str()).collect()
+}
+
+/// The lines that a list of removed records names.
+fn listed(path: &Path) -> Result<BTreeSet<usize>, Box<dyn std::error::Error>> {
+    let mut lines = BTreeSet::new();
+    for line in fs::read_to_string(path)?.lines() {
+        let object: Value = serde_json::from_str(line)?;
+        assert!(object["distance"].as_u64().is_some_and(|it| it <= 8), "{object}");
+        assert!(object["similarity"].as_f64().is_some_and(|it| it >= 0.7), "{object}");
+        assert!(object["survivor"]["line"].as_u64() < object["line"].as_u64(), "{object}");
+        lines.insert(object["line"].as_u64().ok_or("no line")? as usize);
+    }
+    Ok(lines)
+}
+
+#[test]
+fn what_survives_is_copied_byte_for_byte_from_every_packing() -> TestResult {
+    let folder = Folder::new()?;
+    let (lines, removed) = odd_lines(2_000, &mut Random(7))?;
+    assert!(removed.len() > 200 && removed.len() < 1_800);
+    let text = lines.concat();
+    let expected = survivors(&lines, &removed);
+    let with_mark = [b"\xef\xbb\xbf", text.as_bytes()].concat();
+    let marked = [b"\xef\xbb\xbf", expected.as_bytes()].concat();
+    let parts = |pack: fn(&[u8]) -> io::Result<Vec<u8>>| -> io::Result<Vec<u8>> {
+        Ok(text.as_bytes().chunks(30_000).map(pack).collect::<io::Result<Vec<_>>>()?.concat())
+    };
+    let zstd = |bytes: &[u8]| zstd::encode_all(bytes, 1);
+    let cases: [(&str, Vec<u8>, &[u8]); 6] = [
+        ("plain.jsonl", text.clone().into_bytes(), expected.as_bytes()),
+        ("marked.jsonl", with_mark, &marked),
+        ("packed.jsonl.gz", gzip(text.as_bytes())?, expected.as_bytes()),
+        ("members.jsonl.gz", parts(gzip)?, expected.as_bytes()),
+        ("one.jsonl.zst", zstd(text.as_bytes())?, expected.as_bytes()),
+        ("frames.jsonl.zst", parts(zstd)?, expected.as_bytes()),
+    ];
+    for (name, content, expected) in cases {
+        let (input, list) = (folder.file(name, content)?, folder.path(&format!("{name}.removed")));
+        let output = folder.path(&format!("clean.{name}"));
+        let ran = run!("dedup", &input, "-o", &output, "--removed", &list, "--json", "--max-record", "20k")
+            .expect(0);
+        let totals = ran.last()?;
+        assert_eq!(totals["removed"].as_u64(), Some(removed.len() as u64), "{name}");
+        assert_eq!(totals["kept"].as_u64(), totals["records"].as_u64().map(|it| it - removed.len() as u64));
+        let unpacked = match name.rsplit('.').next() {
+            Some("gz") => gunzip(&output)?,
+            Some("zst") => zstd::decode_all(fs::File::open(&output)?)?,
+            _ => fs::read(&output)?,
+        };
+        assert!(unpacked == expected, "{name}");
+        assert_eq!(listed(&list)?, removed, "{name}");
+        assert!(!folder.path(&format!("clean.{name}.dedup")).exists());
+    }
+    // Another name decides on another packing.
+    let (input, output) = (folder.path("plain.jsonl"), folder.path("other.gz"));
+    run!("dedup", &input, "-o", &output, "--max-record", "20k").expect(0);
+    assert!(gunzip(&output)? == expected.as_bytes());
+    run!("dedup", &input, "-o", &output).expect(2).says("exists, and is not written over");
+    Ok(())
+}
+
+#[test]
+fn several_inputs_get_into_one_file_or_into_a_directory() -> TestResult {
+    let folder = Folder::new()?;
+    let mut random = Random(3);
+    let texts: Vec<(usize, String)> = (1..=300).map(|line| (line, random.text(90))).collect();
+    let lines: Vec<String> = texts.iter().map(|(line, text)| format!("{line}\t{text}\n")).collect();
+    let removed = plain_removed(&texts)?;
+    // The first one ends within a line.
+    let first = folder.file("a.tsv", lines[..100].concat().trim_end())?;
+    let second = folder.file("b.tsv", lines[100..].concat())?;
+    let output = folder.path("one.tsv");
+    run!("dedup", &first, &second, &first, "-o", &output).expect(0);
+    assert_eq!(fs::read_to_string(&output)?, survivors(&lines, &removed));
+    let directory = folder.path("two/");
+    fs::create_dir(&directory)?;
+    run!("dedup", &first, &second, "-o", &directory).expect(0);
+    let both = [directory.join("a.tsv"), directory.join("b.tsv")];
+    let [a, b] = [fs::read_to_string(&both[0])?, fs::read_to_string(&both[1])?];
+    assert_eq!(format!("{a}\n{b}"), survivors(&lines, &removed));
+    let packed = folder.file("c.jsonl", "{}\n")?;
+    run!("dedup", &first, &packed, "-o", folder.path("three"))
+        .expect(2)
+        .says("let the output be a directory");
+    Ok(())
+}
+
+#[test]
+fn of_folders_the_files_that_survive_are_copied_or_all_groups_are_listed() -> TestResult {
+    let folder = Folder::new()?;
+    let mut random = Random(11);
+    fs::create_dir_all(folder.path("in/deep/er"))?;
+    let mut texts = Vec::new();
+    for number in 1..=60usize {
+        let below = if number % 3 == 0 { "deep/er/" } else { "" };
+        texts.push((format!("{below}{number:02}.txt"), random.text(20)));
+    }
+    texts.sort();
+    // One is packed, and is copied as it is.
+    let last = texts.len() - 1;
+    let packed = gzip(texts[last].1.as_bytes())?;
+    for (index, (name, text)) in texts.iter().enumerate() {
+        match index == last {
+            true => folder.file(&format!("in/{name}"), &packed)?,
+            false => folder.file(&format!("in/{name}"), text)?,
+        };
+    }
+    // In the order in which the files are read.
+    let order: Vec<(usize, String)> =
+        texts.iter().enumerate().map(|(index, (_, text))| (index, text.clone())).collect();
+    let in_order = run!("fingerprint", folder.path("in"), "--json").expect(0).json()?;
+    let read: Vec<&str> = in_order.iter().filter_map(|it| it["key"].as_str()).collect();
+    let position = |name: &str| read.iter().position(|it| it.ends_with(name));
+    let mut order: Vec<_> =
+        order.into_iter().map(|(index, text)| (position(&texts[index].0), index, text)).collect();
+    order.sort();
+    let removed =
+        plain_removed(&order.into_iter().map(|(_, index, text)| (index, text)).collect::<Vec<_>>())?;
+    assert!(removed.len() > 5, "{removed:?}");
+    let output = folder.path("out");
+    run!("dedup", folder.path("in"), "-o", &output).expect(0);
+    for (index, (name, text)) in texts.iter().enumerate() {
+        let copy = fs::read(output.join(name));
+        match (removed.contains(&index), index == last) {
+            (true, _) => assert!(copy.is_err(), "{name}"),
+            (false, true) => assert!(copy? == packed),
+            (false, false) => assert_eq!(String::from_utf8(copy?)?, *text),
+        }
+    }
+    let groups = run!("dedup", folder.path("in"), "--list", "--json").expect(0).json()?;
+    let listed: usize = groups.iter().filter_map(|it| it["records"].as_array()).map(|it| it.len() - 1).sum();
+    assert_eq!(listed, removed.len());
+    let text = run!("dedup", folder.path("in"), "--list").expect(0);
+    assert!(
+        text.out.starts_with(|it: char| it.is_ascii_digit()) && text.out.contains("\n    "),
+        "{}",
+        text.out
+    );
+    text.says(&format!("of which {listed} are duplicates"));
+    Ok(())
+}
+
+/// Records of a web archive: requests, pages, and one that is broken.
+fn archive(count: usize, random: &mut Random) -> Vec<(Vec<u8>, Option<String>)> {
+    (0..count)
+        .map(|i| {
+            let text = random.text(count as u64 / 5);
+            let (kind, body) = match i % 4 {
+                0 => ("request", "GET / HTTP/1.1\r\n\r\n".to_owned()),
+                _ => ("response", format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>{text}")),
+            };
+            let head =
+                format!("WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: http://a/{i}\r\nContent-Length: ");
+            let record = format!("{head}{}\r\n\r\n{body}\r\n\r\n", body.len());
+            (record.into_bytes(), (kind == "response").then_some(text))
+        })
+        .collect()
+}
+
+#[test]
+fn web_archives_keep_their_records_and_each_of_them_packed() -> TestResult {
+    let folder = Folder::new()?;
+    let records = archive(200, &mut Random(5));
+    let texts: Vec<(usize, String)> = records
+        .iter()
+        .enumerate()
+        .filter_map(|(index, (_, text))| Some((index + 1, text.clone()?)))
+        .collect();
+    let removed = plain_removed(&texts)?;
+    assert!(removed.len() > 20);
+    let kept = |records: Vec<Vec<u8>>| -> Vec<u8> {
+        let kept = records.into_iter().enumerate().filter(|(index, _)| !removed.contains(&(index + 1)));
+        kept.flat_map(|(_, record)| record).collect()
+    };
+    let plain: Vec<Vec<u8>> = records.into_iter().map(|it| it.0).collect();
+    let expected = kept(plain.clone());
+    let input = folder.file("a.warc", plain.concat())?;
+    let output = folder.path("clean.warc");
+    run!("dedup", &input, "-o", &output).expect(0);
+    assert!(fs::read(&output)? == expected);
+    let packed = plain.iter().map(|it| gzip(it)).collect::<io::Result<Vec<_>>>()?;
+    let input = folder.file("b.warc.gz", packed.concat())?;
+    let output = folder.path("clean.warc.gz");
+    let list = folder.path("removed");
+    run!("dedup", &input, "-o", &output, "--removed", &list).expect(0);
+    assert!(gunzip(&output)? == expected);
+    // Each record is a member of its own.
+    let bytes = fs::read(&output)?;
+    let (mut rest, mut members) = (&bytes[..], 0);
+    while !rest.is_empty() {
+        let mut member = Vec::new();
+        let mut decoder = flate2::bufread::GzDecoder::new(rest);
+        decoder.read_to_end(&mut member)?;
+        assert!(member.starts_with(b"WARC/1.0") && member.ends_with(b"\r\n\r\n"));
+        rest = decoder.into_inner();
+        members += 1;
+    }
+    assert_eq!(members, plain.len() - removed.len());
+    assert!(
+        fs::read_to_string(&list)?.lines().all(|it| it.contains("\"record\":") && it.contains("http://a/"))
+    );
+    Ok(())
+}
+
+#[test]
+fn texts_that_are_too_short_go_only_if_they_are_the_same() -> TestResult {
+    let folder = Folder::new()?;
+    let input = folder.file("a.tsv", "a\tnot found\nb\tNot found\nc\tnot found\nd\t\ne\t\n")?;
+    let (output, list) = (folder.path("out.tsv"), folder.path("removed"));
+    let ran = run!("dedup", &input, "-o", &output, "--removed", &list, "--json").expect(0);
+    assert_eq!(fs::read_to_string(&output)?, "a\tnot found\nb\tNot found\nd\t\n");
+    let totals = ran.last()?;
+    assert_eq!([&totals["too_short"], &totals["removed"], &totals["removed_as_equal"]], [5, 2, 2]);
+    let list = fs::read_to_string(&list)?;
+    assert!(
+        list.contains("\"key\":\"c\",\"survivor\":{") && list.contains("\"key\":\"e\",\"survivor\":{"),
+        "{list}"
+    );
+    Ok(())
+}
+
+#[test]
+fn survivors_are_chosen_by_the_order_that_is_asked_for() -> TestResult {
+    let folder = Folder::new()?;
+    let text = Random(1).text(1);
+    let line = |id: &str, rank: i64, seen: i64| {
+        format!("{{\"id\":\"{id}\",\"rank\":{rank},\"seen\":{seen},\"text\":\"{text}\"}}\n")
+    };
+    let lines = [line("first", 1, 5), line("ranked", 9, 7), line("l", 2, 9), line("earliest", 1, 1)];
+    let input = folder.file("a.jsonl", lines.concat())?;
+    let orders = [("rank", 1), ("latest", 2), ("earliest", 3), ("shortest-key", 2), ("longest,latest", 2)];
+    for (order, survivor) in orders {
+        let output = folder.path(&format!("{order}.jsonl"));
+        run!("dedup", &input, "-o", &output, "--survivor", order).expect(0);
+        assert_eq!(fs::read_to_string(&output)?, lines[survivor], "{order}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_corpus_is_cleaned_against_those_before_it() -> TestResult {
+    let folder = Folder::new()?;
+    let mut random = Random(21);
+    let line = |(number, text): &(usize, String)| {
+        format!("{{\"id\":\"doc {}\",\"text\":\"{text}\"}}\n", number % 90)
+    };
+    let all: Vec<(usize, String)> = (1..=400).map(|number| (number, random.text(120))).collect();
+    let lines: Vec<String> = all.iter().map(line).collect();
+    let removed = plain_removed(&all)?;
+    let kept = survivors(&lines, &removed);
+    let (months, known) = ([&lines[..150], &lines[150..300], &lines[300..]], folder.path("known.simdb"));
+    let mut cleaned = String::new();
+    for (index, month) in months.iter().enumerate() {
+        let input = folder.file("month.jsonl", month.concat())?;
+        let (output, list) =
+            (folder.path(&format!("{index}.jsonl")), folder.path(&format!("{index}.removed")));
+        run!("dedup", &input, "-o", &output, "--database", &known, "--removed", &list).expect(0);
+        cleaned += &fs::read_to_string(&output)?;
+        if index > 0 {
+            assert!(fs::read_to_string(&list)?.contains("\"survivor\":{\"key\":\"doc "));
+        }
+        run!("dedup", &input, "-o", folder.path("again.jsonl"), "--database", &known)
+            .expect(2)
+            .says("all of its records would be removed");
+        run!("dedup", &input, "-o", folder.path(&format!("again-{index}")), "--database", &known, "--again")
+            .expect(0);
+        assert_eq!(fs::read(folder.path(&format!("again-{index}")))?, b"");
+        fs::remove_dir_all(folder.path("again.jsonl.dedup"))?;
+    }
+    // As if all had been cleaned at once: the first of near records survives.
+    assert_eq!(cleaned, kept);
+    let database = Database::open(&known, &OpenOptions::new())?;
+    let documents = database.snapshot()?.documents().collect::<simdb::Result<Vec<_>>>()?;
+    assert_eq!(documents.len(), lines.len() - removed.len());
+    assert!(
+        documents.iter().any(|it| it.key() == b"doc 1") && documents.iter().any(|it| it.key() == b"doc 89")
+    );
+    Ok(())
+}
+
+#[test]
+fn killed_again_and_again_it_ends_as_if_it_had_not_been() -> TestResult {
+    let folder = Folder::new()?;
+    let mut random = Random(99);
+    let (lines, removed) = odd_lines(3_000, &mut random)?;
+    let jsonl = folder.file("a.jsonl.gz", gzip(lines.concat().as_bytes())?)?;
+    let records = archive(600, &mut random);
+    let pages = folder.file("b.warc", records.iter().flat_map(|it| it.0.clone()).collect::<Vec<u8>>())?;
+    let mut kills = 0;
+    for (name, inputs, packed) in [("one.jsonl", vec![&jsonl], true), ("two/", vec![&jsonl, &pages], false)] {
+        let expected = folder.path(&format!("expected-{name}"));
+        let (whole, known) = (folder.path(&format!("{}.removed", name.len())), folder.path("expected.simdb"));
+        let command = |output: &Path, list: &Path, known: &Path| {
+            let mut command = simdb();
+            command.arg("dedup").args(&inputs).arg("-o").arg(output).arg("--removed").arg(list);
+            command.arg("--database").arg(known).args(["--max-record", "20k"]);
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            command
+        };
+        assert!(command(&expected, &whole, &known).status()?.success());
+        fs::remove_file(&known)?;
+        for round in 0..1 {
+            let output = folder.path(&format!("{round}-{name}"));
+            let (list, known) = (folder.path("list"), folder.path("known.simdb"));
+            let mut most = 100;
+            loop {
+                let mut child = command(&output, &list, &known).spawn()?;
+                thread::sleep(Duration::from_millis(random.below(most)));
+                if let Some(status) = child.try_wait()? {
+                    // A run that was killed when it had just ended has left nothing to do.
+                    let work = Dedup::new([&jsonl], &output).work_folder();
+                    assert!(status.success() || output.exists() && !work.exists(), "{name}: {status}");
+                    break;
+                }
+                child.kill()?;
+                child.wait()?;
+                kills += 1;
+                // Each step takes its time.
+                most += 100;
+                assert!(most < 20_000, "{name}: it does not go on");
+            }
+            assert_eq!(contents(&output)?, contents(&expected)?, "{name}");
+            assert_eq!(fs::read(&list)?, fs::read(&whole)?, "{name}");
+            if packed {
+                assert!(gunzip(&output)? == survivors(&lines, &removed).as_bytes());
+            }
+            fs::remove_file(&list)?;
+            fs::remove_file(&known)?;
+        }
+    }
+    println!("{kills} kills");
+    assert!(kills > 8, "{kills}");
+    Ok(())
+}
+
+/// The unpacked content of a file, or of the files of a directory.
+fn contents(path: &Path) -> io::Result<Vec<(PathBuf, Vec<u8>)>> {
+    if path.is_dir() {
+        let mut files = fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?;
+        files.sort_by_key(fs::DirEntry::file_name);
+        let content = |it: fs::DirEntry| Ok((it.file_name().into(), contents(&it.path())?.remove(0).1));
+        return files.into_iter().map(content).collect();
+    }
+    let bytes = fs::read(path)?;
+    let unpacked = if bytes.starts_with(&[0x1f, 0x8b]) { gunzip(path)? } else { bytes };
+    Ok(vec![(PathBuf::new(), unpacked)])
+}
+
+#[test]
+fn a_stopped_run_goes_on_only_with_the_same_command_and_the_same_inputs() -> TestResult {
+    let folder = Folder::new()?;
+    let (lines, _) = odd_lines(2_000, &mut Random(2))?;
+    let input = folder.file("a.jsonl", lines.concat())?;
+    let output = folder.path("out.jsonl");
+    let dedup = || Dedup::new([&input], &output).clustering(Clustering::new().survivor([Survivor::Earliest]));
+    // Stopped when the records have been read.
+    let steps = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let seen = steps.clone();
+    let stopped =
+        dedup().stop_when(move || seen.load(std::sync::atomic::Ordering::Relaxed) > 0).run(|event| {
+            if matches!(
+                event,
+                simdb::dedup::DedupEvent::Progress { step: simdb::dedup::DedupStep::Comparing, .. }
+            ) {
+                steps.store(1, std::sync::atomic::Ordering::Relaxed);
+            }
+        });
+    assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
+    assert!(!output.exists() && dedup().work_folder().is_dir());
+    let other = dedup().options(ReadOptions::new().key_field("text")).run(|_| {});
+    assert!(other.is_err_and(|it| it.to_string().contains("give that command again to go on")));
+    fs::write(&input, lines[1..].concat())?;
+    let changed = dedup().run(|_| {});
+    assert!(changed.is_err_and(|it| it.to_string().contains("it has changed since it was read")));
+    fs::write(&input, lines.concat())?;
+    dedup().run(|_| {})?;
+    assert!(output.exists() && !dedup().work_folder().exists());
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_done_is_told() -> TestResult {
+    let folder = Folder::new()?;
+    let input = folder.file("a.tsv", "a\tone two\n")?;
+    let output = folder.path("out.tsv");
+    let piped = run_with_input(simdb().args(["dedup", "-", "-o"]).arg(&output), b"a\tone two\n")?;
+    piped.expect(2).says("it can be read only once, but has to be read twice");
+    run!("dedup", folder.path("none"), "-o", &output).expect(2).says("no such file");
+    run!("dedup", &input, "-o", &output, "--unit", "sentence").expect(2).says("records are copied whole");
+    run!("dedup", &input).expect(2).says("--output");
+    run!("dedup", &input, "-o", folder.path("no/such/folder/out")).expect(2).says("cannot be made");
+    let ran: Ran = run!("dedup", bundled("pg-docs-html/docs.jsonl.gz"), "-o", &output).expect(0);
+    assert!(ran.out.starts_with("368 records: 141 kept, 227 removed"), "{}", ran.out);
+    Ok(())
+}

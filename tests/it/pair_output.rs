@@ -1,0 +1,189 @@
+//! `simdb pairs --output`: files that survive a kill, and those that are refused.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use simdb::{CreateOptions, Database, Scheme};
+
+use crate::support::{Folder, TestResult, document, insert_all, run, simdb};
+
+fn spread(i: u64) -> u64 {
+    (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31).wrapping_mul(0xd6e8_feb8_6659_fd93)
+}
+
+/// A database with many pairs and groups, in many small parts.
+fn database(folder: &Folder, name: &str, count: u64) -> TestResult {
+    let options = CreateOptions::new().scheme(Scheme::External).max_distance(3);
+    let database = Database::create(folder.path(name), &options)?;
+    let bits = |i: u64| (0..i % 4).fold(spread(i / 16), |bits, j| bits ^ 1 << (spread(7 * i + j) % 64));
+    insert_all(&database, (0..count).map(|i| document(format!("k{i}"), bits(i))))?;
+    Ok(())
+}
+
+fn command(folder: &Folder, format: &str, output: &Path) -> Command {
+    let mut command = simdb();
+    command.arg("pairs").arg(folder.path("d.simdb")).args(["--format", format, "--output"]).arg(output);
+    command.args(["--max-distance", "6", "--expand", "-q"]).stdin(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+#[test]
+fn a_file_holds_what_standard_output_would() -> TestResult {
+    let folder = Folder::new()?;
+    database(&folder, "d.simdb", 2_000)?;
+    let path = folder.path("d.simdb");
+    for (format, json) in [("tsv", None), ("jsonl", Some("--json"))] {
+        let output = folder.path(format);
+        let mut printed = simdb();
+        let printed = printed.arg("pairs").arg(&path).args(json).output()?;
+        run!("pairs", &path, "--format", format, "--output", &output).expect(0);
+        assert!(!printed.stdout.is_empty() && fs::read(&output)? == printed.stdout, "{format}");
+        run!("pairs", &path, "--format", format, "--output", &output).expect(2).says("already exists");
+        run!("pairs", &path, "--max-distance", "0", "--format", format, "--output", &output, "--replace")
+            .expect(0);
+        assert!(fs::read(&output)?.len() < printed.stdout.len());
+    }
+    // Nothing is left beside them.
+    assert_eq!(fs::read_dir(folder.path("."))?.count(), 3);
+    run!("pairs", &path, "--format", "parquet").expect(2).says("needs a file");
+    run!("pairs", &path, "--format", "tsv", "--json").expect(2).says("--format asks for tsv");
+    Ok(())
+}
+
+/// Kills the search again and again, each time a little later, until it ends. Then the file is that of a search that
+/// was never killed.
+#[test]
+fn a_killed_search_goes_on_and_ends_as_if_it_had_not_been_killed() -> TestResult {
+    let folder = Folder::new()?;
+    database(&folder, "d.simdb", 60_000)?;
+    for format in ["tsv", "jsonl"] {
+        let (whole, killed) = (folder.path("whole"), folder.path("killed"));
+        let sidecar = folder.path("killed.position");
+        let began = Instant::now();
+        assert!(command(&folder, format, &whole).status()?.success());
+        let time = began.elapsed();
+        let (mut kills, mut went_on, mut patience) = (0, 0, time / 8);
+        loop {
+            let mut child = command(&folder, format, &killed).spawn()?;
+            let started = Instant::now();
+            let ended = loop {
+                match child.try_wait()? {
+                    Some(status) => break Some(status),
+                    None if started.elapsed() > patience => break None,
+                    None => std::thread::sleep(Duration::from_millis(1)),
+                }
+            };
+            if let Some(status) = ended {
+                assert!(status.success(), "it failed after {kills} kills");
+                break;
+            }
+            child.kill()?;
+            child.wait()?;
+            kills += 1;
+            went_on += u64::from(fs::read_to_string(&sidecar).is_ok_and(|it| it.contains('@')));
+            patience += time / 16;
+        }
+        assert!(kills > 2 && went_on > 0, "{kills} kills, {went_on} of them with a position");
+        assert!(fs::read(&whole)? == fs::read(&killed)?, "{format}: the files differ after {kills} kills");
+        assert!(!sidecar.exists() && !folder.path("killed.position.new").exists());
+        fs::remove_file(&whole)?;
+        fs::remove_file(&killed)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn another_question_does_not_go_on_with_a_file() -> TestResult {
+    let folder = Folder::new()?;
+    database(&folder, "d.simdb", 500)?;
+    let (path, output) = (folder.path("d.simdb"), folder.path("out"));
+    let sidecar = folder.path("out.position");
+    // As a kill leaves it: begun, with something behind the last position.
+    fs::write(&output, "half a li")?;
+    let question = "3 None None [] None false";
+    fs::write(&sidecar, format!("simdb pairs 1\ntsv {question}\n"))?;
+    run!("pairs", &path, "--max-distance", "4", "--output", &output)
+        .expect(2)
+        .says("begun for another question");
+    run!("pairs", &path, "--json", "--output", &output).expect(2).says("begun for another question");
+    // A position of another database, and a file that is too short.
+    fs::write(&sidecar, format!("simdb pairs 1\ntsv {question}\n1@00000000000000aa 4\n"))?;
+    run!("pairs", &path, "--output", &output).expect(2).says("the database has changed since");
+    fs::write(&sidecar, format!("simdb pairs 1\ntsv {question}\n1@00000000000000aa 4000\n"))?;
+    run!("pairs", &path, "--output", &output).expect(2).says("shorter than it was");
+    fs::write(&sidecar, "nonsense")?;
+    run!("pairs", &path, "--output", &output).expect(2).says("of another release, or damaged");
+    fs::write(&sidecar, format!("simdb pairs 1\ntsv {question}\n"))?;
+    run!("pairs", &path, "--output", &output).expect(0);
+    assert_eq!(fs::read_to_string(&output)?, run!("pairs", &path).expect(0).out);
+    assert!(!sidecar.exists());
+    Ok(())
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn a_parquet_file_has_the_pairs_and_the_groups() -> TestResult {
+    use std::collections::BTreeSet;
+
+    use arrow_array::cast::AsArray as _;
+    use arrow_array::types::{Int32Type, Int64Type};
+    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+    let folder = Folder::new()?;
+    database(&folder, "d.simdb", 3_000)?;
+    let (path, output) = (folder.path("d.simdb"), folder.path("out.parquet"));
+    insert_all(
+        &Database::open(&path, &simdb::OpenOptions::new())?,
+        [document("x", u64::MAX), document("y", 1 << 63)],
+    )?;
+    run!("pairs", &path, "--format", "parquet", "--output", &output).expect(0);
+    let mut found = BTreeSet::new();
+    for batch in ParquetRecordBatchReaderBuilder::try_new(fs::File::open(&output)?)?.build()? {
+        let batch = batch?;
+        let number = |name: &str| batch.column_by_name(name).map(|it| it.as_primitive::<Int64Type>().clone());
+        let text = |name: &str| batch.column_by_name(name).map(|it| it.as_string::<i32>().clone());
+        let distance =
+            batch.column_by_name("distance").ok_or("no distance")?.as_primitive::<Int32Type>().clone();
+        let (a, b) = number("fp_a").zip(number("fp_b")).ok_or("no fingerprints")?;
+        let (documents, keys) = number("documents_a").zip(text("key_a")).ok_or("no sides")?;
+        for row in 0..batch.num_rows() {
+            assert!(a.value(row) <= b.value(row));
+            assert_eq!((a.value(row) ^ b.value(row)).count_ones().cast_signed(), distance.value(row));
+            assert!(documents.value(row) > 0 && keys.value(row).starts_with('k'));
+            assert!(found.insert((a.value(row), b.value(row), distance.value(row))), "a pair came twice");
+        }
+    }
+    let mut expected = BTreeSet::new();
+    for line in run!("pairs", &path, "--json").expect(0).json()? {
+        let bits = |side: &serde_json::Value| {
+            let digits = side["fingerprint"].as_str().unwrap_or_default();
+            u64::from_str_radix(digits, 16).map(u64::cast_signed)
+        };
+        expected.insert(match line.get("distance") {
+            Some(distance) => {
+                let (a, b) = (bits(&line["a"])?, bits(&line["b"])?);
+                (a.min(b), a.max(b), distance.as_i64().unwrap_or(-1) as i32)
+            }
+            None => (bits(&line)?, bits(&line)?, 0),
+        });
+    }
+    assert!(expected.len() > 1000 && found == expected, "{} and {}", found.len(), expected.len());
+    insert_all(
+        &Database::open(&path, &simdb::OpenOptions::new())?,
+        [document(vec![0xff], 1), document("z", 1)],
+    )?;
+    insert_all(&Database::open(&path, &simdb::OpenOptions::new())?, [document(vec![0xfe], 1)])?;
+    let again = ["--format", "parquet", "--replace", "--output"];
+    let mut command = simdb();
+    command.arg("pairs").arg(&path).args(again).arg(&output);
+    let refused = command.output()?;
+    assert!(!refused.status.success());
+    assert!(
+        String::from_utf8_lossy(&refused.stderr).contains("is not UTF-8: give --binary-keys"),
+        "{refused:?}"
+    );
+    assert!(command.arg("--binary-keys").status()?.success());
+    Ok(())
+}

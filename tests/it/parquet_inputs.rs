@@ -1,0 +1,210 @@
+//! Parquet files as inputs: their rows are records like lines of JSON, and survive a cleaning unchanged.
+
+use std::fs::{self, File};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{
+    ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
+    TimestampMicrosecondArray,
+};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::Compression;
+use parquet::file::metadata::{ColumnChunkMetaData, KeyValue};
+use parquet::file::properties::WriterProperties;
+use simdb::ingest::{Event, Ingest, ReadOptions, Records};
+use simdb::{CreateOptions, Database};
+
+use crate::support::{Folder, TestResult, run};
+
+/// A text of which others differ in some words.
+fn text(i: u64) -> String {
+    let word = |j: u64| ((i / 3 + 1) * 7919 + j * 104_729) % 5_003;
+    (0..80)
+        .map(|j| if j == i % 3 * 20 + 5 { format!("other{i} ") } else { format!("w{} ", word(j)) })
+        .collect()
+}
+
+fn columns(rows: u64, text_column: &'static str) -> Vec<(&'static str, ArrayRef)> {
+    let texts = (0..rows).map(|i| (i % 50 != 7).then(|| text(i)));
+    vec![
+        ("id", Arc::new(Int64Array::from_iter_values((0..rows).map(|i| i as i64 + 1_000)))),
+        ("quality", Arc::new(Float64Array::from_iter_values((0..rows).map(|i| i as f64 / 3.0)))),
+        (text_column, Arc::new(StringArray::from_iter(texts))),
+        (
+            "seen",
+            Arc::new(TimestampMicrosecondArray::from_iter_values((0..rows).map(|i| i as i64 * 1_500_000))),
+        ),
+        ("good", Arc::new(BooleanArray::from_iter((0..rows).map(|i| Some(i % 2 == 1))))),
+    ]
+}
+
+/// The same records as lines.
+fn lines(rows: u64) -> String {
+    let line = |i: u64| {
+        let text = if i % 50 == 7 { serde_json::Value::Null } else { text(i).into() };
+        serde_json::json!({"id": i + 1_000, "text": text, "seen": i * 3 / 2}).to_string() + "\n"
+    };
+    (0..rows).map(line).collect()
+}
+
+fn write(path: &Path, columns: Vec<(&str, ArrayRef)>, compression: Compression) -> TestResult {
+    let batch = RecordBatch::try_from_iter(columns)?;
+    let properties = WriterProperties::builder()
+        .set_compression(compression)
+        .set_max_row_group_row_count(Some(700))
+        .set_key_value_metadata(Some(vec![KeyValue::new("made.by".to_owned(), "a test".to_owned())]))
+        .build();
+    let mut writer = ArrowWriter::try_new(File::create(path)?, batch.schema(), Some(properties))?;
+    writer.write(&batch)?;
+    writer.close()?;
+    Ok(())
+}
+
+/// All rows of a file, each as a text, with what the file says of itself.
+fn rows(path: &Path) -> Result<(Vec<String>, String), Box<dyn std::error::Error>> {
+    let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path)?)?;
+    let metadata = builder.metadata();
+    let texts = metadata.file_metadata().key_value_metadata().cloned().unwrap_or_default();
+    let packing: Vec<Vec<Compression>> = metadata
+        .row_groups()
+        .iter()
+        .map(|it| it.columns().iter().map(ColumnChunkMetaData::compression).collect())
+        .collect();
+    let told = format!("{:?} {:?} {texts:?}", builder.schema(), packing.first());
+    let mut rows = Vec::new();
+    for batch in builder.build()? {
+        let batch = batch?;
+        rows.extend((0..batch.num_rows()).map(|row| format!("{:?}", batch.slice(row, 1).columns())));
+    }
+    Ok((rows, told))
+}
+
+#[test]
+fn rows_are_ingested_as_lines_of_json_are() -> TestResult {
+    let folder = Folder::new()?;
+    let [parquet, other, jsonl] = ["a.parquet", "b.parquet", "a.jsonl"].map(|it| folder.path(it));
+    write(&parquet, columns(2_000, "text"), Compression::SNAPPY)?;
+    write(&other, columns(2_000, "content"), Compression::GZIP(Default::default()))?;
+    fs::write(&jsonl, lines(2_000))?;
+    let dump = |name: &str| -> Result<String, Box<dyn std::error::Error>> {
+        let dump = run!("dump", folder.path(name)).expect(0).out;
+        Ok(dump.split_once('\n').map_or(String::new(), |it| it.1.to_owned()))
+    };
+    for (name, input, field) in
+        [("1.simdb", &parquet, "text"), ("2.simdb", &other, "content"), ("3.simdb", &jsonl, "text")]
+    {
+        run!("ingest", folder.path(name), input, "--text-field", field).expect(0).says("35 more");
+    }
+    assert_eq!(dump("1.simdb")?, dump("3.simdb")?);
+    assert_eq!(dump("2.simdb")?, dump("3.simdb")?);
+
+    // Stopped after a batch, it goes on behind it.
+    let database = Database::create(folder.path("4.simdb"), &CreateOptions::new())?;
+    let mut commits = 0;
+    loop {
+        let records = Records::open([&parquet], ReadOptions::new())?;
+        let before = commits;
+        Ingest::new(&database).batch(300).run(records, |event| match event {
+            Event::Committed { .. } => {
+                commits += 1;
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        })?;
+        if commits == before {
+            break;
+        }
+    }
+    drop(database);
+    assert!(commits > 5, "{commits} commits");
+    assert_eq!(dump("4.simdb")?, dump("3.simdb")?);
+    Ok(())
+}
+
+#[test]
+fn rows_that_survive_are_copied_unchanged() -> TestResult {
+    let folder = Folder::new()?;
+    let [input, jsonl, output] = ["in.parquet", "in.jsonl", "out.parquet"].map(|it| folder.path(it));
+    let [removed, of_lines] = ["removed.jsonl", "of-lines.jsonl"].map(|it| folder.path(it));
+    write(&input, columns(3_000, "text"), Compression::ZSTD(Default::default()))?;
+    fs::write(&jsonl, lines(3_000))?;
+    run!("dedup", &input, "--output", &output, "--removed", &removed, "--report", folder.path("r.html"))
+        .expect(0);
+    run!("dedup", &jsonl, "--output", folder.path("out.jsonl"), "--removed", &of_lines).expect(0);
+    // The same records are removed as of lines.
+    let list = |path: &Path, place: &str| -> Result<Vec<u64>, Box<dyn std::error::Error>> {
+        let lines = fs::read_to_string(path)?;
+        let numbers = lines.lines().map(|line| -> Result<u64, serde_json::Error> {
+            Ok(serde_json::from_str::<serde_json::Value>(line)?[place].as_u64().unwrap_or(0))
+        });
+        Ok(numbers.collect::<Result<_, _>>()?)
+    };
+    let gone = list(&removed, "row")?;
+    assert_eq!(gone, list(&of_lines, "line")?);
+    assert!(gone.len() > 1_500 && !gone.contains(&0));
+    let ((all, told), (kept, told_of_kept)) = (rows(&input)?, rows(&output)?);
+    let expected: Vec<String> =
+        (1..).zip(all).filter(|(row, _)| !gone.contains(row)).map(|it| it.1).collect();
+    assert!(kept == expected, "{} rows, {} expected", kept.len(), expected.len());
+    assert_eq!(told_of_kept, told);
+    assert!(fs::read_to_string(folder.path("r.html"))?.contains("<del>[-other"));
+
+    // Two files into one, and into a directory. The second is all duplicates.
+    let both = folder.path("both.parquet");
+    let again = folder.path("again.parquet");
+    fs::copy(&input, &again)?;
+    run!("dedup", &input, &again, "--output", &both).expect(0);
+    let (of_both, _) = rows(&both)?;
+    // Rows without a text cannot be judged.
+    assert_eq!(of_both.len(), expected.len() + 60);
+    assert_eq!(of_both[..expected.len()], expected);
+    fs::create_dir(folder.path("tree"))?;
+    run!("dedup", &input, &again, "--output", folder.path("tree")).expect(0);
+    assert!(rows(&folder.path("tree/in.parquet"))?.0 == expected);
+    assert_eq!(rows(&folder.path("tree/again.parquet"))?.0.len(), 60);
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_read_of_a_parquet_file_is_said() -> TestResult {
+    let folder = Folder::new()?;
+    let [input, other, output] = ["in.parquet", "other.parquet", "out.parquet"].map(|it| folder.path(it));
+    write(&input, columns(30, "body"), Compression::SNAPPY)?;
+    run!("dedup", &input, "--output", &output).expect(2).says("--text-field").says("quality, body, seen");
+    // The right command is not taken for another run.
+    run!("dedup", &input, "--output", &output, "--text-field", "body").expect(0);
+    run!("ingest", folder.path("d.simdb"), &input, "--text-field", "body", "--input-format", "tsv")
+        .expect(2)
+        .says("is a Parquet file");
+    // Files of other columns do not fit into one.
+    write(&other, columns(30, "text"), Compression::SNAPPY)?;
+    let both = run!("dedup", &input, &other, "--output", folder.path("2.parquet"), "--text-field", "body");
+    both.expect(2).says("other.parquet");
+    let jsonl = folder.file("a.jsonl", lines(9))?;
+    run!("dedup", &other, &jsonl, "--output", folder.path("3.parquet"))
+        .expect(2)
+        .says("let the output be a directory");
+    // A text that is no UTF-8 is rejected, and its row stays.
+    let texts: ArrayRef =
+        Arc::new(BinaryArray::from_iter_values([&b"\xff\xfe no text"[..], text(1).as_bytes()]));
+    let odd = folder.path("odd.parquet");
+    write(&odd, vec![("text", texts)], Compression::SNAPPY)?;
+    let ran = run!("dedup", &odd, "--output", folder.path("odd.out"));
+    ran.expect(0).says("UTF-8").says("odd.parquet, line 1");
+    assert_eq!(rows(&folder.path("odd.out"))?.0.len(), 2);
+    // Damage and cut files are errors.
+    let bytes = fs::read(&other)?;
+    for (name, bytes) in [("cut.parquet", &bytes[..bytes.len() / 2]), ("four.parquet", &bytes[..4])] {
+        let path = folder.file(name, bytes)?;
+        run!("dedup", &path, "--output", folder.path("cut.out")).expect(2).says(name);
+    }
+    // Nothing at all is fine.
+    let none = folder.path("none.parquet");
+    write(&none, columns(0, "text"), Compression::SNAPPY)?;
+    run!("dedup", &none, "--output", folder.path("none.out")).expect(0).says("");
+    assert!(rows(&folder.path("none.out")).is_ok() || folder.path("none.out").exists());
+    Ok(())
+}

@@ -1,0 +1,265 @@
+//! `simdb report` and `simdb dedup --report`: the same numbers in every form, and nothing that acts on a reader.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::support::{Folder, Ran, TestResult, bundled, document, insert_all, run};
+
+fn manual(folder: &Folder) -> std::io::Result<(PathBuf, PathBuf)> {
+    let texts = bundled("pg-docs-html/docs.jsonl.gz");
+    let database = folder.path("d.simdb");
+    run!("ingest", &database, &texts).expect(0);
+    Ok((database, texts))
+}
+
+/// A page without what is not shown, and that of it which could act.
+fn ensure_harmless(page: &str) {
+    let lower = page.to_lowercase();
+    for risky in ["<script", "<img", "<link", "<iframe", "http:", "https:", "url(", "@import", "javascript:"]
+    {
+        assert!(!lower.contains(risky), "{risky}");
+    }
+    assert!(!page.contains(|c: char| c.is_control() && c != '\n' || matches!(c, '\u{202a}'..='\u{202e}')));
+    for tag in ["table", "section", "dl", "p", "del", "ins", "span", "tbody", "tr", "td", "div"] {
+        let opened = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
+        assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "{tag}");
+    }
+}
+
+fn number(object: &Value, field: &str) -> u64 {
+    object[field].as_u64().unwrap_or_else(|| panic!("{field}: {}", object[field]))
+}
+
+fn counts(object: &Value) -> BTreeMap<u64, u64> {
+    let distances = object["distances"].as_array().expect("a list");
+    distances.iter().map(|it| (number(it, "distance"), number(it, "pairs"))).filter(|it| it.1 > 0).collect()
+}
+
+#[test]
+fn the_numbers_are_those_of_pairs_and_clusters() -> TestResult {
+    let folder = Folder::new()?;
+    let (database, texts) = manual(&folder)?;
+    let report = run!("report", &database, "--texts", &texts, "--json").expect(0).object()?;
+    assert_eq!(number(&report, "documents"), 368);
+
+    let mut expected = BTreeMap::new();
+    for pair in run!("pairs", &database, "--expand", "--json").expect(0).json()? {
+        *expected.entry(number(&pair, "distance")).or_insert(0) += 1;
+    }
+    assert!(expected.len() > 5);
+    assert_eq!(counts(&report), expected);
+
+    let clusters = run!("clusters", &database, "--summary", "--json").expect(0).json()?;
+    let documents: u64 = clusters.iter().map(|it| number(it, "documents")).sum();
+    assert_eq!(number(&report, "clusters"), clusters.len() as u64);
+    assert_eq!(number(&report, "clustered_documents"), documents);
+    assert_eq!(number(&report, "duplicates"), documents - clusters.len() as u64);
+    let sizes = report["cluster_sizes"].as_array().expect("a list");
+    assert_eq!(sizes.iter().map(|it| number(it, "clusters")).sum::<u64>(), clusters.len() as u64);
+    assert_eq!(sizes.iter().map(|it| number(it, "documents")).sum::<u64>(), documents);
+    let largest = clusters.iter().map(|it| number(it, "documents")).max();
+    assert_eq!(Some(number(&report["largest_clusters"][0], "documents")), largest);
+
+    // The samples are near pairs, up to three of each distance, and their texts differ as they are said to.
+    let samples = report["samples"].as_array().expect("a list");
+    for (distance, pairs) in &expected {
+        let drawn = samples.iter().filter(|it| number(it, "distance") == *distance).count();
+        assert!(drawn > 0 && drawn <= 3 && drawn <= *pairs as usize, "{drawn} of distance {distance}");
+    }
+    assert!(samples.iter().all(|it| it["a"] != it["b"] && it["differences"].is_array()));
+    assert!(samples.iter().any(|it| it["differences"].as_array().is_some_and(|it| it.len() > 2)));
+    Ok(())
+}
+
+#[test]
+fn text_and_page_tell_the_same() -> TestResult {
+    let folder = Folder::new()?;
+    let (database, texts) = manual(&folder)?;
+    let text = run!("report", &database, "--texts", &texts).expect(0).out;
+    let page = folder.path("report.html");
+    let told = run!("report", &database, "--texts", &texts, "--html", &page).expect(0);
+    assert_eq!(told.out, "");
+    let html = fs::read_to_string(&page)?;
+    ensure_harmless(&html);
+    // Each word and number of the page is in the text, in the same order.
+    let body = html.split_once("<h1>").expect("a heading").1;
+    let mut shown = String::new();
+    for part in body.split('<') {
+        shown += part.split_once('>').map_or(part, |it| it.1);
+        shown.push(' ');
+    }
+    for (escaped, c) in [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")] {
+        shown = shown.replace(escaped, c);
+    }
+    // Headings are in capitals, and bars are made of one sign.
+    let plain = |text: &str| -> String {
+        text.to_lowercase().chars().filter(|c| !c.is_whitespace() && *c != '#').collect()
+    };
+    let (shown, told) = (plain(&shown), plain(&text));
+    let differs = shown.char_indices().zip(told.chars()).find(|((_, a), b)| a != b).map(|((at, _), _)| at);
+    assert!(
+        differs.is_none() && shown.len() == told.len(),
+        "{:?}",
+        differs.map(|at| &shown[at..shown.len().min(at + 80)])
+    );
+    assert!(text.contains("[-") && text.contains("{+") && html.contains("<del>[-"));
+
+    // What is there is not lost.
+    run!("report", &database, "--html", &page).expect(2).says("already exists");
+    assert_eq!(fs::read_to_string(&page)?, html);
+    let told = run!("report", &database, "--html", &page, "--replace", "--json").expect(0);
+    assert_eq!(number(&told.object()?, "documents"), 368);
+    assert!(fs::read_to_string(&page)?.contains("their texts are not at hand"));
+    run!("report", &database, "--html", folder.path("no/such.html")).expect(2).says("cannot be written");
+    assert_eq!(fs::read_dir(folder.path("."))?.count(), 2);
+    Ok(())
+}
+
+#[test]
+fn keys_and_texts_do_no_harm() -> TestResult {
+    let folder = Folder::new()?;
+    let hostile =
+        "</style><script>alert(1)</script> \u{202e}drow \u{1b}[31mred <img src=x onerror=alert(1)> ]] ";
+    let mut lines = String::new();
+    for i in 0..6 {
+        let base: String = (0..120).map(|j| format!("w{} ", (i / 2 * 977 + j * 31) % 1009)).collect();
+        let text = format!("{base} {} {hostile}", if i % 2 == 0 { "even &amp;" } else { "odd <b>" });
+        let key = format!("<b onmouseover='x'>{i}</b>\u{202e}\n\u{1b}[2J");
+        lines += &format!("{}\n", serde_json::json!({"key": key, "text": text}));
+    }
+    let input = folder.file("hostile.jsonl", &lines)?;
+    let (database, page) = (folder.path("d.simdb"), folder.path("page.html"));
+    run!("ingest", &database, &input).expect(0);
+    run!("report", &database, "--texts", &input, "--html", &page).expect(0);
+    let html = fs::read_to_string(&page)?;
+    ensure_harmless(&html);
+    assert!(html.contains("&lt;b onmouseover"));
+    let text = run!("report", &database, "--texts", &input).expect(0).out;
+    assert!(!text.contains(['\u{1b}', '\u{202e}']));
+    assert!(text.contains("[-odd <b>-] {+even &amp;+}"), "{text}");
+
+    let page = folder.path("removed.html");
+    run!("dedup", &input, "--output", folder.path("clean.jsonl"), "--report", &page).expect(0);
+    ensure_harmless(&fs::read_to_string(&page)?);
+    Ok(())
+}
+
+#[test]
+fn payloads_are_texts_too() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.database("d.simdb")?;
+    let near = [("a", 0b1, "one two three"), ("b", 0b11, "one 2 three"), ("c", 0b11, "")];
+    insert_all(&database, near.map(|(key, bits, payload)| document(key, bits).with_payload(payload)))?;
+    drop(database);
+    let report = run!("report", folder.path("d.simdb"), "--json", "--samples", "5").expect(0).object()?;
+    let samples = report["samples"].as_array().expect("a list");
+    assert_eq!(samples.len(), 2);
+    assert_eq!(samples[0]["differences"], Value::Null);
+    assert!(report["remarks"][0].as_str().is_some_and(|it| it.contains(" of 2 sample pairs")));
+    let none = run!("report", folder.path("d.simdb"), "--json", "--samples", "0").expect(0).object()?;
+    assert_eq!(none["samples"], Value::Array(Vec::new()));
+    run!("report", folder.path("d.simdb"), "--texts", folder.path("none.tsv")).expect(2).says("none.tsv");
+    Ok(())
+}
+
+#[test]
+fn skewed_fingerprints_show() -> TestResult {
+    let spread = |i: u64| {
+        (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31).wrapping_mul(0xd6e8_feb8_6659_fd93)
+    };
+    // One of two has its first 32 bits in common with many.
+    let skewed = |i: u64| if i.is_multiple_of(2) { spread(i) >> 32 | 0xdead_beef << 32 } else { spread(i) };
+    let told = |fingerprint: &dyn Fn(u64) -> u64| -> Result<String, Box<dyn std::error::Error>> {
+        let folder = Folder::new()?;
+        let lines: String = (0..60_000).map(|i| format!("k{i}\t{:016x}\n", fingerprint(i))).collect();
+        let input = folder.file("in.tsv", lines)?;
+        run!("ingest", folder.path("d.simdb"), &input, "--input-format", "fingerprints").expect(0);
+        Ok(run!("report", folder.path("d.simdb")).expect(0).out)
+    };
+    let text = told(&skewed)?;
+    assert!(text.contains("The fingerprints are skewed"), "{text}");
+    assert!(text.contains("30,000"), "{text}");
+    let text = told(&spread)?;
+    assert!(text.contains("queries are fast"), "{text}");
+    Ok(())
+}
+
+#[test]
+fn an_empty_database_has_a_report() -> TestResult {
+    let folder = Folder::new()?;
+    run!("create", folder.path("d.simdb")).expect(0);
+    run!("report", folder.path("d.simdb")).expect(0).says("");
+    let page = folder.path("empty.html");
+    run!("report", folder.path("d.simdb"), "--html", &page).expect(0);
+    let html = fs::read_to_string(&page)?;
+    ensure_harmless(&html);
+    assert!(html.contains("There are no clusters."));
+    Ok(())
+}
+
+fn list(path: &Path) -> Result<Vec<Value>, Box<dyn std::error::Error>> {
+    let lines = fs::read_to_string(path)?;
+    Ok(lines.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
+}
+
+#[test]
+fn a_cleaning_is_reported_as_its_list_tells() -> TestResult {
+    let folder = Folder::new()?;
+    let texts = bundled("pg-docs-html/docs.jsonl.gz");
+    let [output, page, removed] = ["clean.jsonl.gz", "clean.html", "removed.jsonl"].map(|it| folder.path(it));
+    let clean = |page: &Path| -> std::io::Result<Ran> {
+        Ok(run!("dedup", &texts, "--output", &output, "--removed", &removed, "--report", page))
+    };
+    fs::write(&page, "mine")?;
+    clean(&page)?.expect(2).says("exists, and is not written over");
+    assert!(!output.exists() && fs::read(&page)? == b"mine");
+    fs::remove_file(&page)?;
+    clean(&page)?.expect(0);
+    let html = fs::read_to_string(&page)?;
+    ensure_harmless(&html);
+    let list = list(&removed)?;
+    assert!(html.contains(&format!("<dt>removed</dt><dd>{}</dd>", list.len())));
+    for distance in 0..=8 {
+        let count = list.iter().filter(|it| number(it, "distance") == distance).count();
+        let row = format!("<td class=\"number\">{distance}</td><td class=\"number\">{count}</td>");
+        assert!(html.contains(&row), "{row}");
+    }
+    assert!(html.contains("<del>[-") && html.contains("docs.jsonl.gz:1 pg13-ddl-alter"));
+
+    // Without a list of its own it is the same, but for nothing.
+    let (second, other) = (folder.path("second.html"), folder.path("other.jsonl.gz"));
+    run!("dedup", &texts, "--output", &other, "--report", &second).expect(0);
+    assert_eq!(fs::read_to_string(&second)?, html);
+    assert!(!folder.path("other.jsonl.gz.dedup").exists());
+    run!("dedup", &texts, "--list", "--report", folder.path("x.html")).expect(2);
+    Ok(())
+}
+
+#[test]
+fn a_sample_is_spread_over_all_documents() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.tiny_database("d.simdb")?;
+    assert!(database.snapshot()?.sample(10)?.is_empty());
+    insert_all(&database, (0..1000).map(|i| document(format!("{i:04}"), i)))?;
+    let snapshot = database.snapshot()?;
+    assert!(snapshot.sample(0)?.is_empty());
+    let sample = snapshot.sample(100)?;
+    assert_eq!(sample.len(), 100);
+    for (index, it) in sample.iter().enumerate() {
+        let number: usize = String::from_utf8_lossy(it.key()).parse()?;
+        assert!((index * 10..=index * 10 + 10).contains(&(number + 1)), "{index}: {number}");
+    }
+    assert_eq!(snapshot.sample(5000)?.len(), 1000);
+    // Of what was deleted nothing is drawn, and nothing comes twice.
+    let mut txn = database.begin_write()?;
+    for i in (0..1000).filter(|i| i % 50 != 0) {
+        txn.delete(format!("{i:04}"))?;
+    }
+    txn.commit()?;
+    let sample = database.snapshot()?.sample(100)?;
+    assert!(sample.len() <= 20 && sample.len() > 10, "{}", sample.len());
+    Ok(())
+}

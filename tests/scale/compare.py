@@ -1,0 +1,145 @@
+"""Compares the pairs of `simdb pairs` with those of the jobs in SQL. Is run by `run`."""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+import duckdb
+
+from documents import write_dump
+
+MAX_DISTANCE = "3"
+QUERIES = 20_000
+
+
+class Scale:
+    def __init__(self, simdb, folder, documents):
+        self.simdb, self.folder, self.documents = simdb, folder, documents
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+
+    def path(self, name):
+        return str(self.folder / name)
+
+    def run(self, *arguments):
+        ran = subprocess.run([self.simdb, *arguments], stdout=subprocess.PIPE, text=True)
+        if ran.returncode != 0:
+            sys.exit(f"simdb {' '.join(arguments)} has failed with {ran.returncode}")
+        return ran.stdout
+
+    def make(self):
+        """Makes both databases, exports them, and has simdb find the pairs."""
+        for name, count, seed in [("documents", self.documents, 1), ("queries", QUERIES, 2)]:
+            began = time.time()
+            # Half of the queries are those of the documents, so that many are near.
+            write_dump(self.path(f"{name}.jsonl"), count, 1 if name == "documents" else seed, name[0])
+            if name == "queries":
+                self.borrow_queries()
+            self.run("load", self.path(f"{name}.simdb"), self.path(f"{name}.jsonl"))
+            told(f"made {name}.simdb of {count} documents", began)
+            began = time.time()
+            self.run("export", self.path(f"{name}.simdb"), self.path(f"{name}.parquet"))
+            told(f"exported {name}.parquet", began)
+        began = time.time()
+        pairs = ["--max-distance", MAX_DISTANCE, "--format", "parquet", "--output"]
+        self.run("pairs", self.path("documents.simdb"), *pairs, self.path("simdb-self.parquet"))
+        told("simdb pairs", began)
+        began = time.time()
+        probe = ["--with", self.path("documents.simdb"), *pairs, self.path("simdb-probe.parquet")]
+        self.run("pairs", self.path("queries.simdb"), *probe)
+        told("simdb pairs --with", began)
+
+    def borrow_queries(self):
+        """Every second query gets the fingerprint of a document, and every fourth one that is near to it."""
+        with open(self.path("documents.jsonl")) as documents:
+            bits = [line.split('"')[7] for _, line in zip(range(QUERIES), documents) if '"key"' in line]
+        with open(self.path("queries.jsonl")) as queries:
+            lines = queries.readlines()
+        for number in range(1, len(lines), 2):
+            old = lines[number].split('"')[7]
+            near = int(bits[(number * 7) % len(bits)], 16) ^ (1 << number % 64 if number % 4 == 1 else 0)
+            lines[number] = lines[number].replace(old, f"{near:016x}")
+        with open(self.path("queries.jsonl"), "w") as queries:
+            queries.writelines(lines)
+
+    def job(self, dialect, work, pairs):
+        """The job in SQL, with the paths of this run, as statements."""
+        text = self.run(
+            "plan", "--emit", dialect, "--job", work, "--expect", str(self.documents), "--queries", str(QUERIES),
+            "--max-distance", MAX_DISTANCE,
+        )
+        for name in ["documents", "queries"]:
+            text = text.replace(f"= {name}.parquet;", f"= {self.path(name)}.parquet;")
+            text = text.replace(f"= '{name}.parquet';", f"= '{self.path(name)}.parquet';")
+        text = text.replace("= pairs.parquet;", f"= {self.path(pairs)};")
+        return text.replace("= 'pairs.parquet';", f"= '{self.path(pairs)}';")
+
+    def duckdb(self):
+        for work in ["self", "probe"]:
+            began = time.time()
+            limits = {"threads": 2, "memory_limit": "4GB", "temp_directory": self.path("spill")}
+            connection = duckdb.connect(config=limits)
+            connection.execute(self.job("duckdb-sql", work, f"duckdb-{work}.parquet"))
+            told(f"DuckDB, {work}", began)
+            connection.close()
+            self.ensure_same(work, f"duckdb-{work}.parquet")
+
+    def ensure_same(self, work, pairs):
+        """Compares the pairs with those of simdb: none is missing, none is there twice."""
+        files = [f"simdb-{work}.parquet", pairs]
+        ours, theirs = (f"SELECT fp_a, fp_b, distance FROM '{self.path(it)}'" for it in files)
+        # A probe gives a row for each document, and simdb one for each fingerprint.
+        if work == "probe":
+            ours = f"SELECT fp_a, fp_b, distance, documents_b AS n FROM '{self.path('simdb-probe.parquet')}'"
+            theirs = f"SELECT fp_a, fp_b, distance, count(*) AS n FROM '{self.path(pairs)}' GROUP BY ALL"
+        def count(query):
+            return duckdb.sql(f"SELECT count(*) FROM ({query})").fetchall()[0][0]
+        missing, more = count(f"{ours} EXCEPT ALL {theirs}"), count(f"{theirs} EXCEPT ALL {ours}")
+        pairs_of_simdb = count(ours)
+        if missing or more or pairs_of_simdb < self.documents // 100:
+            sys.exit(f"{pairs}: of {pairs_of_simdb} pairs of simdb {missing} are missing, and {more} are too many")
+        print(f"{pairs}: the same {pairs_of_simdb} pairs as of simdb", flush=True)
+
+    def clusters(self):
+        """Makes connected clusters of the pairs of SQL, and compares their sizes with those of the database."""
+        began = time.time()
+        options = ["--connected", "--summary"]
+        ours = self.run("clusters", self.path("documents.simdb"), "--max-distance", MAX_DISTANCE, *options)
+        theirs = self.run("clusters", self.path("duckdb-self.parquet"), "--pairs", *options)
+        clusters = len(theirs.splitlines())
+        if len(ours.splitlines()) != clusters or clusters < self.documents // 100:
+            sys.exit(f"{len(ours.splitlines())} clusters of the database, {clusters} of the pairs")
+        told(f"the same {clusters} clusters of the database and of the pairs", began)
+
+    def ensure_crowded(self):
+        """The data has keys that are cut further. Otherwise that would not be tested."""
+        keys = duckdb.sql(
+            f"SELECT max(n) FROM (SELECT count(DISTINCT fp) AS n FROM '{self.path('documents.parquet')}' "
+            "GROUP BY fp & 65535)"
+        ).fetchall()[0][0]
+        assert keys > self.documents // 50, f"the fullest key has {keys} fingerprints only"
+
+
+def told(what, began):
+    print(f"{time.time() - began:7.1f} s  {what}", flush=True)
+
+
+def main():
+    simdb, folder, documents, what = sys.argv[1:]
+    scale = Scale(simdb, pathlib.Path(folder), int(documents))
+    scale.make()
+    scale.ensure_crowded()
+    scale.duckdb()
+    scale.clusters()
+    if what == "all":
+        from cluster import run_in_spark
+        for work in ["self", "probe"]:
+            run_in_spark(scale.folder, work, scale.job("spark-sql", work, f"spark-{work}.parquet"), kill=work == "self")
+            scale.ensure_same(work, f"spark-{work}.parquet/*.parquet")
+    print("all pairs are the same")
+
+
+if __name__ == "__main__":
+    main()
