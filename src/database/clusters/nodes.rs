@@ -117,7 +117,7 @@ enum Seen {
 }
 
 /// The numbers of documents that are read by one core, one after the other.
-const NUMBERS_OF_PART: u64 = 1 << 16;
+const NUMBERS_OF_PART: u64 = 1 << 14;
 
 impl Nodes {
     /// The nodes of near fingerprints. All documents are gone through, on all cores; only those of near fingerprints
@@ -357,23 +357,7 @@ fn each_document<W, T: Send>(
     let all = snapshot.reader.counters().next_document;
     let read = |part: usize, hand_over: &mut dyn FnMut(Result<Vec<T>>) -> ControlFlow<()>| {
         let bound = |part: usize| DocumentNumber::MIN.after(part as u64 * NUMBERS_OF_PART);
-        let (mut next, end) = (bound(part), bound(part + 1));
-        while next < end {
-            // The last block reaches into the next part.
-            let see = |it, number, document: &Document| (number < end).then(|| see(it, number, document))?;
-            let block = snapshot.reader.seen_of_block(next, |it| wanted(it?), see);
-            let handed = match block {
-                Ok(None) => break,
-                Ok(Some((seen, after))) => {
-                    next = after;
-                    hand_over(Ok(seen))
-                }
-                Err(error) => hand_over(Err(error)),
-            };
-            if handed.is_break() {
-                break;
-            }
-        }
+        _ = hand_over(seen_of_part(snapshot, bound(part)..bound(part + 1), wanted, see));
     };
     let (mut result, mut flow) = (Ok(()), ControlFlow::Continue(()));
     streaming::in_order(all.div_ceil(NUMBERS_OF_PART) as usize, read, |part, seen| {
@@ -388,4 +372,26 @@ fn each_document<W, T: Send>(
         flow
     });
     result.map(|()| flow)
+}
+
+/// What the documents of a part give, in the order in which they were written.
+fn seen_of_part<W, T>(
+    snapshot: &Snapshot,
+    part: Range<DocumentNumber>,
+    wanted: &impl Fn(Fingerprint) -> Option<W>,
+    see: &impl Fn(W, DocumentNumber, &Document) -> Option<T>,
+) -> Result<Vec<T>> {
+    let (mut seen, mut next) = (Vec::new(), part.start);
+    // The last block reaches into the next part.
+    let see = |it, number, document: &Document| (number < part.end).then(|| see(it, number, document))?;
+    while next < part.end {
+        match snapshot.reader.seen_of_block(next, |it| wanted(it?), see)? {
+            Some((of_block, after)) => {
+                seen.extend(of_block);
+                next = after;
+            }
+            None => break,
+        }
+    }
+    Ok(seen)
 }
