@@ -94,8 +94,10 @@ impl Reader {
         let Some(stored) = self.view.stored_documents(from.0)? else { return Ok(None) };
         let next = DocumentNumber(stored.last()).next();
         let live = stored.read()?;
-        let seen = live.iter().filter_map(|it| {
-            let wanted = wanted(it.fingerprint)?;
+        // All are looked up before the first is decoded: then a core waits for several looks at memory at once.
+        let wanted: Vec<_> = live.iter().map(|it| wanted(it.fingerprint)).collect();
+        let seen = live.iter().zip(wanted).filter_map(|(it, wanted)| {
+            let wanted = wanted?;
             let number = DocumentNumber(it.number);
             let document = it.to_document().map_err(|problem| damaged_document(number, problem));
             document.map(|document| see(wanted, number, &document)).transpose()

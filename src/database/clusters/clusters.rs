@@ -1,6 +1,9 @@
 //! The clusters of a snapshot, and what they are like.
 
-use std::ops::ControlFlow;
+use std::iter;
+use std::ops::{ControlFlow, Range};
+
+use smallvec::SmallVec;
 
 use super::clustering::Clustering;
 use super::gathered::{Clustered, Gathered};
@@ -138,9 +141,9 @@ impl Snapshot {
         let max_distance = clustering.question(&self.reader).max_distance;
         let all = gathered.len() as u64;
         let (mut result, mut done) = (Ok(()), 0);
-        let read = |part: usize, hand_over: &mut dyn FnMut(Result<Vec<Cluster>>) -> ControlFlow<()>| {
-            let clusters = part * TOGETHER..gathered.len().min((part + 1) * TOGETHER);
-            _ = hand_over(self.clusters_of(clusters.map(|index| gathered.cluster(index)).collect()));
+        let read = |part: usize, hand_over: &mut dyn FnMut(Result<ReadClusters>) -> ControlFlow<()>| {
+            let indexes = part * TOGETHER..gathered.len().min((part + 1) * TOGETHER);
+            _ = hand_over(ReadClusters::read(indexes, &gathered, &self.reader));
         };
         streaming::in_order(gathered.len().div_ceil(TOGETHER), read, |_, clusters| {
             let clusters = match clusters {
@@ -150,7 +153,7 @@ impl Snapshot {
                     return ControlFlow::Break(());
                 }
             };
-            for cluster in clusters {
+            for cluster in clusters.clusters() {
                 totals.add(&cluster, max_distance);
                 done += 1;
                 observe(ClusterEvent::Cluster(cluster))?;
@@ -160,29 +163,73 @@ impl Snapshot {
         });
         result.map(|()| totals)
     }
+}
 
-    /// Clusters with the keys of their documents.
-    fn clusters_of(&self, all: Vec<(DocumentNumber, Vec<Clustered>)>) -> Result<Vec<Cluster>> {
-        let numbers = all.iter().enumerate().flat_map(|(cluster, (_, clustered))| {
-            clustered.iter().enumerate().map(move |(place, it)| (it.number, cluster, place))
-        });
-        let mut numbers: Vec<_> = numbers.collect();
-        numbers.sort_unstable();
-        let mut keys: Vec<Vec<Vec<u8>>> = all.iter().map(|(_, it)| vec![Vec::new(); it.len()]).collect();
-        for (number, cluster, place) in numbers {
-            keys[cluster][place] = self.reader.linked_key(number)?;
-        }
-        let cluster = |((survivor, clustered), keys): ((DocumentNumber, Vec<Clustered>), Vec<Vec<u8>>)| {
-            let survivor = clustered.iter().position(|it| it.number == survivor).unwrap_or(0);
-            let diameter = diameter_of(&clustered);
-            let document = |(it, key): (&Clustered, _)| ClusterDocument {
-                key,
+/// Clusters as one core has read them, with the keys of their documents. They are in few pieces of memory. With a piece
+/// for each key, the core that takes them and the one that gives them back would wait for each other.
+#[derive(Default)]
+struct ReadClusters {
+    clusters: Vec<ReadCluster>,
+    /// The documents of all clusters, one cluster after the other.
+    documents: Vec<ReadDocument>,
+    /// The keys of all documents.
+    keys: Vec<u8>,
+}
+
+struct ReadCluster {
+    survivor: usize,
+    diameter: Option<u32>,
+    /// Where its documents end.
+    end: usize,
+}
+
+struct ReadDocument {
+    fingerprint: Fingerprint,
+    distance: u32,
+    /// Where its key is.
+    key: Range<usize>,
+}
+
+impl ReadClusters {
+    /// Reads the clusters of some indexes.
+    fn read(indexes: Range<usize>, gathered: &Gathered, reader: &impl Read) -> Result<Self> {
+        let mut read = Self::default();
+        let mut numbers: Vec<(DocumentNumber, usize)> = Vec::new();
+        for (survivor, clustered) in indexes.map(|index| gathered.cluster(index)) {
+            numbers.extend((read.documents.len()..).zip(&clustered).map(|(place, it)| (it.number, place)));
+            read.documents.extend(clustered.iter().map(|it| ReadDocument {
                 fingerprint: it.fingerprint,
                 distance: it.distance,
-            };
-            Cluster { survivor, documents: clustered.iter().zip(keys).map(document).collect(), diameter }
-        };
-        Ok(all.into_iter().zip(keys).map(cluster).collect())
+                key: 0..0,
+            }));
+            read.clusters.push(ReadCluster {
+                survivor: clustered.iter().position(|it| it.number == survivor).unwrap_or(0),
+                diameter: diameter_of(&clustered),
+                end: read.documents.len(),
+            });
+        }
+        // Documents of one block are read one after the other.
+        numbers.sort_unstable();
+        for (number, place) in numbers {
+            let start = read.keys.len();
+            read.keys.extend(reader.linked_key(number)?);
+            read.documents[place].key = start..read.keys.len();
+        }
+        Ok(read)
+    }
+
+    fn clusters(&self) -> impl Iterator<Item = Cluster> {
+        let starts = iter::once(0).chain(self.clusters.iter().map(|it| it.end));
+        starts.zip(&self.clusters).map(|(start, it)| Cluster {
+            survivor: it.survivor,
+            documents: self.documents[start..it.end].iter().map(|it| self.document(it)).collect(),
+            diameter: it.diameter,
+        })
+    }
+
+    fn document(&self, ReadDocument { fingerprint, distance, key }: &ReadDocument) -> ClusterDocument {
+        let key = self.keys[key.clone()].to_vec();
+        ClusterDocument { key, fingerprint: *fingerprint, distance: *distance }
     }
 }
 
@@ -198,7 +245,7 @@ impl ClusterTotals {
 
 /// The largest distance of two of the documents.
 fn diameter_of(clustered: &[Clustered]) -> Option<u32> {
-    let mut fingerprints: Vec<Fingerprint> = clustered.iter().map(|it| it.fingerprint).collect();
+    let mut fingerprints: SmallVec<[Fingerprint; 16]> = clustered.iter().map(|it| it.fingerprint).collect();
     fingerprints.sort_unstable();
     fingerprints.dedup();
     if fingerprints.len() > MOST_COMPARED {
