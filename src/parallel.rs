@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
+use std::panic::resume_unwind;
 use std::sync::LazyLock;
 use std::{iter, mem, thread};
 
@@ -69,6 +70,20 @@ pub(crate) fn map<T: Send>(parts: usize, work: impl Fn(usize) -> T + Sync) -> Ve
         ControlFlow::Continue(())
     });
     results
+}
+
+/// Does both works at once, the second on another thread.
+pub(crate) fn both<A, B: Send>(here: impl FnOnce() -> A, aside: impl Fn() -> B + Sync) -> (A, B) {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().name("simdb-parallel".to_owned());
+        let started = thread.spawn_scoped(scope, &aside);
+        let here = here();
+        let aside = match started {
+            Ok(started) => started.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            Err(_) => aside(),
+        };
+        (here, aside)
+    })
 }
 
 /// Does some work with each of `items`, on all cores, and returns the results in order.
@@ -263,6 +278,15 @@ mod tests {
     }
 
     /// Without an end, the other threads would wait for the result for ever.
+    #[test]
+    fn both_works_are_done_and_a_panic_of_either_reaches_the_caller() {
+        assert_eq!(both(|| 1, || "two"), (1, "two"));
+        for [here, aside] in [[true, false], [false, true]] {
+            let works = || both(|| assert!(!here, "here"), || assert!(!aside, "aside"));
+            assert!(catch_unwind(works).is_err(), "{here}, {aside}");
+        }
+    }
+
     #[test]
     fn a_panic_of_any_part_reaches_the_caller() {
         for bad in [0, 1, 50, 99] {

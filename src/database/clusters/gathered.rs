@@ -1,6 +1,5 @@
 //! Gathered: all near documents of a snapshot and the clusters they make.
 
-use std::mem;
 use std::ops::Range;
 
 use super::clustering::Clustering;
@@ -10,6 +9,7 @@ use super::nodes::{AllBeside, Beside, Nodes};
 use crate::database::snapshot::Snapshot;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
+use crate::parallel;
 use crate::store::DocumentNumber;
 
 /// The clusters of a snapshot.
@@ -57,28 +57,32 @@ impl Gathered {
             },
         };
         let Some(near) = NearFingerprints::find(snapshot, &question, progress)? else { return Ok(None) };
-        let Some(mut nodes) = Nodes::of(near, &beside, snapshot, clustering, progress)? else {
+        let Some(nodes) = Nodes::of(near, &beside, snapshot, clustering, progress)? else {
             return Ok(None);
         };
-        let mut order = mem::take(&mut nodes.written);
-        // Often it is sorted already.
-        order.sort_unstable_by(|&a, &b| nodes.best[b as usize].cmp(&nodes.best[a as usize]));
-        let mut connected = None;
-        if counts_components || clustering.is_connected() {
+        let find_stars = || {
+            grouping::stars(nodes.len(), &nodes.best_first(), |node, each| {
+                nodes.each_near(node, snapshot, question.max_distance, each)
+            })
+        };
+        let mut connect = || -> Result<Option<Components>> {
             let mut components = Components::new(nodes.len());
             let join = |a, b, are_near: &dyn Fn() -> bool| components.join(a, b, are_near);
-            if nodes.each_pair(snapshot, &question, progress, join)?.is_break() {
-                return Ok(None);
-            }
-            connected = Some(components.best(&order));
-        }
-        let components = connected.as_ref().map(|connected| count_of(connected, &nodes.documents));
-        let centres = match connected.filter(|_| clustering.is_connected()) {
-            Some(connected) => connected,
-            None => grouping::stars(nodes.len(), &order, |node, each| {
-                nodes.each_near(node, snapshot, question.max_distance, each)
-            })?,
+            let joined = nodes.each_pair(snapshot, &question, progress, join)?;
+            Ok(joined.is_continue().then_some(components))
         };
+        let (centres, sets) = if clustering.is_connected() {
+            let Some(connected) = connect()? else { return Ok(None) };
+            (connected.best(&nodes.best_first()), None)
+        } else if counts_components {
+            let (connected, stars) = parallel::both(connect, find_stars);
+            let Some(connected) = connected? else { return Ok(None) };
+            (stars?, Some(connected.sets()))
+        } else {
+            (find_stars()?, None)
+        };
+        let sets = sets.as_ref().or(clustering.is_connected().then_some(&centres));
+        let components = sets.map(|sets| count_of(sets, &nodes.documents));
         let mut gathered = Self { nodes, centres, clusters: Vec::new(), components, beside };
         gathered.find_clusters();
         Ok(Some(gathered))
@@ -95,8 +99,10 @@ impl Gathered {
                 count += 1;
             }
         }
+        let of_documents = documents.iter().map(|it| cluster_of[centre(it.0)] as usize);
+        let of_documents: Vec<usize> = of_documents.collect();
         let mut starts = vec![0usize; count as usize + 1];
-        documents.iter().for_each(|it| starts[cluster_of[centre(it.0)] as usize + 1] += 1);
+        of_documents.iter().for_each(|cluster| starts[cluster + 1] += 1);
         let mut sum = 0;
         for start in &mut starts {
             sum += *start;
@@ -104,8 +110,8 @@ impl Gathered {
         }
         let mut next = starts.clone();
         let mut together = vec![(0, DocumentNumber::MIN); documents.len()];
-        for &document in documents.iter() {
-            let next = &mut next[cluster_of[centre(document.0)] as usize];
+        for (&document, cluster) in documents.iter().zip(of_documents) {
+            let next = &mut next[cluster];
             together[*next] = document;
             *next += 1;
         }

@@ -35,6 +35,7 @@ pub(super) fn stars(
 }
 
 /// Nodes that are connected by chains of neighbours.
+#[cfg_attr(test, derive(Clone))]
 pub(super) struct Components {
     /// For each node another one of its component, or itself.
     roots: Vec<u32>,
@@ -51,6 +52,11 @@ impl Components {
         if a != b && are_near() {
             self.roots[a.max(b) as usize] = a.min(b);
         }
+    }
+
+    /// For each node the index of one node of its component, the same for all of these.
+    pub(super) fn sets(mut self) -> Vec<u32> {
+        (0..self.roots.len() as u32).map(|node| root_of(&mut self.roots, node)).collect()
     }
 
     /// For each node the index of the best node that it is connected with. The best ones stand first in `order`.
@@ -101,7 +107,12 @@ mod tests {
         let mut components = Components::new(nodes);
         edges.iter().for_each(|&(a, b)| components.join(a, b, &|| true));
         components.join(0, nodes as u32 - 1, &|| false);
-        components.best(order)
+        let sets = components.clone().sets();
+        let best = components.best(order);
+        assert!(
+            (0..nodes).all(|node| (0..nodes).all(|it| (sets[it] == sets[node]) == (best[it] == best[node])))
+        );
+        best
     }
 
     fn sets(centres: &[u32]) -> BTreeMap<u32, BTreeSet<u32>> {

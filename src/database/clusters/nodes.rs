@@ -34,7 +34,7 @@ pub(super) struct Nodes {
     /// For each node, its sketch. Empty if similarity does not count.
     sketches: Vec<Sketch>,
     /// All nodes, in the order in which the first document of each was written.
-    pub(super) written: Vec<u32>,
+    written: Vec<u32>,
     /// For each node, the best document.
     pub(super) best: Vec<Worth>,
     /// Each document with its node, in the order in which they were written.
@@ -163,6 +163,14 @@ impl Nodes {
 
     pub(super) fn len(&self) -> usize {
         self.indexes.len()
+    }
+
+    /// All nodes, in the order of their best documents, the best first.
+    pub(super) fn best_first(&self) -> Vec<u32> {
+        let mut order = self.written.clone();
+        // Often it is sorted already.
+        order.sort_unstable_by(|&a, &b| self.best[b as usize].cmp(&self.best[a as usize]));
+        order
     }
 
     /// The nodes of a near fingerprint.
