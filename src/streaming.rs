@@ -9,8 +9,11 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::parallel::cores;
 
-/// The number of things of one part that may wait to be taken.
+/// The number of things that may always wait to be taken of the part that is taken now.
 const MOST_WAITING: usize = 16;
+/// For each core, the number of things of all parts that may wait. Each part may have as many of these as it finds.
+/// Otherwise all others would soon wait for the one that is taken now.
+const MOST_PER_CORE: usize = 64;
 
 /// Does the parts of some work on all cores, and gives what they find to `take` in order, on the calling thread. A
 /// part hands over what it finds, some at a time, and ends soon after its hand-over breaks. It breaks once `take`
@@ -72,6 +75,8 @@ struct State<T> {
     /// The part whose finds are taken now, which is the first of `found`.
     current: usize,
     found: VecDeque<Found<T>>,
+    /// The number of things that wait, of all parts.
+    waiting: usize,
     /// Whether nobody wants more.
     ended: bool,
 }
@@ -85,7 +90,7 @@ struct Found<T> {
 
 impl<T> Default for State<T> {
     fn default() -> Self {
-        Self { next: 0, current: 0, found: VecDeque::new(), ended: false }
+        Self { next: 0, current: 0, found: VecDeque::new(), waiting: 0, ended: false }
     }
 }
 
@@ -109,13 +114,14 @@ impl<T> Queue<T> {
     /// Hands over what a part has found, when there is room.
     fn put(&self, part: usize, found: T) -> ControlFlow<()> {
         let mut state = self.state.lock();
-        while !state.ended && state.of(part).waiting.len() >= MOST_WAITING {
+        while !state.ended && !state.has_room(part) {
             self.changed.wait(&mut state);
         }
         if state.ended {
             return ControlFlow::Break(());
         }
         state.of(part).waiting.push_back(found);
+        state.waiting += 1;
         self.changed.notify_all();
         ControlFlow::Continue(())
     }
@@ -137,6 +143,7 @@ impl<T> Queue<T> {
             }
             if let Some(first) = state.found.front_mut() {
                 if let Some(found) = first.waiting.pop_front() {
+                    state.waiting -= 1;
                     self.changed.notify_all();
                     return Some((state.current, found));
                 }
@@ -153,6 +160,12 @@ impl<T> Queue<T> {
 }
 
 impl<T> State<T> {
+    /// Whether a part may hand over something more.
+    fn has_room(&mut self, part: usize) -> bool {
+        self.waiting < MOST_PER_CORE * cores()
+            || part == self.current && self.of(part).waiting.len() < MOST_WAITING
+    }
+
     fn of(&mut self, part: usize) -> &mut Found<T> {
         let index = part - self.current;
         &mut self.found[index]
@@ -199,13 +212,34 @@ mod tests {
             };
             in_order(parts, work, |part, find| {
                 taken.push((part, find));
-                let most = taken.len() + 4 * cores() * (MOST_WAITING + 1);
+                let most = taken.len() + MOST_PER_CORE * cores() + MOST_WAITING + cores();
                 assert!(made.load(Ordering::Relaxed) <= most);
                 ControlFlow::Continue(())
             });
             let expected = (0..parts).flat_map(|part| (0..finds * (part % 3)).map(move |find| (part, find)));
             assert!(taken.into_iter().eq(expected), "{parts}, {finds}");
         }
+    }
+
+    #[test]
+    fn later_parts_find_much_while_the_first_one_is_under_way() {
+        let handed_over = AtomicUsize::new(0);
+        let work = |part: usize, hand_over: &mut dyn FnMut(usize) -> ControlFlow<()>| {
+            // The first one ends when the second has ended.
+            while part == 0 && cores() > 1 && handed_over.load(Ordering::Relaxed) < 3 * MOST_WAITING {
+                thread::yield_now();
+            }
+            for _ in 0..3 * MOST_WAITING {
+                assert!(hand_over(part).is_continue());
+                handed_over.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        let mut taken = Vec::new();
+        in_order(2, work, |_, found| {
+            taken.push(found);
+            ControlFlow::Continue(())
+        });
+        assert_eq!(taken, [[0; 3 * MOST_WAITING], [1; 3 * MOST_WAITING]].concat());
     }
 
     #[test]
