@@ -10,7 +10,10 @@ import duckdb
 
 from documents import write_dump
 
-MAX_DISTANCE = "3"
+# The distance of the jobs that Spark does too. They give no ids.
+MAX_DISTANCE = 3
+# Those of jobs that give ids. Spark does the first.
+OTHER_DISTANCES = [1, 0, 4]
 QUERIES = 20_000
 
 
@@ -42,14 +45,18 @@ class Scale:
             began = time.time()
             self.run("export", self.path(f"{name}.simdb"), self.path(f"{name}.parquet"))
             told(f"exported {name}.parquet", began)
+        self.find_pairs(MAX_DISTANCE)
+
+    def find_pairs(self, distance):
+        """Has simdb find the pairs within a distance."""
+        pairs = ["--max-distance", str(distance), "--format", "parquet", "--replace", "--output"]
         began = time.time()
-        pairs = ["--max-distance", MAX_DISTANCE, "--format", "parquet", "--output"]
         self.run("pairs", self.path("documents.simdb"), *pairs, self.path("simdb-self.parquet"))
-        told("simdb pairs", began)
+        told(f"simdb pairs within {distance}", began)
         began = time.time()
         probe = ["--with", self.path("documents.simdb"), *pairs, self.path("simdb-probe.parquet")]
         self.run("pairs", self.path("queries.simdb"), *probe)
-        told("simdb pairs --with", began)
+        told(f"simdb pairs --with within {distance}", began)
 
     def borrow_queries(self):
         """Every second query gets the fingerprint of a document, and every fourth one that is near to it."""
@@ -64,11 +71,11 @@ class Scale:
         with open(self.path("queries.jsonl"), "w") as queries:
             queries.writelines(lines)
 
-    def job(self, dialect, work, pairs):
+    def job(self, dialect, work, pairs, distance, *options):
         """The job in SQL, with the paths of this run, as statements."""
         text = self.run(
             "plan", "--emit", dialect, "--job", work, "--expect", str(self.documents), "--queries", str(QUERIES),
-            "--max-distance", MAX_DISTANCE,
+            "--max-distance", str(distance), *options,
         )
         for name in ["documents", "queries"]:
             text = text.replace(f"= {name}.parquet;", f"= {self.path(name)}.parquet;")
@@ -76,15 +83,31 @@ class Scale:
         text = text.replace("= pairs.parquet;", f"= {self.path(pairs)};")
         return text.replace("= 'pairs.parquet';", f"= '{self.path(pairs)}';")
 
-    def duckdb(self):
-        for work in ["self", "probe"]:
-            began = time.time()
-            limits = {"threads": 2, "memory_limit": "4GB", "temp_directory": self.path("spill")}
-            connection = duckdb.connect(config=limits)
-            connection.execute(self.job("duckdb-sql", work, f"duckdb-{work}.parquet"))
-            told(f"DuckDB, {work}", began)
-            connection.close()
-            self.ensure_same(work, f"duckdb-{work}.parquet")
+    def duckdb(self, work, distance, *options):
+        began = time.time()
+        limits = {"threads": 2, "memory_limit": "4GB", "temp_directory": self.path("spill")}
+        connection = duckdb.connect(config=limits)
+        connection.execute(self.job("duckdb-sql", work, f"duckdb-{work}.parquet", distance, *options))
+        told(f"DuckDB, {work} within {distance}", began)
+        connection.close()
+        self.ensure_same(work, f"duckdb-{work}.parquet")
+
+    def spark(self, work, distance, *options, kill=False):
+        from cluster import run_in_spark
+        shutil.rmtree(self.path(f"spark-{work}.parquet"), ignore_errors=True)
+        job = self.job("spark-sql", work, f"spark-{work}.parquet", distance, *options)
+        run_in_spark(self.folder, work, job, kill=kill)
+        self.ensure_same(work, f"spark-{work}.parquet/*.parquet")
+
+    def ensure_ids(self, work, pairs):
+        """Every id is that of a document of its fingerprint."""
+        for side in "ab" if work == "self" else "b":
+            wrong = count(
+                f"SELECT * FROM '{self.path(pairs)}' p LEFT JOIN '{self.path('documents.parquet')}' d "
+                f"ON p.id_{side} = d.id WHERE d.fp IS DISTINCT FROM p.fp_{side}"
+            )
+            if wrong:
+                sys.exit(f"{pairs}: {wrong} of id_{side} are not those of the fingerprints")
 
     def ensure_same(self, work, pairs):
         """Compares the pairs with those of simdb: none is missing, none is there twice."""
@@ -94,11 +117,9 @@ class Scale:
         if work == "probe":
             ours = f"SELECT fp_a, fp_b, distance, documents_b AS n FROM '{self.path('simdb-probe.parquet')}'"
             theirs = f"SELECT fp_a, fp_b, distance, count(*) AS n FROM '{self.path(pairs)}' GROUP BY ALL"
-        def count(query):
-            return duckdb.sql(f"SELECT count(*) FROM ({query})").fetchall()[0][0]
         missing, more = count(f"{ours} EXCEPT ALL {theirs}"), count(f"{theirs} EXCEPT ALL {ours}")
         pairs_of_simdb = count(ours)
-        if missing or more or pairs_of_simdb < self.documents // 100:
+        if missing or more or pairs_of_simdb < min(self.documents // 100, QUERIES // 10):
             sys.exit(f"{pairs}: of {pairs_of_simdb} pairs of simdb {missing} are missing, and {more} are too many")
         print(f"{pairs}: the same {pairs_of_simdb} pairs as of simdb", flush=True)
 
@@ -106,7 +127,8 @@ class Scale:
         """Makes connected clusters of the pairs of SQL, and compares their sizes with those of the database."""
         began = time.time()
         options = ["--connected", "--summary"]
-        ours = self.run("clusters", self.path("documents.simdb"), "--max-distance", MAX_DISTANCE, *options)
+        distance = ["--max-distance", str(MAX_DISTANCE)]
+        ours = self.run("clusters", self.path("documents.simdb"), *distance, *options)
         theirs = self.run("clusters", self.path("duckdb-self.parquet"), "--pairs", *options)
         clusters = len(theirs.splitlines())
         if len(ours.splitlines()) != clusters or clusters < self.documents // 100:
@@ -122,6 +144,10 @@ class Scale:
         assert keys > self.documents // 50, f"the fullest key has {keys} fingerprints only"
 
 
+def count(query):
+    return duckdb.sql(f"SELECT count(*) FROM ({query})").fetchall()[0][0]
+
+
 def told(what, began):
     print(f"{time.time() - began:7.1f} s  {what}", flush=True)
 
@@ -131,13 +157,20 @@ def main():
     scale = Scale(simdb, pathlib.Path(folder), int(documents))
     scale.make()
     scale.ensure_crowded()
-    scale.duckdb()
+    for work in ["self", "probe"]:
+        scale.duckdb(work, MAX_DISTANCE)
     scale.clusters()
     if what == "all":
-        from cluster import run_in_spark
         for work in ["self", "probe"]:
-            run_in_spark(scale.folder, work, scale.job("spark-sql", work, f"spark-{work}.parquet"), kill=work == "self")
-            scale.ensure_same(work, f"spark-{work}.parquet/*.parquet")
+            scale.spark(work, MAX_DISTANCE, kill=work == "self")
+    for distance in OTHER_DISTANCES:
+        scale.find_pairs(distance)
+        for work in ["self", "probe"]:
+            scale.duckdb(work, distance, "--ids")
+            scale.ensure_ids(work, f"duckdb-{work}.parquet")
+            if what == "all" and distance == OTHER_DISTANCES[0]:
+                scale.spark(work, distance, "--ids")
+                scale.ensure_ids(work, f"spark-{work}.parquet/*.parquet")
     print("all pairs are the same")
 
 
