@@ -85,6 +85,10 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
         if let Some(error) = failed {
             return Err(error.into());
         }
+        if output.is_closed() && !output.console().is_ended() {
+            // The reader has what it wanted.
+            return Ok(Answer::Yes);
+        }
         found?;
         output.flush()?;
         output.remark(&format!(
@@ -103,9 +107,14 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
         Err(error) => {
             let folder = dedup.work_folder();
             if folder.is_dir() {
-                let folder = folder.display();
-                output
-                    .complain(&format!("what was done is in {folder}; the same command goes on from there"));
+                let once = match error {
+                    Error::Interrupted => "",
+                    _ => "once the cause is gone, ",
+                };
+                output.complain(&format!(
+                    "what was done is in {}; {once}the same command goes on from there",
+                    folder.display()
+                ));
             }
             Err(error.into())
         }

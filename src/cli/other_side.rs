@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::ingest::{Fingerprinting, Record};
-use crate::{CreateOptions, Database, Error, OpenOptions, Snapshot, Unit};
+use crate::{CreateOptions, Database, Document, Error, OpenOptions, Snapshot, Unit};
 use tempfile::TempDir;
 
 use super::answer::Failure;
@@ -16,9 +16,12 @@ pub(super) struct OtherSide {
     pub(super) snapshot: Snapshot,
     /// How many records of an input could not be taken.
     pub(super) rejected: u64,
-    // Dropped last. Then nothing is left of an input.
-    _folder: Option<TempDir>,
+    /// The folder of the database that an input is in. Dropped last. Then nothing is left of it.
+    folder: Option<TempDir>,
 }
+
+/// The bytes of the number that comes before the key of a record of an input. So records of one key stay apart.
+const NUMBER_BYTES: usize = 8;
 
 /// The documents that are inserted in a transaction.
 const TOGETHER: usize = 50_000;
@@ -37,10 +40,23 @@ impl OtherSide {
             opened => opened,
         };
         match opened {
-            Ok(database) => Ok(Self { snapshot: database.snapshot()?, rejected: 0, _folder: None }),
+            Ok(database) => Ok(Self { snapshot: database.snapshot()?, rejected: 0, folder: None }),
             Err(Error::NotSimdb { .. } | Error::NotFound { .. }) => Self::read(path, like, reading, output),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Whether the other side is an input, which is read anew each time.
+    pub(super) fn is_input(&self) -> bool {
+        self.folder.is_some()
+    }
+
+    /// The key of a document, as it was in the input.
+    pub(super) fn key_of(&self, mut key: Vec<u8>) -> Vec<u8> {
+        if self.is_input() {
+            key.drain(..NUMBER_BYTES.min(key.len()));
+        }
+        key
     }
 
     fn read(path: &Path, like: &Database, reading: &Reading, output: &Output) -> Result<Self, Failure> {
@@ -53,13 +69,16 @@ impl OtherSide {
         let database = Database::create(folder.path().join("other.simdb"), &options)?;
         let rule = Fingerprinting::new(like.scheme(), Some(like.scheme()))?.sketch_size(like.sketch_size());
         let (reading, progress) = (records.progress(), output.console().progress_of("bytes"));
-        let (mut rejected, mut waiting) = (0, Vec::new());
+        let (mut rejected, mut waiting, mut number) = (0, Vec::new(), 0u64);
         loop {
             let chunk = records.next_chunk(|record: Record| record.into_document(rule))?;
             let is_last = chunk.is_empty();
             for document in chunk {
                 match document {
-                    Ok(document) => waiting.push(document),
+                    Ok(document) => {
+                        number += 1;
+                        waiting.push(numbered(&document, number));
+                    }
                     Err(reason) => {
                         rejected += 1;
                         output.complain(&format!("rejected: {reason}"));
@@ -78,6 +97,16 @@ impl OtherSide {
                 break;
             }
         }
-        Ok(Self { snapshot: database.snapshot()?, rejected, _folder: Some(folder) })
+        Ok(Self { snapshot: database.snapshot()?, rejected, folder: Some(folder) })
     }
+}
+
+/// What counts of a document, under a key with its number.
+fn numbered(document: &Document, number: u64) -> Document {
+    let mut key = number.to_le_bytes().to_vec();
+    key.extend_from_slice(document.key());
+    Document::new(key, document.fingerprint())
+        .with_sketch(document.sketch().copied())
+        .with_seen(document.seen())
+        .with_scope(document.scope())
 }

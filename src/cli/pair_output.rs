@@ -68,6 +68,17 @@ impl FromArgMatches for OtherReading {
     }
 }
 
+/// What the pairs are of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sides {
+    /// One database.
+    One,
+    /// Two databases.
+    Two,
+    /// A database and an input, which is read anew each time. So a search for these cannot go on.
+    AndInput,
+}
+
 /// What takes the pairs.
 pub(super) enum Sink {
     Screen,
@@ -78,11 +89,11 @@ pub(super) enum Sink {
 
 impl Sink {
     /// Opens what takes the pairs. Also returns the position from which the search goes on. `question` says what is
-    /// asked; `is_of_two` whether the sides are of different databases.
+    /// asked.
     pub(super) fn open(
         arguments: &PairArguments,
         question: &str,
-        is_of_two: bool,
+        sides: Sides,
         output: &mut Output,
     ) -> Result<(Self, Option<PairPosition>), Failure> {
         let format = match (arguments.format, output.is_json()) {
@@ -95,13 +106,12 @@ impl Sink {
         };
         output.print_as_json(format == PairFormat::Jsonl);
         let path = arguments.output.as_ref().map(|path| output.console().place_of(path));
-        _ = is_of_two;
         match (format, path) {
             #[cfg(feature = "parquet")]
             (PairFormat::Parquet, Some(path)) => {
                 let keys = if arguments.binary_keys { KeyColumns::Binary } else { KeyColumns::Text };
                 let file = PairFile::create(path, keys, arguments.replace)?;
-                let file = if is_of_two { file.of_two_databases() } else { file };
+                let file = if sides == Sides::One { file } else { file.of_two_databases() };
                 Ok((Self::Parquet(Box::new(file)), None))
             }
             #[cfg(not(feature = "parquet"))]
@@ -114,7 +124,8 @@ impl Sink {
             (_, None) => Ok((Self::Screen, None)),
             (format, Some(path)) => {
                 let name = if format == PairFormat::Jsonl { "jsonl" } else { "tsv" };
-                let opened = Resumable::open(&path, format!("{name} {question}"), arguments.replace);
+                let question = format!("{name} {question}");
+                let opened = Resumable::open(&path, question, arguments.replace, sides != Sides::AndInput);
                 opened.map(|(file, position)| (Self::Lines(file), position))
             }
         }
@@ -212,7 +223,10 @@ impl Sink {
             Self::Screen => {
                 Ok(reached.map(|it| format!("; `--from {it}` goes on from there{again}")).unwrap_or_default())
             }
-            Self::Lines(file) => file.save().map(|()| "; the same command goes on from there".to_owned()),
+            Self::Lines(file) => file.save().map(|()| {
+                let anew = if file.goes_on() { "goes on from there" } else { "begins anew" };
+                format!("; the same command {anew}")
+            }),
             #[cfg(feature = "parquet")]
             Self::Parquet(_) => Ok("; no file was made, and the same command begins anew".to_owned()),
         }

@@ -11,7 +11,7 @@ use super::arguments::{LiveDatabase, max_distance_parser, similarity_parser};
 use super::finds::Finds;
 use super::other_side::OtherSide;
 use super::output::{Output, name_fields, printable};
-use super::pair_output::{OtherReading, PairArguments, Sink};
+use super::pair_output::{OtherReading, PairArguments, Sides, Sink};
 use super::times::time;
 
 #[derive(clap::Args)]
@@ -81,8 +81,15 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
     if !arguments.scope.is_empty() {
         pairs = pairs.scopes(&arguments.scope);
     }
-    let question = arguments.question(max_distance);
-    let (mut sink, known) = Sink::open(&arguments.written, &question, other.is_some(), output)?;
+    let sides = match &other {
+        None => Sides::One,
+        Some(other) if other.is_input() => Sides::AndInput,
+        Some(_) => Sides::Two,
+    };
+    if sides == Sides::AndInput && arguments.from.is_some() {
+        return Err("--from is for databases: an input is read anew, and its pairs are found anew".into());
+    }
+    let (mut sink, known) = Sink::open(&arguments.written, &arguments.question(max_distance), sides, output)?;
     if let Some(from) = arguments.from.or(known) {
         pairs = pairs.from(from);
     }
@@ -91,7 +98,10 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
     let (mut failed, mut behind) = (None, 0u64);
     let searched = pairs.run(|event| {
         let taken = match event {
-            PairEvent::Pair(pair) => {
+            PairEvent::Pair(mut pair) => {
+                if let Some(other) = &other {
+                    pair.b.newest_key = other.key_of(pair.b.newest_key);
+                }
                 (found, behind) = (found + 1, behind + 1);
                 sink.pair(&pair, output, |it| it.print(|| pair_object(&pair), || pair_line(&pair)))
             }
@@ -119,7 +129,7 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
         output.take();
     }
     if finds.end(output)? {
-        let advice = sink.stop(reached, behind)?;
+        let advice = sink.stop(reached.filter(|_| sides != Sides::AndInput), behind)?;
         output.complain(&format!("ended before all pairs were found{advice}"));
         return Err(Error::Interrupted.into());
     }

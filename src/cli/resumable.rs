@@ -24,6 +24,8 @@ pub(super) struct Resumable {
     file: File,
     /// What is asked, on one line. Another question does not go on with this file.
     question: String,
+    /// Whether the search can go on. Otherwise it begins anew with the same file.
+    goes_on: bool,
     /// The bytes that are written.
     length: u64,
     /// The last position, and the bytes of the file that belong to it.
@@ -33,11 +35,13 @@ pub(super) struct Resumable {
 }
 
 impl Resumable {
-    /// Opens a file to go on with it, or begins it. Also returns the position to go on from.
+    /// Opens a file to go on with it, or begins it. Also returns the position to go on from. A search that cannot go on
+    /// begins its file anew.
     pub(super) fn open(
         path: &Path,
         question: String,
         replace: bool,
+        goes_on: bool,
     ) -> Result<(Self, Option<PairPosition>), Failure> {
         let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
         let mut name = OsString::from(path);
@@ -55,7 +59,7 @@ impl Resumable {
             // First it is said that nothing is known of the file. Then the file may be there.
             save(&sidecar, &question, None)?;
         }
-        let known = known.flatten();
+        let known = known.flatten().filter(|_| goes_on);
         let file = File::options().create(true).truncate(false).write(true).open(path).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {}
@@ -73,7 +77,7 @@ impl Resumable {
         (&file).seek(SeekFrom::Start(length)).map_err(failed)?;
         let position = known.map(|(position, _)| position);
         let (path, due) = (path.to_owned(), Instant::now());
-        Ok((Self { path, sidecar, file, question, length, reached: known, due }, position))
+        Ok((Self { path, sidecar, file, question, goes_on, length, reached: known, due }, position))
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
@@ -87,7 +91,7 @@ impl Resumable {
     /// A position may come again, when some of what follows it is written. What follows it is found again by who goes
     /// on from there, so it is the first time that counts.
     pub(super) fn reach(&mut self, position: PairPosition) -> Result<(), Failure> {
-        if self.reached.is_some_and(|(known, _)| known == position) {
+        if !self.goes_on || self.reached.is_some_and(|(known, _)| known == position) {
             return Ok(());
         }
         self.reached = Some((position, self.length));
@@ -97,6 +101,10 @@ impl Resumable {
             self.due = began + (began.elapsed() * SHARE).max(PAUSE);
         }
         Ok(())
+    }
+
+    pub(super) fn goes_on(&self) -> bool {
+        self.goes_on
     }
 
     /// Makes durable what is known of the file.

@@ -75,6 +75,10 @@ pub(super) fn keep(
         }
     }
     for Source { name, mut record } in snapshot.sources()? {
+        if record.totals.documents == 0 && record.totals.rejected > 0 {
+            // Nothing of it is known. It is to be read when the command is mended.
+            continue;
+        }
         // The numbers are those of another database.
         (record.numbers, record.earlier) = (Numbers::default(), Numbers::default());
         txn.set_source(&Source { name, record })?;

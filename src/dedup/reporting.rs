@@ -66,20 +66,21 @@ impl Removals<'_> {
     ///
     /// # Cost
     ///
-    /// All inputs are read once.
+    /// The inputs of these records are read once.
     pub fn texts(&self, places: &HashSet<(String, u64)>) -> Result<HashMap<(String, u64), String>> {
         let mut texts = HashMap::new();
         if places.is_empty() {
             return Ok(texts);
         }
-        let mut records = Records::open(self.inputs.iter().cloned(), self.options.clone().numbered())?;
-        let paths: Vec<String> = records.paths().iter().map(|it| it.to_string_lossy().into_owned()).collect();
+        let names: HashSet<&str> = places.iter().map(|it| it.0.as_str()).collect();
+        let is_wanted = |path: &&PathBuf| names.contains(&*path.to_string_lossy());
+        let inputs: Vec<PathBuf> = self.inputs.iter().filter(is_wanted).cloned().collect();
+        let paths: Vec<String> = inputs.iter().map(|it| it.to_string_lossy().into_owned()).collect();
+        let mut records = Records::open(inputs, self.options.clone().numbered())?;
         let place_of = |RecordId { input, number }| (paths[input as usize].clone(), number);
-        let inputs: HashSet<&str> = places.iter().map(|it| it.0.as_str()).collect();
         loop {
             let chunk = records.next_chunk(|record: Record| {
-                let id = record.id().filter(|id| inputs.contains(&*paths[id.input as usize]));
-                let place = id.map(place_of).filter(|place| places.contains(place));
+                let place = record.id().map(place_of).filter(|place| places.contains(place));
                 let text = place.as_ref().and_then(|_| record.text(self.rule)).map(Cow::into_owned);
                 Ok::<_, Rejected>(place.zip(text))
             })?;

@@ -59,7 +59,7 @@ impl Dedup {
             if let Some(known) = &known {
                 keeping::keep(&work, &records, &database, known, self.stop(), &mut observe)?;
             }
-            self.make_report(&work, &database)?;
+            self.make_report(&work, &records, &database)?;
             work.state.is_written = true;
             work.save()?;
         }
@@ -68,10 +68,10 @@ impl Dedup {
     }
 
     /// Makes the report, if one is wanted, in the folder of the work.
-    fn make_report(&self, work: &Work, database: &Database) -> Result<()> {
+    fn make_report(&self, work: &Work, records: &StoredRecords, database: &Database) -> Result<()> {
         let Some((_, reporter)) = &self.report else { return Ok(()) };
         let report = reporter.make(&Removals {
-            inputs: &self.inputs,
+            inputs: records.paths(),
             options: &self.options,
             rule: Fingerprinting::new(database.scheme(), self.scheme)?,
             stop: self.stop(),
@@ -88,8 +88,8 @@ impl Dedup {
         records: &mut StoredRecords,
         observe: &mut impl FnMut(DedupEvent<'_>),
     ) -> Result<(Database, Option<Database>)> {
-        let options = self.options.clone().numbered();
-        let mut unread = Records::open(self.inputs.clone(), options)?;
+        // Directories were listed once. If they were listed again, files could be there that were not before.
+        let mut unread = Records::open(records.paths().to_vec(), self.options.clone().numbered())?;
         let known = keeping::open(self, &mut unread)?;
         if let Some(known) = known.as_ref().filter(|_| !self.again && work.state.decided.is_none()) {
             keeping::ensure_new(known, records)?;
@@ -113,7 +113,8 @@ impl Dedup {
         observe: &mut impl FnMut(DedupEvent<'_>),
     ) -> Result<()> {
         let (progress, stop) = (unread.progress(), self.stop().clone());
-        let mut ingest = Ingest::new(database).asks(false).batch(BATCH);
+        // Records that cannot be judged survive, also where an input has no others.
+        let mut ingest = Ingest::new(database).asks(false).batch(BATCH).knows_rejected();
         if let Some(scheme) = self.scheme {
             ingest = ingest.scheme(scheme);
         }

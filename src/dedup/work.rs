@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -75,21 +75,19 @@ impl Work {
         match state {
             Some(Some(state)) if state.command == command => return Ok(Self { folder, state }),
             // A command that was wrong, and now is right.
-            Some(_) if has_nothing(&folder) => {
+            Some(Some(_)) if has_nothing(&folder) => {
                 fs::remove_dir_all(&folder).map_err(|source| cannot_write(&folder, &source))?;
             }
             Some(_) => {
                 return Err(Error::output(
                     &folder,
-                    "it holds the work of another run, which was stopped: give that command again to go on, or delete \
-                     the folder to begin anew",
+                    "it holds the work of a run with other settings or inputs, which was stopped: give that command \
+                     again to go on, or delete the folder to begin anew",
                 ));
             }
             None => {}
         }
-        for result in dedup.results() {
-            ensure_absent(result)?;
-        }
+        ensure_places(dedup)?;
         if folder.exists() && !is_empty(&folder) {
             return Err(Error::output(&folder, "something else is in the place of the folder for the work"));
         }
@@ -150,8 +148,11 @@ impl Work {
         ];
         for (from, to) in outputs {
             let Some(to) = to.filter(|_| from.exists()) else { continue };
-            ensure_absent(to)?;
-            put_in_place(&from, to).map_err(|source| cannot_write(to, &source))?;
+            // A copy to another disk may have been whole when the run was stopped.
+            if !is_copy(&from, to) {
+                ensure_absent(to)?;
+                put_in_place(&from, to).map_err(|source| cannot_write(to, &source))?;
+            }
         }
         self.remove().map_err(|source| cannot_write(&self.folder, &source))?;
         Ok(self.state.decided.unwrap_or_default())
@@ -220,6 +221,53 @@ fn has_nothing(folder: &Path) -> bool {
     }
 }
 
+/// Refuses results that could not get into their places at the end.
+fn ensure_places(dedup: &Dedup) -> Result<()> {
+    let mut taken: Vec<PathBuf> = Vec::new();
+    let directories = dedup.inputs.iter().filter_map(|it| {
+        let place = dedup.options.place_of(it);
+        place.is_dir().then(|| place.canonicalize().ok()).flatten().map(|canonical| (it, canonical))
+    });
+    let directories: Vec<_> = directories.collect();
+    for result in dedup.results() {
+        ensure_absent(result)?;
+        let folder = folder_of(result);
+        // That a file can be made there is known when one is made.
+        let made = folder.canonicalize().and_then(|it| tempfile::tempfile_in(&it).map(|_| it));
+        let folder = made.map_err(|source| Error::output(result, &format!("cannot be made: {source}")))?;
+        if let Some((input, _)) = directories.iter().find(|(_, directory)| folder.starts_with(directory)) {
+            let reason = format!(
+                "it would be in {}, which is an input, and be read itself when a stopped run goes on: name a place \
+                 outside",
+                input.display()
+            );
+            return Err(Error::output(result, &reason));
+        }
+        let place = folder.join(result.file_name().unwrap_or_default());
+        if taken.contains(&place) {
+            return Err(Error::output(result, "two results cannot have the same name"));
+        }
+        taken.push(place);
+    }
+    Ok(())
+}
+
+/// The folder in which a file or a directory stands.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Whether `to` is a file with the same bytes as `from`.
+fn is_copy(from: &Path, to: &Path) -> bool {
+    let read = |path: &Path| Some(io::BufReader::with_capacity(1 << 20, File::open(path).ok()?));
+    let length = |path: &Path| fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|it| it.len());
+    if length(from).is_none() || length(from) != length(to) {
+        return false;
+    }
+    let (Some(from), Some(to)) = (read(from), read(to)) else { return false };
+    from.bytes().zip(to.bytes()).all(|(a, b)| matches!((a, b), (Ok(a), Ok(b)) if a == b))
+}
+
 /// Refuses to write over something.
 fn ensure_absent(path: &Path) -> Result<()> {
     match fs::symlink_metadata(path) {
@@ -239,7 +287,7 @@ fn put_in_place(from: &Path, to: &Path) -> io::Result<()> {
         // It is empty.
         fs::remove_dir(to)?;
     }
-    let folder = to.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(to);
     match fs::rename(from, to) {
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
             let mut copy = tempfile::NamedTempFile::new_in(folder)?;

@@ -1,6 +1,6 @@
 //! Copying the records that survive, in the order of the inputs.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom, Write};
 use std::mem;
@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use super::events::{DedupEvent, DedupStep};
 use super::layout::{Layout, OutputFile};
-use super::packing;
+use super::packing::{self, Content, Packer, Piece};
 use super::removed::Removed;
 use super::stop::Stop;
 use super::work::{IDS, Work, Written, cannot_write, sync_folder};
 use crate::database::Database;
-use crate::error::Result;
+use crate::error::{Error, Result};
 #[cfg(feature = "parquet")]
 use crate::ingest::Packing;
 use crate::ingest::{Progress, RecordId, StoredRecords};
@@ -30,15 +30,6 @@ const PIECE_BYTES: usize = 1 << 20;
 /// The time after which the place is kept up to which the output is written.
 const BETWEEN_SAVES: Duration = Duration::from_secs(5);
 
-/// Some of what is copied.
-struct Piece {
-    bytes: Vec<u8>,
-    /// Where records end in it, if each is packed on its own.
-    ends: Vec<usize>,
-    /// How far the inputs are read behind it. `None` within a record.
-    behind: Option<Written>,
-}
-
 /// Copies the records that survive.
 pub(super) fn write(
     work: &mut Work,
@@ -50,9 +41,18 @@ pub(super) fn write(
 ) -> Result<()> {
     let snapshot = database.snapshot()?;
     let (mut sources, mut known) = (Vec::new(), HashSet::new());
-    for name in records.names()? {
+    for (index, name) in records.names()?.into_iter().enumerate() {
         // An input that is given twice is read once.
-        sources.push(if known.insert(name.clone()) { snapshot.source(name)? } else { None });
+        let is_repeated = !known.insert(name.clone());
+        let source = if is_repeated { None } else { snapshot.source(&name)? };
+        if source.is_none() && !is_repeated {
+            return Err(Error::Input {
+                source_name: records.paths()[index].display().to_string(),
+                line: None,
+                reason: "it was not read before, so its records are not known".to_owned(),
+            });
+        }
+        sources.push(source);
     }
     let progress = records.begin_again();
     let mut survivors = Survivors { records, removed: Removed::open(&work.path(IDS))?, sources };
@@ -139,6 +139,7 @@ impl Writing<'_> {
             records.ensure_same(index, source)?;
         }
         copy.finish()?;
+        self.unsynced.push(path);
         self.work.state.written = Written { input: file.inputs.end, ..Written::default() };
         self.save_now_and_then(None)
     }
@@ -154,10 +155,12 @@ impl Writing<'_> {
         let Written { length, .. } = self.work.state.written;
         let opened = make_folder_of(&path).and_then(|()| open_behind(&path, length));
         let mut out = opened.map_err(|source| cannot_write(&path, &source))?;
+        self.unsynced.push(path.clone());
         let (sender, receiver) = mpsc::sync_channel(2 * parallel::cores());
         thread::scope(|scope| {
             let from = self.work.state.written;
-            let cut = scope.spawn(move || survivors.cut(file, from, Sent::new(sender, from)));
+            let sent = Sent::new(sender, from, file.packs_each);
+            let cut = scope.spawn(move || survivors.cut(file, from, sent));
             let written = self.write_pieces(file, &path, &mut out, &receiver, observe);
             drop(receiver);
             let cut = cut.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -184,6 +187,7 @@ impl Writing<'_> {
         pieces: &Receiver<Piece>,
         observe: &mut impl FnMut(DedupEvent<'_>),
     ) -> Result<()> {
+        let mut packer = Packer::new(file.packing);
         loop {
             let first = match pieces.recv_timeout(Duration::from_millis(100)) {
                 Ok(first) => Some(first),
@@ -192,11 +196,10 @@ impl Writing<'_> {
             };
             let together: Vec<Piece> =
                 first.into_iter().chain(pieces.try_iter().take(2 * parallel::cores())).collect();
-            let packed = parallel::map_each(together, |Piece { bytes, ends, behind }| {
-                (packing::packed(bytes, &ends, file.packing), behind)
-            });
-            for (packed, behind) in packed {
-                let written = packed.and_then(|packed| out.write_all(&packed).map(|()| packed.len()));
+            for packed in packer.pack(together) {
+                let Piece { bytes: packed, behind, .. } =
+                    packed.map_err(|source| cannot_write(path, &source))?;
+                let written = out.write_all(&packed).map(|()| packed.len());
                 let length = written.map_err(|source| cannot_write(path, &source))? as u64;
                 let before = self.work.state.written.length + length;
                 self.work.state.written.length = before;
@@ -219,12 +222,17 @@ impl Writing<'_> {
 
     /// Keeps the state, once all that was written is durable.
     fn save(&mut self, out: Option<&File>) -> Result<()> {
+        let top = self.work.path("");
+        let mut folders = BTreeSet::new();
         let mut synced = out.map_or(Ok(()), File::sync_data);
         for path in self.unsynced.drain(..) {
-            let folder = path.parent().unwrap_or(Path::new("."));
-            synced = synced.and_then(|()| File::open(&path)?.sync_all()).and_then(|()| sync_folder(folder));
+            synced = synced.and_then(|()| File::open(&path)?.sync_all());
+            // Those above it may be new too.
+            let above = path.ancestors().skip(1).take_while(|it| it.starts_with(&top));
+            folders.extend(above.map(Path::to_owned));
         }
-        synced.map_err(|source| cannot_write(&self.work.path(""), &source))?;
+        let synced = synced.and_then(|()| folders.iter().try_for_each(|it| sync_folder(it)));
+        synced.map_err(|source| cannot_write(&top, &source))?;
         self.work.save()?;
         self.saved = Instant::now();
         Ok(())
@@ -255,12 +263,9 @@ impl Survivors<'_> {
                 if sent.is_closed {
                     return Ok(());
                 }
-                if file.packs_each {
-                    sent.ends.push(sent.piece.len());
-                }
                 let behind = match has_more {
                     false => Some(Written { input: input + 1, ..Written::default() }),
-                    true if sent.piece.len() < PIECE_BYTES => None,
+                    true if sent.end_record() => None,
                     true => Some(Written { input, place: self.records.place(), ..Written::default() }),
                 };
                 if let Some(behind) = behind {
@@ -292,7 +297,11 @@ impl Survivors<'_> {
 struct Sent {
     sender: SyncSender<Piece>,
     piece: Vec<u8>,
+    /// Where records end in the piece, if each is packed on its own.
     ends: Vec<usize>,
+    packs_each: bool,
+    /// Whether the beginning of the record was sent already.
+    is_long: bool,
     is_in_line: bool,
     /// Whether a line feed comes before what is written next.
     needs_line_end: bool,
@@ -301,22 +310,57 @@ struct Sent {
 }
 
 impl Sent {
-    fn new(sender: SyncSender<Piece>, from: Written) -> Self {
+    fn new(sender: SyncSender<Piece>, from: Written, packs_each: bool) -> Self {
         let Written { is_in_line, .. } = from;
         Self {
             sender,
             piece: Vec::new(),
             ends: Vec::new(),
+            packs_each,
+            is_long: false,
             is_in_line,
             needs_line_end: false,
             is_closed: false,
         }
     }
 
+    /// A record ends here. Whether another one fits into the piece.
+    fn end_record(&mut self) -> bool {
+        if self.packs_each {
+            self.ends.push(self.piece.len());
+        }
+        self.piece.len() < PIECE_BYTES && !self.is_long
+    }
+
+    /// Sends the piece. Records end here.
     fn send(&mut self, behind: Option<Written>) {
+        let ends = mem::take(&mut self.ends);
+        let content = match mem::take(&mut self.is_long) {
+            true => Content::OfRecord { is_last: true },
+            false => Content::Records(ends),
+        };
+        self.send_as(content, behind);
+    }
+
+    /// Sends the piece, which ends within a record.
+    fn send_part(&mut self) {
+        if !self.packs_each {
+            return self.send_as(Content::Records(Vec::new()), None);
+        }
+        // The records before it are pieces of their own.
+        if let Some(&end) = self.ends.last() {
+            let rest = self.piece.split_off(end);
+            let ends = mem::take(&mut self.ends);
+            self.send_as(Content::Records(ends), None);
+            self.piece = rest;
+        }
+        self.is_long = true;
+        self.send_as(Content::OfRecord { is_last: false }, None);
+    }
+
+    fn send_as(&mut self, content: Content, behind: Option<Written>) {
         let bytes = mem::replace(&mut self.piece, Vec::with_capacity(PIECE_BYTES + (PIECE_BYTES >> 3)));
-        let piece = Piece { bytes, ends: mem::take(&mut self.ends), behind };
-        self.is_closed |= self.sender.send(piece).is_err();
+        self.is_closed |= self.sender.send(Piece { bytes, content, behind }).is_err();
     }
 }
 
@@ -331,7 +375,7 @@ impl Write for Sent {
         }
         // A record that is very long.
         if self.piece.len() >= 4 * PIECE_BYTES {
-            self.send(None);
+            self.send_part();
         }
         if self.is_closed { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(bytes.len()) }
     }

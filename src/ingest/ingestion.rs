@@ -108,6 +108,12 @@ impl<'d> Ingest<'d> {
         self
     }
 
+    /// An input is known again even if every record of it was rejected. Otherwise such an input counts as not read.
+    pub(crate) fn knows_rejected(mut self) -> Self {
+        self.naming.knows_rejected = true;
+        self
+    }
+
     /// A function that is asked several times a second whether to end. If it says so, what was read is committed.
     /// Default: never.
     #[must_use]

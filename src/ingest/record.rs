@@ -167,7 +167,8 @@ impl Record {
             None => Cow::Borrowed(self.key.as_deref().ok_or(Reason::NoKey)?),
             Some(id) => {
                 let text = if judged.is_some() { None } else { self.hash_of_text() };
-                Cow::Owned(NumberedKey { id, text, key: self.key.as_deref() }.to_bytes())
+                let key = self.key.as_deref().filter(|key| key.len() <= NumberedKey::MAX_KEY_BYTES);
+                Cow::Owned(NumberedKey { id, text, key }.to_bytes())
             }
         };
         let Parts { seen, rank, scope, payload, group: _ } = &self.parts;

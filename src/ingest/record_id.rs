@@ -1,5 +1,7 @@
 //! The place of a record among the inputs, as the key of its document. So records of one key stay apart.
 
+use crate::document::Document;
+
 /// Where a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RecordId {
@@ -15,7 +17,7 @@ pub(crate) struct NumberedKey<'k> {
     pub(crate) id: RecordId,
     /// The hash of a text that is too short to judge. By it, texts that are the same are found.
     pub(crate) text: Option<u128>,
-    /// The key that the record itself has.
+    /// The key that the record itself has, unless it has more than [`MAX_KEY_BYTES`](Self::MAX_KEY_BYTES).
     pub(crate) key: Option<&'k [u8]>,
 }
 
@@ -43,6 +45,9 @@ impl RecordId {
 }
 
 impl<'k> NumberedKey<'k> {
+    /// The longest key for which there is room behind the rest.
+    pub(super) const MAX_KEY_BYTES: usize = Document::MAX_KEY_BYTES - RecordId::BYTES - 1 - size_of::<u128>();
+
     pub(super) fn to_bytes(self) -> Vec<u8> {
         let has = |there: bool, flag| if there { flag } else { 0 };
         let mut bytes = self.id.to_bytes().to_vec();

@@ -34,6 +34,8 @@ pub(super) struct Naming {
     /// The name of the only input.
     pub(super) name: Option<Vec<u8>>,
     pub(super) reread: Reread,
+    /// Whether an input is known again of which every record was rejected.
+    pub(super) knows_rejected: bool,
 }
 
 /// The sources of one ingestion, in the order of the inputs.
@@ -44,6 +46,8 @@ pub(super) struct Sources {
     is_read: Vec<bool>,
     /// Those that are to be committed.
     changed: BTreeSet<usize>,
+    /// As that of [`Naming`].
+    knows_rejected: bool,
     /// The documents that earlier readings have stored, of the sources that are read again.
     pub(super) ignored: Arc<Ignored>,
     /// What this run had read before it was stopped.
@@ -87,6 +91,7 @@ impl Sources {
             sources: vec![None; count],
             is_read: vec![true; count],
             changed: BTreeSet::new(),
+            knows_rejected: naming.knows_rejected,
             ignored: Arc::default(),
             before: Totals::default(),
         };
@@ -160,7 +165,7 @@ impl Sources {
         for index in mem::take(&mut self.changed) {
             let Some(source) = &self.sources[index] else { continue };
             let Totals { documents, rejected, .. } = source.record.totals;
-            if source.has_ended() && documents == 0 && rejected > 0 {
+            if source.has_ended() && documents == 0 && rejected > 0 && !self.knows_rejected {
                 // Most likely it was read in a wrong way. It is to be read when the command is mended.
                 txn.forget_source(&source.name)?;
             } else {

@@ -9,6 +9,7 @@
 //!
 //! Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, section 4 (batch queries).
 
+use std::fmt;
 use std::ops::ControlFlow;
 
 use super::cost::{CostModel, Work};
@@ -78,6 +79,11 @@ impl<'p> Join<'p> {
     /// The number of passes.
     pub(crate) fn passes(&self) -> usize {
         self.passes.len()
+    }
+
+    /// The passes, in words that differ where they do.
+    pub(crate) fn way(&self) -> &impl fmt::Debug {
+        &self.passes
     }
 
     /// The table through which a pass goes.

@@ -500,3 +500,149 @@ fn what_cannot_be_done_is_told() -> TestResult {
     assert!(ran.out.starts_with("368 records: 141 kept, 227 removed"), "{}", ran.out);
     Ok(())
 }
+
+/// Once such inputs counted as not read, and were missing from the output without a word.
+#[test]
+fn inputs_of_which_nothing_can_be_judged_survive() -> TestResult {
+    let folder = Folder::new()?;
+    let bad = "{\"id\":1}\n{\"id\":2,\"text\":\n";
+    let (first, second) =
+        (folder.file("a.jsonl", bad)?, folder.file("b.jsonl", "{\"text\":\"a few words\"}\n")?);
+    let output = folder.path("clean.jsonl");
+    let totals = run!("dedup", &first, &second, "-o", &output, "--json").expect(0).last()?;
+    assert_eq!((totals["records"].as_u64(), totals["rejected"].as_u64()), (Some(3), Some(2)));
+    assert_eq!(fs::read_to_string(&output)?, format!("{bad}{{\"text\":\"a few words\"}}\n"));
+    fs::create_dir(folder.path("in"))?;
+    let long = "many words ".repeat(5_000);
+    for (name, text) in [("in/a.txt", &long), ("in/b.txt", &"a b c".to_owned())] {
+        folder.file(name, text)?;
+    }
+    let database = folder.path("known.simdb");
+    for again in [None, Some("--again")] {
+        let output = folder.path(if again.is_some() { "again" } else { "once" });
+        let mut command = simdb();
+        command.arg("dedup").arg(folder.path("in")).arg("-o").arg(&output).args(["--max-record", "20k"]);
+        assert!(command.arg("--database").arg(&database).args(again).status()?.success());
+        assert!(fs::read_to_string(output.join("a.txt"))? == long);
+    }
+    // What was not judged was not cleaned either, so the right command reads it.
+    fs::remove_file(folder.path("in/b.txt"))?;
+    let output = folder.path("mended");
+    run!("dedup", folder.path("in"), "-o", &output, "--database", &database).expect(0);
+    assert!(fs::read_to_string(output.join("a.txt"))? == long);
+    Ok(())
+}
+
+/// Once a folder was listed twice, and what the run itself had written in between moved all later records by one.
+#[test]
+fn results_have_to_be_where_they_are_no_inputs_and_can_be_written() -> TestResult {
+    let folder = Folder::new()?;
+    fs::create_dir_all(folder.path("in/deep"))?;
+    for name in ["a", "b", "c"] {
+        folder.file(&format!("in/{name}.txt"), format!("the words of {name}"))?;
+    }
+    let (input, output) = (folder.path("in"), folder.path("out"));
+    for inside in ["in/clean", "in/deep/clean", "in/deep/../clean"] {
+        run!("dedup", &input, "-o", folder.path(inside)).expect(2).says("which is an input");
+    }
+    run!("dedup", &input, "-o", &output, "--removed", folder.path("in/r"))
+        .expect(2)
+        .says("which is an input");
+    run!("dedup", &input, "-o", &output, "--removed", folder.path("no/r")).expect(2).says("no/r");
+    let same = folder.path("r");
+    run!("dedup", &input, "-o", &output, "--removed", &same, "--report", &same)
+        .expect(2)
+        .says("two results cannot have the same name");
+    assert_eq!(fs::read_dir(folder.path("."))?.count(), 1);
+    assert_eq!(fs::read_dir(&input)?.count(), 4);
+    run!("dedup", &input, "-o", &output).expect(0);
+    Ok(())
+}
+
+#[test]
+fn a_folder_of_somebody_else_stays() -> TestResult {
+    let folder = Folder::new()?;
+    let input = folder.file("a.jsonl", "{\"text\":\"a few words\"}\n")?;
+    let theirs = folder.path("out.dedup");
+    fs::create_dir(&theirs)?;
+    for state in ["{\"mine\":1}", "{\"version\":7}", "nonsense"] {
+        fs::write(theirs.join("state.json"), state)?;
+        fs::write(theirs.join("precious"), "work of years")?;
+        run!("dedup", &input, "-o", folder.path("out")).expect(2).says("delete the folder");
+        assert_eq!(fs::read_to_string(theirs.join("precious"))?, "work of years");
+    }
+    fs::remove_file(theirs.join("state.json"))?;
+    run!("dedup", &input, "-o", folder.path("out")).expect(2).says("something else is in the place");
+    Ok(())
+}
+
+/// A record of a packed web archive is a part of its own, however long it is.
+#[test]
+fn a_long_record_of_a_web_archive_is_one_part() -> TestResult {
+    let folder = Folder::new()?;
+    let mut random = Random(5);
+    let mut record = |bytes: u64| {
+        let body: String = (0..bytes / 8).map(|_| format!("{:07} ", random.below(10_000_000))).collect();
+        format!(
+            "WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: http://a.example/{}\r\n\
+             Content-Type: text/plain\r\nContent-Length: {}\r\n\r\n{body}\r\n\r\n",
+            random.below(1_000_000),
+            body.len()
+        )
+    };
+    let records: Vec<String> =
+        [900, 800, 9 << 20, 700, 5 << 20, 5 << 20, 600].into_iter().map(&mut record).collect();
+    let packed: Vec<Vec<u8>> = records.iter().map(|it| gzip(it.as_bytes())).collect::<io::Result<_>>()?;
+    let zstd: Vec<Vec<u8>> =
+        records.iter().map(|it| zstd::encode_all(it.as_bytes(), 1)).collect::<io::Result<_>>()?;
+    for (name, content) in [("a.warc.gz", packed.concat()), ("a.warc.zst", zstd.concat())] {
+        let (input, output) = (folder.file(name, content)?, folder.path(&format!("clean.{name}")));
+        run!("dedup", &input, "-o", &output).expect(0);
+        let bytes = fs::read(&output)?;
+        let (mut rest, mut parts) = (&bytes[..], Vec::new());
+        while !rest.is_empty() {
+            let mut part = String::new();
+            if name.ends_with("gz") {
+                flate2::bufread::GzDecoder::new(&mut rest).read_to_string(&mut part)?;
+            } else {
+                zstd::Decoder::with_buffer(&mut rest)?.single_frame().read_to_string(&mut part)?;
+            }
+            parts.push(part);
+        }
+        assert!(parts == records, "{name}: {} parts", parts.len());
+    }
+    Ok(())
+}
+
+#[test]
+fn a_key_for_which_there_is_no_room_is_left_out() -> TestResult {
+    let folder = Folder::new()?;
+    let text = "these are ten words of which none is too much";
+    let lines: Vec<String> =
+        [4_067, 4_068, 4_096, 9_000].iter().map(|&it| format!("{}\t{text}\n", "k".repeat(it))).collect();
+    let input = folder.file("a.tsv", lines.concat())?;
+    let (output, list) = (folder.path("clean.tsv"), folder.path("removed"));
+    let totals = run!("dedup", &input, "-o", &output, "--removed", &list, "--json").expect(0).last()?;
+    assert_eq!((totals["removed"].as_u64(), totals["rejected"].as_u64()), (Some(3), Some(0)));
+    let listed = fs::read_to_string(&list)?;
+    let keys: Vec<bool> =
+        listed.lines().map(|it| it.starts_with("{\"input\"") && it.contains("kk")).collect();
+    // The survivor has its key in each line.
+    assert_eq!(keys, [true; 3]);
+    assert_eq!(listed.matches("\"key\"").count(), 3);
+    Ok(())
+}
+
+#[test]
+fn who_reads_a_few_groups_only_gets_no_error() -> TestResult {
+    let folder = Folder::new()?;
+    let lines: String = (0..4_000)
+        .map(|i| format!("{{\"text\":\"word{} and a few others in a row here\"}}\n", i / 2))
+        .collect();
+    let input = folder.file("a.jsonl", lines)?;
+    let mut child = simdb().arg("dedup").arg(&input).arg("--list").stdout(Stdio::piped()).spawn()?;
+    let mut first = [0; 10];
+    child.stdout.take().ok_or("no output")?.read_exact(&mut first)?;
+    assert!(child.wait()?.success());
+    Ok(())
+}

@@ -187,3 +187,35 @@ fn a_parquet_file_has_the_pairs_and_the_groups() -> TestResult {
     assert!(command.arg("--binary-keys").status()?.success());
     Ok(())
 }
+
+/// An input is read anew each time, so a search for its pairs begins anew with its file. Records may share a key.
+#[test]
+fn the_pairs_of_an_input_are_found_anew_after_a_kill() -> TestResult {
+    let folder = Folder::new()?;
+    database(&folder, "d.simdb", 2_000)?;
+    let path = folder.path("d.simdb");
+    let lines: String = (0..400).map(|i| format!("k{}\t{:016x}\n", i % 3, spread(i / 4))).collect();
+    let input = folder.file("queries.tsv", lines)?;
+    let (output, sidecar) = (folder.path("out"), folder.path("out.position"));
+    let with = ["--input-format", "fingerprints", "--max-distance", "3", "--expand"];
+    let ran = run!("pairs", &path, "--with", &input, with[0], with[1], with[2], with[3], with[4]).expect(0);
+    // Of each four records of a fingerprint, all match what the first one does.
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert!(lines.len() > 400 && lines.len() % 4 == 0, "{} pairs", lines.len());
+    assert!(lines.iter().all(|it| it.split('\t').nth(2).is_some_and(|it| ["k0", "k1", "k2"].contains(&it))));
+    let arguments = || {
+        let mut command = simdb();
+        command.arg("pairs").arg(&path).arg("--with").arg(&input).args(with).arg("--output").arg(&output);
+        command
+    };
+    fs::write(&output, "half a li")?;
+    let question = format!("3 None None [] Some({input:?}) true");
+    fs::write(&sidecar, format!("simdb pairs 1\ntsv {question}\n1@00000000000000aa 4\n"))?;
+    assert!(arguments().status()?.success());
+    assert_eq!(fs::read_to_string(&output)?, ran.out);
+    assert!(!sidecar.exists());
+    run!("pairs", &path, "--with", &input, with[0], with[1], "--from", "1@00000000000000aa")
+        .expect(2)
+        .says("an input is read anew");
+    Ok(())
+}

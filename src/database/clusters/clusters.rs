@@ -83,7 +83,7 @@ impl ClusterTotals {
 
 /// The clusters whose documents are read by one core. Documents that are near to each other in the file are read one
 /// after the other, so these are many.
-const TOGETHER: usize = 1 << 14;
+const TOGETHER: usize = 1 << 16;
 
 /// The most fingerprints of which each is compared with each.
 const MOST_COMPARED: usize = 1 << 14;

@@ -1,13 +1,15 @@
 //! Gathered: all near documents of a snapshot and the clusters they make.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::clustering::Clustering;
-use super::grouping::{self, Components};
+use super::grouping;
 use super::near_fingerprints::{NearFingerprints, Progress};
 use super::nodes::{AllBeside, Beside, Nodes};
+use crate::database::pairs::Question;
 use crate::database::snapshot::Snapshot;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::parallel;
 use crate::store::DocumentNumber;
@@ -60,29 +62,17 @@ impl Gathered {
         let Some(nodes) = Nodes::of(near, &beside, snapshot, clustering, progress)? else {
             return Ok(None);
         };
-        let find_stars = || {
-            grouping::stars(nodes.len(), &nodes.best_first(), |node, each| {
-                nodes.each_near(node, snapshot, question.max_distance, each)
-            })
+        let grouped = match clustering.is_connected() {
+            true => nodes
+                .connected(snapshot, &question, progress)
+                .map(|sets| (grouping::best_of(sets.clone(), &nodes.best_first()), Some(sets))),
+            false => stars(&nodes, snapshot, &question, counts_components, progress),
         };
-        let mut connect = || -> Result<Option<Components>> {
-            let mut components = Components::new(nodes.len());
-            let join = |a, b, are_near: &dyn Fn() -> bool| components.join(a, b, are_near);
-            let joined = nodes.each_pair(snapshot, &question, progress, join)?;
-            Ok(joined.is_continue().then_some(components))
+        let (centres, sets) = match grouped {
+            Err(Error::Interrupted) => return Ok(None),
+            grouped => grouped?,
         };
-        let (centres, sets) = if clustering.is_connected() {
-            let Some(connected) = connect()? else { return Ok(None) };
-            (connected.best(&nodes.best_first()), None)
-        } else if counts_components {
-            let (connected, stars) = parallel::both(connect, find_stars);
-            let Some(connected) = connected? else { return Ok(None) };
-            (stars?, Some(connected.sets()))
-        } else {
-            (find_stars()?, None)
-        };
-        let sets = sets.as_ref().or(clustering.is_connected().then_some(&centres));
-        let components = sets.map(|sets| count_of(sets, &nodes.documents));
+        let components = sets.map(|sets| count_of(&sets, &nodes.documents));
         let mut gathered = Self { nodes, centres, clusters: Vec::new(), components, beside };
         gathered.find_clusters();
         Ok(Some(gathered))
@@ -150,6 +140,40 @@ impl Gathered {
             (survivor, Clustered { number: *number, fingerprint: content.0, distance, similarity })
         })
     }
+}
+
+/// For each node the centre of its star. If that is wanted, also the connected component of each.
+/// [`Error::Interrupted`] if `progress` breaks.
+fn stars(
+    nodes: &Nodes,
+    snapshot: &Snapshot,
+    question: &Question,
+    wants_components: bool,
+    progress: Progress<'_>,
+) -> Result<(Vec<u32>, Option<Vec<u32>>)> {
+    let all = nodes.len() as u64;
+    if !wants_components {
+        let near = nodes.near(nodes.neighbours(snapshot, question), |done| progress(done, all));
+        return Ok((grouping::stars(nodes.len(), &nodes.best_first(), near)?, None));
+    }
+    // The other thread ends when this one has to.
+    let is_ended = AtomicBool::new(false);
+    let connect = || {
+        let connected = nodes.connected(snapshot, question, progress);
+        is_ended.store(connected.is_err(), Ordering::Relaxed);
+        connected
+    };
+    let find_stars = || {
+        let wanted = |_| match is_ended.load(Ordering::Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        };
+        let near = nodes.near(nodes.neighbours(snapshot, question), wanted);
+        grouping::stars(nodes.len(), &nodes.best_first(), near)
+    };
+    let (connected, stars) = parallel::both(connect, find_stars);
+    let connected = connected?;
+    Ok((stars?, Some(connected)))
 }
 
 /// The sets of nodes with at least two documents, and the documents of the largest.

@@ -2,22 +2,25 @@
 
 use crate::error::Result;
 
+/// Calls `visit` with each node that may be near to a node, and with what tells whether it is. Each node may be left out
+/// from then on for which `visit` is true.
+pub(super) trait NearNodes: FnMut(u32, Visit<'_>) -> Result<()> {}
+
+impl<F: FnMut(u32, Visit<'_>) -> Result<()>> NearNodes for F {}
+
+pub(super) type Visit<'v> = &'v mut dyn FnMut(u32, &dyn Fn() -> bool) -> bool;
+
 /// For each node the index of the centre of its cluster, by stars: going through the nodes in `order`, the best first,
 /// each that is in no cluster yet is a centre, and all its neighbours that are in none join it.
 ///
 /// So every node is a neighbour of its centre, and no two centres are neighbours. A node joins the best centre that it
-/// is near to. Only the neighbours of centres are asked for: `near` calls its last argument with each neighbour of a
-/// node, and with what tells whether it really is one.
+/// is near to. Only the neighbours of centres are asked for.
 ///
 /// # References
 ///
 /// Aslam, Pelekhov, Rus: The Star Clustering Algorithm for Static and Dynamic Information Organization, 2004, with an
 /// order of the nodes that is given.
-pub(super) fn stars(
-    nodes: usize,
-    order: &[u32],
-    mut near: impl FnMut(u32, &mut dyn FnMut(u32, &dyn Fn() -> bool)) -> Result<()>,
-) -> Result<Vec<u32>> {
+pub(super) fn stars(nodes: usize, order: &[u32], mut near: impl NearNodes) -> Result<Vec<u32>> {
     let mut centres = vec![NONE; nodes];
     for &node in order {
         if centres[node as usize] != NONE {
@@ -29,13 +32,49 @@ pub(super) fn stars(
             if *centre == NONE && is_near() {
                 *centre = node;
             }
+            *centre != NONE
         })?;
     }
     Ok(centres)
 }
 
-/// Nodes that are connected by chains of neighbours.
-#[cfg_attr(test, derive(Clone))]
+/// For each node the index of one node of its component, the same for all of these: the nodes that chains of neighbours
+/// connect.
+pub(super) fn connected(nodes: usize, mut near: impl NearNodes) -> Result<Vec<u32>> {
+    let (mut sets, mut waiting) = (vec![NONE; nodes], Vec::new());
+    for first in 0..nodes as u32 {
+        if sets[first as usize] != NONE {
+            continue;
+        }
+        sets[first as usize] = first;
+        waiting.push(first);
+        while let Some(node) = waiting.pop() {
+            near(node, &mut |other, is_near| {
+                let set = &mut sets[other as usize];
+                if *set == NONE && is_near() {
+                    *set = first;
+                    waiting.push(other);
+                }
+                *set != NONE
+            })?;
+        }
+    }
+    Ok(sets)
+}
+
+/// For each node the index of the best node of its set. `sets` says for each node one node of its set, the same for all
+/// of these; the best ones stand first in `order`.
+pub(super) fn best_of(mut sets: Vec<u32>, order: &[u32]) -> Vec<u32> {
+    let mut best = vec![NONE; sets.len()];
+    for &node in order {
+        let best = &mut best[sets[node as usize] as usize];
+        *best = if *best == NONE { node } else { *best };
+    }
+    sets.iter_mut().for_each(|set| *set = best[*set as usize]);
+    sets
+}
+
+/// Nodes that are connected by chains of neighbours, if the pairs come in any order.
 pub(super) struct Components {
     /// For each node another one of its component, or itself.
     roots: Vec<u32>,
@@ -54,19 +93,9 @@ impl Components {
         }
     }
 
-    /// For each node the index of one node of its component, the same for all of these.
+    /// As of [`connected`].
     pub(super) fn sets(mut self) -> Vec<u32> {
         (0..self.roots.len() as u32).map(|node| root_of(&mut self.roots, node)).collect()
-    }
-
-    /// For each node the index of the best node that it is connected with. The best ones stand first in `order`.
-    pub(super) fn best(mut self, order: &[u32]) -> Vec<u32> {
-        let mut best = vec![NONE; self.roots.len()];
-        for &node in order {
-            let best = &mut best[root_of(&mut self.roots, node) as usize];
-            *best = if *best == NONE { node } else { *best };
-        }
-        (0..self.roots.len() as u32).map(|node| best[root_of(&mut self.roots, node) as usize]).collect()
     }
 }
 
@@ -92,26 +121,30 @@ mod tests {
 
     type Edge = (u32, u32);
 
-    fn stars(nodes: usize, edges: &[Edge], order: &[u32]) -> Vec<u32> {
-        let near = |node: u32, each: &mut dyn FnMut(u32, &dyn Fn() -> bool)| {
-            edges.iter().filter(|it| it.0 == node).for_each(|it| each(it.1, &|| true));
-            edges.iter().filter(|it| it.1 == node).for_each(|it| each(it.0, &|| true));
-            // What only looks near.
-            (0..nodes as u32).for_each(|it| each(it, &|| false));
+    /// Nodes are left out once they need not be visited again.
+    fn near(nodes: usize, edges: &[Edge]) -> impl NearNodes {
+        let mut left: BTreeSet<u32> = (0..nodes as u32).collect();
+        move |node: u32, visit: Visit<'_>| {
+            let is_near = |it: u32| edges.contains(&(node, it)) || edges.contains(&(it, node));
+            // Others only look near.
+            left.retain(|&it| it == node || !visit(it, &|| is_near(it)));
             Ok(())
-        };
-        super::stars(nodes, order, near).expect("nothing can fail")
+        }
+    }
+
+    fn stars(nodes: usize, edges: &[Edge], order: &[u32]) -> Vec<u32> {
+        super::stars(nodes, order, near(nodes, edges)).expect("nothing can fail")
     }
 
     fn components(nodes: usize, edges: &[Edge], order: &[u32]) -> Vec<u32> {
         let mut components = Components::new(nodes);
         edges.iter().for_each(|&(a, b)| components.join(a, b, &|| true));
-        components.join(0, nodes as u32 - 1, &|| false);
-        let sets = components.clone().sets();
-        let best = components.best(order);
-        assert!(
-            (0..nodes).all(|node| (0..nodes).all(|it| (sets[it] == sets[node]) == (best[it] == best[node])))
-        );
+        if nodes > 0 {
+            components.join(0, nodes as u32 - 1, &|| false);
+        }
+        let best = best_of(components.sets(), order);
+        let sets = connected(nodes, near(nodes, edges)).expect("nothing can fail");
+        assert_eq!(best_of(sets, order), best);
         best
     }
 
@@ -130,7 +163,7 @@ mod tests {
         // The best one is in the middle.
         assert_eq!(stars(3, &[(0, 1), (1, 2)], &[1, 0, 2]), [1; 3]);
         assert_eq!(components(3, &[(0, 1)], &[2, 1, 0]), [1, 1, 2]);
-        assert!(stars(0, &[], &[]).is_empty() && Components::new(0).best(&[]).is_empty());
+        assert!(stars(0, &[], &[]).is_empty() && components(0, &[], &[]).is_empty());
     }
 
     proptest! {

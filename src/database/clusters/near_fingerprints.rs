@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use foldhash::fast::RandomState;
 
 use crate::database::near::{NearQuery, NearSearch};
-use crate::database::pairs::{FoundBare, Question};
+use crate::database::pairs::{FoundBare, PairsOfUnit, Question};
 use crate::database::snapshot::Snapshot;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
@@ -45,13 +45,19 @@ impl NearFingerprints {
         let (mut near, mut flow) = (Self::default(), ControlFlow::Continue(()));
         // A fingerprint and a neighbour of it.
         let mut kept: Vec<(u32, u32)> = Vec::new();
+        // For each number of the unit, the index.
+        let mut indexes: Vec<u32> = Vec::new();
         question.run_bare(snapshot, MOST_KEPT + 1, &mut |found| {
             match found {
                 FoundBare::Often(fingerprints) => fingerprints.into_iter().for_each(|it| _ = near.add(it)),
-                FoundBare::Pairs(pairs) => pairs.into_iter().for_each(|pair| {
-                    let (a, b) = (near.add(pair.a), near.add(pair.b));
-                    kept.extend([(a, b), (b, a)].into_iter().filter(|it| near.keeps_another(it.0)));
-                }),
+                FoundBare::Unit => indexes.clear(),
+                FoundBare::Pairs(PairsOfUnit { new, pairs }) => {
+                    indexes.extend(new.into_iter().map(|it| near.add(it)));
+                    for pair in pairs {
+                        let [a, b] = pair.map(|number| indexes[number as usize]);
+                        kept.extend([(a, b), (b, a)].into_iter().filter(|it| near.keeps_another(it.0)));
+                    }
+                }
                 FoundBare::Progress { done, all } => flow = progress(done, all),
             }
             flow

@@ -11,11 +11,12 @@ use std::ops::{ControlFlow, Range};
 use foldhash::fast::RandomState;
 
 use super::clustering::{Clustering, Worth};
+use super::grouping::{self, Components, NearNodes, Visit};
 use super::near_fingerprints::{NearFingerprints, Progress};
-use crate::database::pairs::{Found, FoundBare, Keys, Question};
+use crate::database::pairs::{Found, FoundBare, Keys, PairsOfUnit, Question};
 use crate::database::snapshot::Snapshot;
 use crate::document::Document;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
 use crate::store::{DocumentNumber, Read};
@@ -194,62 +195,113 @@ impl Nodes {
         self.least.is_none_or(|least| self.similarity(a, b).is_some_and(|it| it >= least))
     }
 
-    /// Calls `each` with the nodes near to a node, of those that are wanted.
-    pub(super) fn each_near(
+    /// What adds the indexes of the neighbours of a fingerprint to a list.
+    pub(super) fn neighbours(
         &self,
-        node: u32,
         snapshot: &Snapshot,
-        max_distance: u32,
-        mut each_wanted: impl FnMut(u32, &dyn Fn() -> bool),
-    ) -> Result<()> {
-        let index = self.indexes[node as usize];
-        let mut indexes = vec![index];
-        self.near.add_neighbours(index, snapshot, max_distance, &mut indexes)?;
-        for other in indexes.into_iter().flat_map(|index| self.of_index(index)) {
-            if other != node {
-                each_wanted(other, &|| self.are_similar(node, other));
-            }
-        }
-        Ok(())
+        question: &Question,
+    ) -> impl Fn(u32, &mut Vec<u32>) -> Result<()> {
+        |index, to| self.near.add_neighbours(index, snapshot, question.max_distance, to)
     }
 
-    /// Calls `join` with pairs of near nodes until all that are connected are joined, and with what tells whether they
-    /// are similar enough. Breaks if `progress` does.
-    pub(super) fn each_pair(
+    /// Visits the nodes near to a node: those of the same fingerprint, and of those whose indexes `add_neighbours` adds.
+    /// Ends when `wanted` breaks, which is asked now and then.
+    pub(super) fn near<'n>(
+        &'n self,
+        add_neighbours: impl Fn(u32, &mut Vec<u32>) -> Result<()> + 'n,
+        mut wanted: impl FnMut(u64) -> ControlFlow<()> + 'n,
+    ) -> impl NearNodes + 'n {
+        let mut left = Left::of(self);
+        let (mut indexes, mut asked) = (Vec::new(), 0u64);
+        move |node: u32, visit: Visit<'_>| {
+            asked += 1;
+            if asked.is_multiple_of(ASKED_TOGETHER) && wanted(asked).is_break() {
+                return Err(Error::Interrupted);
+            }
+            let index = self.indexes[node as usize];
+            indexes.clear();
+            indexes.push(index);
+            add_neighbours(index, &mut indexes)?;
+            for &index in &indexes {
+                let visit = |other| other != node && visit(other, &|| self.are_similar(node, other));
+                left.visit(self, index, visit);
+            }
+            Ok(())
+        }
+    }
+
+    /// For each node one node of its component, the same for all of these: the nodes that are connected by chains of
+    /// near ones. [`Error::Interrupted`] if `progress` breaks.
+    pub(super) fn connected(
         &self,
         snapshot: &Snapshot,
         question: &Question,
         progress: Progress<'_>,
-        mut join: impl FnMut(u32, u32, &dyn Fn() -> bool),
-    ) -> Result<ControlFlow<()>> {
-        let mut join = |a, b| join(a, b, &|| self.are_similar(a, b));
+    ) -> Result<Vec<u32>> {
+        let all = self.len() as u64;
         if self.near.has_all() {
-            for node in 0..self.len() as u32 {
-                self.each_near(node, snapshot, question.max_distance, |other, _| {
-                    if other > node {
-                        join(node, other);
-                    }
-                })?;
-            }
-            return Ok(ControlFlow::Continue(()));
+            let near = self.near(self.neighbours(snapshot, question), |done| progress(done, all));
+            return grouping::connected(self.len(), near);
         }
-        // There are more pairs than are kept, so they are found once more.
-        for node in 0..self.len() as u32 {
-            self.of_index(self.indexes[node as usize]).for_each(|other| join(node, other));
-        }
+        // There are more pairs of fingerprints than are kept, so they are found once more.
+        let of_fingerprint = self.near(|_, _| Ok(()), |done| progress(done, all));
+        let sets = grouping::connected(self.len(), of_fingerprint)?;
+        let mut components = Components::new(self.len());
+        (0..).zip(&sets).for_each(|(node, &other)| components.join(node, other, &|| true));
+        let mut join = |a, b| components.join(a, b, &|| self.are_similar(a, b));
         let mut flow = ControlFlow::Continue(());
-        let nodes_of = |it| self.near.index_of(it).into_iter().flat_map(|index| self.of_index(index));
+        // For each number of the unit, the nodes.
+        let mut nodes: Vec<Range<u32>> = Vec::new();
+        let nodes_of = |it| self.near.index_of(it).map_or(0..0, |index| self.of_index(index));
         question.run_bare(snapshot, u32::MAX, &mut |found| {
             match found {
                 FoundBare::Often(_) => {}
-                FoundBare::Pairs(pairs) => pairs.into_iter().for_each(|pair| {
-                    nodes_of(pair.a).for_each(|a| nodes_of(pair.b).for_each(|b| join(a, b)));
-                }),
+                FoundBare::Unit => nodes.clear(),
+                FoundBare::Pairs(PairsOfUnit { new, pairs }) => {
+                    nodes.extend(new.into_iter().map(nodes_of));
+                    for pair in pairs {
+                        let [a, b] = pair.map(|number| nodes[number as usize].clone());
+                        a.for_each(|a| b.clone().for_each(|b| join(a, b)));
+                    }
+                }
                 FoundBare::Progress { done, all } => flow = progress(done, all),
             }
             flow
         })?;
-        Ok(flow)
+        if flow.is_continue() { Ok(components.sets()) } else { Err(Error::Interrupted) }
+    }
+}
+
+/// The nodes of each fingerprint that have to be visited still.
+struct Left {
+    /// All nodes. Of those of one fingerprint, the first ones are left.
+    nodes: Vec<u32>,
+    /// For each near fingerprint, how many are left.
+    counts: Vec<u32>,
+}
+
+/// The nodes whose neighbours are visited before it is asked whether to go on.
+const ASKED_TOGETHER: u64 = 1 << 12;
+
+impl Left {
+    fn of(nodes: &Nodes) -> Self {
+        let counts = nodes.firsts.windows(2).map(|it| it[1] - it[0]).collect();
+        Self { nodes: (0..nodes.len() as u32).collect(), counts }
+    }
+
+    /// Visits the nodes of a fingerprint that are left. Those are left no longer for which `visit` is true.
+    fn visit(&mut self, nodes: &Nodes, index: u32, mut visit: impl FnMut(u32) -> bool) {
+        let count = &mut self.counts[index as usize];
+        let all = &mut self.nodes[nodes.firsts[index as usize] as usize..];
+        let mut place = 0;
+        while place < *count as usize {
+            if visit(all[place]) {
+                *count -= 1;
+                all.swap(place, *count as usize);
+            } else {
+                place += 1;
+            }
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
-use super::grouping::{self, Components};
+use super::grouping::{self, Components, Visit};
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 
@@ -55,13 +55,13 @@ impl GivenPairs {
         let centres = if is_connected {
             let mut components = Components::new(fingerprints.len());
             pairs.iter().for_each(|&[a, b]| components.join(a, b, &|| true));
-            components.best(&order)
+            grouping::best_of(components.sets(), &order)
         } else {
             let neighbours = neighbours(&mut starts, &pairs);
             drop(pairs);
-            grouping::stars(fingerprints.len(), &order, |node, each| {
+            grouping::stars(fingerprints.len(), &order, |node: u32, visit: Visit<'_>| {
                 let [start, end] = [node, node + 1].map(|it| starts[it as usize] as usize);
-                neighbours[start..end].iter().for_each(|&it| each(it, &|| true));
+                neighbours[start..end].iter().for_each(|&it| _ = visit(it, &|| true));
                 Ok(())
             })?
         };

@@ -18,36 +18,71 @@ use crate::streaming;
 pub(in crate::database) enum FoundBare {
     /// Fingerprints that several documents have.
     Often(Vec<Fingerprint>),
-    /// Pairs of different fingerprints, the lesser first. Some may have no documents any more.
-    Pairs(Vec<NearPair>),
+    /// The pairs that follow are of another unit of the work.
+    Unit,
+    /// Pairs of different fingerprints. Some may have no documents any more.
+    Pairs(PairsOfUnit),
     Progress {
         done: u64,
         all: u64,
     },
 }
 
+/// Some pairs of a unit. They name fingerprints by numbers, which are those of the unit. So a fingerprint with many
+/// pairs is looked up once by those who keep pairs.
+pub(in crate::database) struct PairsOfUnit {
+    /// Fingerprints that no pair of the unit had before, in the order of their numbers, which go on from those before.
+    pub(in crate::database) new: Vec<Fingerprint>,
+    pub(in crate::database) pairs: Vec<[u32; 2]>,
+}
+
 /// The pairs that are handed over at a time.
 const TOGETHER: usize = 4096;
 
-/// How often each fingerprint of a unit was given.
-struct Given {
+/// The pairs of a unit that wait, and the numbers of its fingerprints.
+struct Numbered {
+    numbers: HashMap<Fingerprint, u32, RandomState>,
+    /// How often each fingerprint was given.
+    given: Vec<u32>,
     enough: u32,
-    counts: HashMap<Fingerprint, u32, RandomState>,
+    waiting: PairsOfUnit,
 }
 
-impl Given {
-    /// Counts a pair. Whether both of its fingerprints were given often enough.
-    fn has_enough(&mut self, pair: NearPair) -> bool {
-        if self.enough == u32::MAX {
-            return false;
+impl Numbered {
+    fn new(enough: u32) -> Self {
+        Self { numbers: HashMap::default(), given: Vec::new(), enough, waiting: PairsOfUnit::empty() }
+    }
+
+    /// Adds a pair, unless both of its fingerprints were given more than often enough.
+    fn add(&mut self, pair: NearPair) {
+        let pair = [pair.a, pair.b].map(|it| self.number(it));
+        let given = pair.map(|number| {
+            let given = &mut self.given[number as usize];
+            *given = given.saturating_add(1);
+            *given
+        });
+        if given.iter().any(|&it| it <= self.enough) {
+            self.waiting.pairs.push(pair);
         }
-        let mut is_enough = |fingerprint| {
-            let count = self.counts.entry(fingerprint).or_insert(0);
-            *count = count.saturating_add(1);
-            *count > self.enough
-        };
-        // Both are counted.
-        is_enough(pair.a) & is_enough(pair.b)
+    }
+
+    fn number(&mut self, fingerprint: Fingerprint) -> u32 {
+        *self.numbers.entry(fingerprint).or_insert_with(|| {
+            self.waiting.new.push(fingerprint);
+            self.given.push(0);
+            self.given.len() as u32 - 1
+        })
+    }
+
+    /// Takes what waits.
+    fn take(&mut self) -> FoundBare {
+        FoundBare::Pairs(mem::replace(&mut self.waiting, PairsOfUnit::empty()))
+    }
+}
+
+impl PairsOfUnit {
+    fn empty() -> Self {
+        Self { new: Vec::new(), pairs: Vec::with_capacity(TOGETHER) }
     }
 }
 
@@ -65,26 +100,21 @@ impl Question {
         let reader = &snapshot.reader;
         let scopes = self.scopes_of(reader)?;
         let units = Units::new(reader, None, self.checked_distance()?, snapshot.store.sizes().part_rows, "")?;
-        let (mut result, all) = (Ok(()), units.len() as u64);
+        let (mut result, mut last, all) = (Ok(()), None, units.len() as u64);
         let work = |unit: usize, hand_over: &mut dyn FnMut(Result<FoundBare>) -> ControlFlow<()>| {
             let worked = units.posted_often(unit, &scopes).and_then(|often| match often {
                 Some(often) => Ok(_ = hand_over(Ok(FoundBare::Often(often)))),
                 None => {
-                    let mut found = Vec::with_capacity(TOGETHER);
-                    let mut given = Given { enough, counts: HashMap::default() };
+                    let mut found = Numbered::new(enough);
                     let joined = units.join(unit, &mut |pair| {
-                        if pair.is_some_and(|pair| given.has_enough(pair)) {
+                        pair.into_iter().for_each(|pair| found.add(pair));
+                        if found.waiting.pairs.len() < TOGETHER && pair.is_some() {
                             return ControlFlow::Continue(());
                         }
-                        found.extend(pair);
-                        if found.len() < TOGETHER && pair.is_some() {
-                            return ControlFlow::Continue(());
-                        }
-                        let full = mem::replace(&mut found, Vec::with_capacity(TOGETHER));
-                        hand_over(Ok(FoundBare::Pairs(full)))
+                        hand_over(Ok(found.take()))
                     })?;
                     if joined.is_continue() {
-                        _ = hand_over(Ok(FoundBare::Pairs(found)));
+                        _ = hand_over(Ok(found.take()));
                     }
                     Ok(())
                 }
@@ -96,6 +126,9 @@ impl Question {
         streaming::in_order(units.len(), work, |unit, found| {
             let found = found.map_err(|error| result = Err(error));
             let Ok(found) = found else { return ControlFlow::Break(()) };
+            if last.replace(unit) != Some(unit) {
+                observe(FoundBare::Unit)?;
+            }
             observe(found)?;
             observe(FoundBare::Progress { done: unit as u64, all })
         });

@@ -54,14 +54,23 @@ pub(super) struct Members<'s, R> {
     pub(super) since: Option<(i64, DocumentNumber)>,
     pub(super) together: Together,
     keys: Keys,
-    /// The members of fingerprints that many documents have. They took long to find.
-    known: Mutex<MembersOf>,
+    known: Mutex<Known>,
+}
+
+/// The members of fingerprints that many documents have. They took long to find.
+#[derive(Default)]
+struct Known {
+    members: MembersOf,
+    /// The number of members of all of them.
+    count: usize,
 }
 
 /// Members of more documents than this are remembered.
 const MANY: usize = 64;
-/// The most fingerprints whose members are remembered.
-const MOST_KNOWN: usize = 1024;
+/// The most members that are remembered.
+const MOST_KNOWN: usize = 100_000;
+/// The most documents that are listed at a time, unless they are of two fingerprints.
+const MOST_LISTED: u64 = 50_000;
 /// The documents of a fingerprint that are listed at a time.
 const PAGE: usize = 4096;
 
@@ -76,17 +85,25 @@ impl<'s, R: Read> Members<'s, R> {
         Self { reader, scopes, since, together, keys, known: Mutex::default() }
     }
 
-    /// The members of each fingerprint. Those come first that were written last.
-    pub(super) fn of(&self, fingerprints: impl IntoIterator<Item = Fingerprint>) -> Result<MembersOf> {
+    /// The members of each fingerprint. Those come first that were written last. `None` if there are so many that fewer
+    /// fingerprints should be asked for at a time. Those of two are never too many.
+    pub(super) fn of(
+        &self,
+        fingerprints: impl IntoIterator<Item = Fingerprint>,
+    ) -> Result<Option<MembersOf>> {
         let mut members = MembersOf::default();
         let mut wanted: Vec<Fingerprint> = fingerprints.into_iter().collect();
         wanted.sort_unstable();
         wanted.dedup();
-        wanted.retain(|fingerprint| match self.known.lock().get(fingerprint) {
+        wanted.retain(|fingerprint| match self.known.lock().members.get(fingerprint) {
             Some(known) => members.insert(*fingerprint, known.clone()).is_some(),
             None => true,
         });
         let posted = self.posted(&wanted)?;
+        let documents: u64 = posted.iter().map(|it| it.total).sum();
+        if self.together != Together::Fingerprint && documents > MOST_LISTED && wanted.len() > 2 {
+            return Ok(None);
+        }
         let mut newest: Vec<(DocumentNumber, Fingerprint, u64)> = Vec::new();
         for posted in posted.chunk_by(|a, b| a.index == b.index) {
             let fingerprint = wanted[posted[0].index];
@@ -98,8 +115,9 @@ impl<'s, R: Read> Members<'s, R> {
             let found: Arc<[Member]> = self.listed(fingerprint, posted)?.into();
             if documents > MANY as u64 {
                 let mut known = self.known.lock();
-                if known.len() < MOST_KNOWN {
-                    known.insert(fingerprint, found.clone());
+                if known.count + found.len() <= MOST_KNOWN {
+                    known.count += found.len();
+                    known.members.insert(fingerprint, found.clone());
                 }
             }
             members.insert(fingerprint, found);
@@ -114,7 +132,7 @@ impl<'s, R: Read> Members<'s, R> {
             let group = FingerprintGroup { fingerprint, documents, newest_key };
             members.insert(fingerprint, [Member { newest: number, group, sketch: None }].into());
         }
-        Ok(members)
+        Ok(Some(members))
     }
 
     fn posted(&self, wanted: &[Fingerprint]) -> Result<Vec<Posted>> {

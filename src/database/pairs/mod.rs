@@ -12,7 +12,7 @@ mod units;
 pub use pairs::{Pair, PairEvent, Pairs};
 pub use position::PairPosition;
 pub(super) use {
-    bare::FoundBare,
+    bare::{FoundBare, PairsOfUnit},
     members::Keys,
     search::{Found, Question},
 };

@@ -132,8 +132,8 @@ impl<'s> Pairs<'s> {
     /// Whether to list each pair of documents, also those of one fingerprint. Then there are no groups of several
     /// documents. Default: false.
     ///
-    /// A fingerprint of a thousand documents has half a million pairs. The keys of all documents of a fingerprint are
-    /// in memory at a time.
+    /// A fingerprint of a thousand documents has half a million pairs. On each core, the keys of all documents of two
+    /// fingerprints are in memory at a time.
     #[must_use]
     pub fn each_document(mut self, each_document: bool) -> Self {
         self.question.each_document = each_document;

@@ -223,15 +223,23 @@ impl Search<'_> {
     /// Gives the groups of some fingerprints, and the pairs in them.
     fn give_groups(&self, fingerprints: &[Fingerprint], take: Take<'_>) -> Result<()> {
         for fingerprints in fingerprints.chunks(PAIRS_TOGETHER) {
-            let members = self.members.of(fingerprints.iter().copied())?;
-            for fingerprint in fingerprints {
-                let Some(members) = members.get(fingerprint) else { continue };
-                if self.give_group(members, take).is_break() {
-                    return Ok(());
-                }
+            if self.give_some_groups(fingerprints, take)?.is_break() {
+                break;
             }
         }
         Ok(())
+    }
+
+    fn give_some_groups(&self, fingerprints: &[Fingerprint], take: Take<'_>) -> Result<ControlFlow<()>> {
+        let Some(members) = self.members.of(fingerprints.iter().copied())? else {
+            let (first, second) = fingerprints.split_at(fingerprints.len() / 2);
+            return match self.give_some_groups(first, take)? {
+                ControlFlow::Continue(()) => self.give_some_groups(second, take),
+                broken => Ok(broken),
+            };
+        };
+        let mut groups = fingerprints.iter().filter_map(|fingerprint| members.get(fingerprint));
+        Ok(groups.try_for_each(|members| self.give_group(members, take)))
     }
 
     fn give_group(&self, members: &[Member], take: Take<'_>) -> ControlFlow<()> {
@@ -250,21 +258,24 @@ impl Search<'_> {
     fn give_pairs(&self, pairs: &[NearPair], take: Take<'_>) -> Result<ControlFlow<()>> {
         let firsts = pairs.iter().map(|pair| pair.a);
         let seconds = pairs.iter().map(|pair| pair.b);
-        let (first, second);
-        let (firsts, seconds): (&MembersOf, &MembersOf) = match &self.others {
-            None => {
-                first = self.members.of(firsts.chain(seconds))?;
-                (&first, &first)
-            }
+        let found = match &self.others {
+            None => self.members.of(firsts.chain(seconds))?.map(|members| (members, None)),
             Some(others) => {
-                (first, second) = (self.members.of(firsts)?, others.of(seconds)?);
-                (&first, &second)
+                let (firsts, seconds) = (self.members.of(firsts)?, others.of(seconds)?);
+                firsts.zip(seconds).map(|(firsts, seconds)| (firsts, Some(seconds)))
             }
+        };
+        let Some((firsts, seconds)) = found else {
+            let (first, second) = pairs.split_at(pairs.len() / 2);
+            return match self.give_pairs(first, take)? {
+                ControlFlow::Continue(()) => self.give_pairs(second, take),
+                broken => Ok(broken),
+            };
         };
         let of = |members: &MembersOf, fingerprint| members.get(&fingerprint).cloned().unwrap_or_default();
         for pair in pairs {
-            for a in &*of(firsts, pair.a) {
-                for b in &*of(seconds, pair.b) {
+            for a in &*of(&firsts, pair.a) {
+                for b in &*of(seconds.as_ref().unwrap_or(&firsts), pair.b) {
                     let (a, b) = if self.is_turned { (b, a) } else { (a, b) };
                     if self.give_pair(a, b, pair.distance, take).is_break() {
                         return Ok(ControlFlow::Break(()));

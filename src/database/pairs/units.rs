@@ -59,7 +59,8 @@ impl<'r> Units<'r> {
         }
         let content = |reader: &Reader| format!("{:x} {:?}", reader.settings().key_seed, reader.counters());
         let of_other = other.as_ref().map(|it| (content(it.reader), &it.slices));
-        let all = format!("{question} {} {of_other:?} {posted:?} {parts:?}", content(reader));
+        let passes = (join.way(), &posted, &parts);
+        let all = format!("{question} {} {of_other:?} {passes:?}", content(reader));
         let of = xxh3_64_with_seed(all.as_bytes(), 0);
         Ok(Self { reader, other, join, posted, parts, units, of })
     }
