@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::room::Room;
-use crate::cli::{Frame, MOST_REQUEST_BYTES, PIECE_BYTES, Piece, Step, Terminal, line_of};
+use crate::cli::{Frame, MOST_REQUEST_BYTES, PIECE_BYTES, Piece, Step, Terminal, Written, line_of};
 
 /// How long a client has to send its request.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -155,6 +155,15 @@ impl Terminal for Peer {
             rest = others;
         }
         Ok(())
+    }
+
+    fn confirm(&self) -> io::Result<()> {
+        self.send(&Frame::Confirm(true))?;
+        // A client that is stopped must not keep others from writing.
+        let line = self.line(MOST_LINE_BYTES, Some(Instant::now() + PATIENCE));
+        self.stream.set_read_timeout(None)?;
+        let Written { written } = serde_json::from_slice(&line?)?;
+        if written { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     }
 
     fn complain(&self, message: &str) {

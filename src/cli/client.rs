@@ -12,7 +12,7 @@ use crate::{Error, Holder};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::console::{Console, Step};
-use super::protocol::{Frame, MOST_REQUEST_BYTES, PIECE_BYTES, Piece, Request, VERSION, line_of};
+use super::protocol::{Frame, MOST_REQUEST_BYTES, PIECE_BYTES, Piece, Request, VERSION, Written, line_of};
 use super::socket::{connect, identity_of, socket_beside};
 
 /// How often the client looks whether its own user still wants the answer.
@@ -70,6 +70,7 @@ pub(super) fn ask(stream: &UnixStream, database: &Path, has_input: bool, console
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Answer::Yes),
                 written => written?,
             },
+            Frame::Confirm(_) => (&*stream).write_all(&line_of(&Written { written: true }))?,
             Frame::Message(message) => console.complain(&message),
             Frame::Progress(Some((done, all, what))) => {
                 console.show(&Step { done, all, what: what.into() });

@@ -123,6 +123,11 @@ impl ClusterArguments {
         clustering
     }
 
+    /// Whether chains put documents together.
+    pub(super) fn is_connected(&self) -> bool {
+        self.connected
+    }
+
     /// Whether any of these arguments is given.
     pub(super) fn is_given(&self) -> bool {
         let Self { max_distance, min_similarity, survivor, connected } = self;
@@ -160,10 +165,17 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
 
 /// Tells the numbers, and what chains do.
 fn remark_totals(output: &Output, totals: &ClusterTotals, is_connected: bool) {
-    let ClusterTotals { clusters, documents, largest, diameter, beyond, .. } = totals;
+    let ClusterTotals { clusters, documents, largest, diameter, without_diameter, beyond, .. } = totals;
+    let diameter = match without_diameter {
+        0 => format!("the greatest distance in a cluster is {diameter}"),
+        without => format!(
+            "the greatest distance in a cluster is at least {diameter}, as {without} have too many fingerprints to \
+             compare each with each"
+        ),
+    };
     output.remark(&format!(
         "{clusters} clusters of {documents} documents, of which {} are duplicates; the largest has {largest} \
-         documents, the greatest distance in a cluster is {diameter}",
+         documents, {diameter}",
         totals.duplicates()
     ));
     if is_connected {

@@ -25,6 +25,9 @@ pub(crate) trait Terminal: Send + Sync {
     /// Writes to standard output. That its reader has gone is an error of the kind `BrokenPipe`.
     fn write(&self, bytes: &[u8]) -> io::Result<()>;
 
+    /// Waits until what was written has got to where standard output goes. An error if it may not have got there.
+    fn confirm(&self) -> io::Result<()>;
+
     /// Prints a message on standard error, on one line. A failure to do so is ignored.
     fn complain(&self, message: &str);
 
@@ -92,6 +95,11 @@ impl Console {
 
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<()> {
         self.terminal.write(bytes)
+    }
+
+    /// Waits until what was written has got to where standard output goes. An error if it may not have got there.
+    pub(super) fn confirm(&self) -> io::Result<()> {
+        self.terminal.confirm()
     }
 
     /// Whether somebody else has asked than this process. What concerns the process is then not changed.

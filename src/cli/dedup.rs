@@ -102,11 +102,16 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     match cleaned {
         Ok(totals) => {
             print_totals(output, &totals);
-            Ok(Answer::Yes)
+            let nothing = totals.records > 0 && totals.rejected == totals.records;
+            if nothing {
+                output.complain("no record could be judged, so all were copied");
+            }
+            Ok(if nothing { Answer::CouldNotTell } else { Answer::Yes })
         }
         Err(error) => {
             let folder = dedup.work_folder();
-            if folder.is_dir() {
+            let is_of_another = matches!(&error, Error::Output { path, .. } if *path == folder);
+            if folder.is_dir() && !is_of_another {
                 let once = match error {
                     Error::Interrupted => "",
                     _ => "once the cause is gone, ",
@@ -181,7 +186,8 @@ impl Telling {
     fn tell(&mut self, event: &DedupEvent<'_>) {
         match event {
             DedupEvent::Rejected(rejected) => {
-                let told = self.rejections.add(rejected);
+                // Before it is committed that the record was read.
+                let told = self.rejections.add(rejected).and_then(|()| self.rejections.flush());
                 self.failed = self.failed.take().or(told.err());
             }
             DedupEvent::Progress { step, done, all } => {

@@ -18,7 +18,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) database: LiveDatabase,
 
-    /// The keys of the documents
+    /// The keys of the documents to delete
     #[arg(required_unless_present_any = ["scope", "duplicates"], value_name = "KEY")]
     pub(super) keys: Vec<OsString>,
 
@@ -55,7 +55,8 @@ impl Arguments {
 pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
     if arguments.duplicates {
         let clustering = arguments.clusters.among(arguments.since, &arguments.scope);
-        return delete_duplicates(database, &clustering, arguments.dry_run, output);
+        let is_connected = arguments.clusters.is_connected();
+        return delete_duplicates(database, &clustering, is_connected, arguments.dry_run, output);
     }
     if arguments.clusters.is_given() || arguments.since.is_some() {
         return Err(Failure::from("these options are for `delete --duplicates`"));

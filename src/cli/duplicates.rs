@@ -12,6 +12,7 @@ use super::output::{Output, key_fields, name_fields, printable};
 pub(super) fn delete_duplicates(
     database: &Database,
     clustering: &Clustering,
+    is_connected: bool,
     is_dry_run: bool,
     output: &mut Output,
 ) -> CommandResult {
@@ -24,9 +25,9 @@ pub(super) fn delete_duplicates(
         match event {
             DeletionEvent::Duplicate(duplicate) => {
                 told += 1;
-                print_duplicate(output, &duplicate, is_dry_run);
+                print_duplicate(output, &duplicate, is_dry_run, is_connected);
             }
-            DeletionEvent::Reported => finds.flush(output),
+            DeletionEvent::Reported => finds.confirm(output),
             DeletionEvent::Progress { done, all } => finds.update(done, all),
             DeletionEvent::Committed { .. } => {}
         }
@@ -48,7 +49,7 @@ pub(super) fn delete_duplicates(
     if was_ended { Err(Error::Interrupted.into()) } else { Ok(Answer::Yes) }
 }
 
-fn print_duplicate(output: &mut Output, duplicate: &Duplicate, is_dry_run: bool) {
+fn print_duplicate(output: &mut Output, duplicate: &Duplicate, is_dry_run: bool, is_connected: bool) {
     let Duplicate { document, survivor, distance, .. } = duplicate;
     let deleted = if is_dry_run { "would_delete" } else { "deleted" };
     let object = || {
@@ -61,7 +62,8 @@ fn print_duplicate(output: &mut Output, duplicate: &Duplicate, is_dry_run: bool)
     let line = || {
         let deleted = if is_dry_run { "would delete" } else { "deleted" };
         let [key, survivor] = [document.key(), survivor].map(printable);
-        format!("{deleted} {key}, which is near {survivor} (distance {distance})")
+        let near = if is_connected { "connected with" } else { "near" };
+        format!("{deleted} {key}, which is {near} {survivor} (distance {distance})")
     };
     output.print(object, line);
 }

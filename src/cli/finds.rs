@@ -37,6 +37,13 @@ impl Finds {
         self.failed = self.failed.take().or(output.flush().err());
     }
 
+    /// Writes what was printed so far, and waits until it has got to where it goes. If it may not have got there, the
+    /// search is to end.
+    pub(super) fn confirm(&mut self, output: &mut Output) {
+        self.flush(output);
+        self.was_ended |= output.console().confirm().is_err();
+    }
+
     /// Writes what was printed if it is enough. Tells whether the search should go on.
     pub(super) fn flow(&mut self, output: &mut Output) -> ControlFlow<()> {
         if output.is_full() {

@@ -108,7 +108,7 @@ pub(crate) use {
     answer::Answer,
     console::{Console, Step, Terminal},
     live::LiveCommand,
-    protocol::{Frame, MOST_REQUEST_BYTES, PIECE_BYTES, Piece, Request, VERSION, line_of},
+    protocol::{Frame, MOST_REQUEST_BYTES, PIECE_BYTES, Piece, Request, VERSION, Written, line_of},
     socket::{connect, identity_of, socket_beside},
 };
 

@@ -35,6 +35,11 @@ impl OtherSide {
         output: &Output,
     ) -> Result<Self, Failure> {
         let place = output.console().place_of(path);
+        let is_itself =
+            place.canonicalize().is_ok_and(|it| like.path().canonicalize().is_ok_and(|own| own == it));
+        if is_itself {
+            return Ok(Self { snapshot: like.snapshot()?, rejected: 0, folder: None });
+        }
         let opened = match Database::open(&place, &OpenOptions::new().read_only(true)) {
             Err(Error::NeedsRecovery { .. }) => Database::open(&place, &OpenOptions::new()),
             opened => opened,

@@ -105,7 +105,9 @@ impl Sink {
             (Some(format), _) => format,
         };
         output.print_as_json(format == PairFormat::Jsonl);
-        let path = arguments.output.as_ref().map(|path| output.console().place_of(path));
+        // `-` is standard output.
+        let path = arguments.output.as_ref().filter(|path| path.as_os_str() != "-");
+        let path = path.map(|path| output.console().place_of(path));
         match (format, path) {
             #[cfg(feature = "parquet")]
             (PairFormat::Parquet, Some(path)) => {

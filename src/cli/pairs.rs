@@ -90,6 +90,7 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
         return Err("--from is for databases: an input is read anew, and its pairs are found anew".into());
     }
     let (mut sink, known) = Sink::open(&arguments.written, &arguments.question(max_distance), sides, output)?;
+    let goes_on = if known.is_some() { " since the search went on" } else { "" };
     if let Some(from) = arguments.from.or(known) {
         pairs = pairs.from(from);
     }
@@ -107,7 +108,8 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
             }
             PairEvent::Group(group) => {
                 (groups, behind) = (groups + 1, behind + 1);
-                sink.group(&group, output, |it| it.print(|| group_object(&group), || group_line(&group)))
+                let line = || group_line(&group, arguments.min_similarity.is_some());
+                sink.group(&group, output, |it| it.print(|| group_object(&group), line))
             }
             PairEvent::Progress { done, all, position } => {
                 if reached.replace(position) != Some(position) {
@@ -136,11 +138,13 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
     sink.finish()?;
     match other {
         None => {
-            output.remark(&format!("{found} pairs, {groups} groups of documents with one fingerprint"));
+            output.remark(&format!(
+                "{found} pairs, {groups} groups of documents with one fingerprint{goes_on}"
+            ));
             Ok(Answer::Yes)
         }
         Some(other) => {
-            output.remark(&format!("{found} pairs"));
+            output.remark(&format!("{found} pairs{goes_on}"));
             Ok(if other.rejected > 0 { Answer::CouldNotTell } else { Answer::Yes })
         }
     }
@@ -152,8 +156,10 @@ fn pair_line(Pair { a, b, distance, similarity, .. }: &Pair) -> String {
     format!("{distance}\t{key_a}\t{key_b}\t{}\t{}{similarity}", a.documents, b.documents)
 }
 
-fn group_line(group: &FingerprintGroup) -> String {
-    format!("0\t{}\t\t{}\t0", printable(&group.newest_key), group.documents)
+/// A group. Where sketches are compared, its documents have the same.
+fn group_line(group: &FingerprintGroup, has_similarity: bool) -> String {
+    let similarity = if has_similarity { "\t1.00" } else { "" };
+    format!("0\t{}\t\t{}\t0{similarity}", printable(&group.newest_key), group.documents)
 }
 
 fn pair_object(pair: &Pair) -> Value {

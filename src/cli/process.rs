@@ -38,6 +38,11 @@ impl Terminal for Process {
         self.above(|| out.write_all(bytes).and_then(|()| out.flush()))
     }
 
+    fn confirm(&self) -> io::Result<()> {
+        // It was written at once.
+        Ok(())
+    }
+
     fn complain(&self, message: &str) {
         self.above(|| complain(message));
     }

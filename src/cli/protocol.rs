@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 
 /// The version of the protocol. Both sides name it first.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// The longest request (bytes).
 pub(crate) const MOST_REQUEST_BYTES: usize = 1 << 20;
@@ -54,6 +54,8 @@ pub(crate) enum Frame {
     SimdbAdmin(u32),
     /// Standard output.
     Out(String),
+    /// Asks for a line that says that the output so far is written.
+    Confirm(bool),
     /// A line for standard error.
     Message(String),
     /// What is done, what there is to do if that is known, and what is counted. Null when there is no more.
@@ -66,6 +68,12 @@ pub(crate) enum Frame {
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) input: usize,
+}
+
+/// Says that the output that came before a [`Frame::Confirm`] is written.
+#[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) written: bool,
 }
 
 impl Bytes {
@@ -148,13 +156,14 @@ mod tests {
         let request = Request::new(arguments.into_iter(), Path::new("/tmp"), (7, 8), false);
         let line = line_of(&request);
         let documented = concat!(
-            r#"{"simdb_admin":1,"arguments":["get","d.simdb","k"],"#,
+            r#"{"simdb_admin":2,"arguments":["get","d.simdb","k"],"#,
             r#""directory":"/tmp","file":[7,8],"input":false}"#,
         );
         assert_eq!(String::from_utf8_lossy(&line).trim_end(), documented);
         assert_eq!(Request::parse(&line)?, request);
         let frames = [
-            (Frame::SimdbAdmin(1), r#"{"simdb_admin":1}"#),
+            (Frame::SimdbAdmin(2), r#"{"simdb_admin":2}"#),
+            (Frame::Confirm(true), r#"{"confirm":true}"#),
             (Frame::Out("a\n".to_owned()), r#"{"out":"a\n"}"#),
             (Frame::Message("b".to_owned()), r#"{"message":"b"}"#),
             (Frame::Progress(Some((1, Some(2), String::new()))), r#"{"progress":[1,2,""]}"#),

@@ -55,6 +55,9 @@ impl Resumable {
         if known.is_none() && !replace && path.symlink_metadata().is_ok() {
             return Err(Error::AlreadyExists { path: path.to_owned() }.into());
         }
+        if let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty() && !it.is_dir()) {
+            return Err(format!("{}: there is no directory {}", path.display(), folder.display()).into());
+        }
         if known.is_none() {
             // First it is said that nothing is known of the file. Then the file may be there.
             save(&sidecar, &question, None)?;

@@ -17,13 +17,23 @@ use crate::source::{Numbers, Source};
 /// The documents that are committed together.
 const TOGETHER: usize = 10_000;
 
-/// Opens the database that was named, if one was.
+/// Opens the database that was named, if one was. It is created if it does not exist.
 pub(super) fn open(dedup: &Dedup, unread: &mut Records) -> Result<Option<Database>> {
-    let Some(path) = &dedup.database else { return Ok(None) };
-    match Database::open(path, &OpenOptions::new()) {
-        Err(Error::NotFound { .. }) => Database::create(path, &dedup.options_of_new(unread)?).map(Some),
-        opened => opened.map(Some),
+    let opened = match known(dedup) {
+        Err(Error::NotFound { path }) => Database::create(path, &dedup.options_of_new(unread)?).map(Some),
+        opened => opened,
+    }?;
+    if let (Some(known), Some(given)) = (&opened, dedup.sketch_size)
+        && known.sketch_size() != given
+    {
+        return Err(Error::SketchSizes { stored: known.sketch_size().bytes(), given: given.bytes() });
     }
+    Ok(opened)
+}
+
+/// Opens the database that was named, if one was.
+pub(super) fn known(dedup: &Dedup) -> Result<Option<Database>> {
+    dedup.database.as_ref().map(|path| Database::open(path, &OpenOptions::new())).transpose()
 }
 
 /// Refuses inputs that were cleaned against the database before.

@@ -1,6 +1,6 @@
 //! The layout of the output: which records go into which file, and how that is packed.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -59,11 +59,16 @@ impl Layout {
 
     /// A file for each input, of the same name.
     fn tree(&self, dedup: &Dedup, directories: &[&PathBuf]) -> Result<Vec<OutputFile>> {
-        let mut taken = HashSet::with_capacity(self.paths.len());
+        let mut taken: HashMap<PathBuf, usize> = HashMap::with_capacity(self.paths.len());
         let mut files = Vec::with_capacity(self.paths.len());
         for (index, path) in self.paths.iter().enumerate() {
             let name = name_below(path, directories, dedup.inputs.len() > 1);
-            if !taken.insert(name.clone()) {
+            let before = *taken.entry(name.clone()).or_insert(index);
+            if before != index && self.paths[before] == *path {
+                // An input that is given twice is read once.
+                continue;
+            }
+            if before != index {
                 let reason = "two inputs have this name, and would get the same place in the output";
                 return Err(Error::output(&dedup.output.join(name), reason));
             }
@@ -92,7 +97,17 @@ impl Layout {
             let source_name = self.paths[other].display().to_string();
             return Err(Error::Input { source_name, line: None, reason });
         }
-        let packing = match dedup.output.extension().and_then(OsStr::to_str) {
+        let extension = dedup.output.extension().and_then(OsStr::to_str);
+        if (extension == Some("parquet")) != first.is_of_rows() && extension.is_some_and(is_known) {
+            let reason = match first.is_of_rows() {
+                true => "the inputs are Parquet, and so is the output: give it a name that says so",
+                false => {
+                    "the inputs are not Parquet, and records are copied as they are: give it another name"
+                }
+            };
+            return Err(Error::output(&dedup.output, reason));
+        }
+        let packing = match extension {
             _ if first.is_of_rows() => first,
             Some("gz") => Packing::Gzip,
             Some("zst") => Packing::Zstd,
@@ -117,6 +132,11 @@ fn name_below(path: &Path, directories: &[&PathBuf], several: bool) -> PathBuf {
         Some(Path::new(name.unwrap_or_default()).join(below))
     });
     below.unwrap_or_else(|| path.file_name().map_or_else(|| path.to_owned(), PathBuf::from))
+}
+
+/// Whether the end of a name says what is in a file.
+fn is_known(extension: &str) -> bool {
+    ["parquet", "jsonl", "ndjson", "json", "tsv", "warc", "txt", "gz", "zst"].contains(&extension)
 }
 
 fn ends_in_slash(path: &Path) -> bool {

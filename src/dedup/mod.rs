@@ -22,6 +22,7 @@
 
 #[expect(clippy::module_inception, reason = "the folder is named after what it shows first")]
 mod dedup;
+mod delivery;
 mod events;
 mod groups;
 mod keeping;

@@ -46,25 +46,44 @@ impl Dedup {
         let began = Instant::now();
         self.ensure_whole_records()?;
         let mut records = StoredRecords::open(self.inputs.clone(), self.options.clone())?;
-        let mut work = Work::begin(self, records.paths())?;
+        let mut work = Work::begin(self, &records)?;
         if !work.state.is_written {
-            let layout = Layout::new(self, &mut records)?;
-            let (database, known) = self.read(&work, &mut records, &mut observe)?;
-            if work.state.decided.is_none() {
-                work.state.decided =
-                    Some(verdicts::decide(self, &work, &layout, &database, known.as_ref(), &mut observe)?);
-                work.save()?;
+            let written = self.write(&mut work, &mut records, &mut observe);
+            if written.is_err() {
+                Work::remove_if_empty(self);
             }
-            writing::write(&mut work, &layout, &mut records, &database, self.stop(), &mut observe)?;
-            if let Some(known) = &known {
-                keeping::keep(&work, &records, &database, known, self.stop(), &mut observe)?;
-            }
-            self.make_report(&work, &records, &database)?;
-            work.state.is_written = true;
+            written?;
+        }
+        // Before anything is stored in the database that was named. What is stored there is removed from what comes
+        // later, so it has to be in an output.
+        work.deliver(self)?;
+        if let Some(known) = keeping::known(self)? {
+            let database = work.known_records()?;
+            keeping::keep(&work, &records, &database, &known, self.stop(), &mut observe)?;
+        }
+        let totals = work.end()?;
+        Ok(DedupTotals { elapsed: began.elapsed(), ..totals })
+    }
+
+    /// Makes all results in the folder of the work.
+    fn write(
+        &self,
+        work: &mut Work,
+        records: &mut StoredRecords,
+        observe: &mut impl FnMut(DedupEvent<'_>),
+    ) -> Result<()> {
+        let layout = Layout::new(self, records)?;
+        let (database, known) = self.read(work, records, observe)?;
+        if work.state.decided.is_none() {
+            let totals = verdicts::decide(self, work, &layout, &database, known.as_ref(), observe)?;
+            work.state.decided = Some(totals);
             work.save()?;
         }
-        let totals = work.deliver(self)?;
-        Ok(DedupTotals { elapsed: began.elapsed(), ..totals })
+        writing::write(work, &layout, records, &database, self.stop(), observe)?;
+        self.make_report(work, records, &database)?;
+        work.ensure_unchanged(records)?;
+        work.state.is_written = true;
+        work.save()
     }
 
     /// Makes the report, if one is wanted, in the folder of the work.

@@ -2,17 +2,19 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Read as _, Write as _};
+use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::dedup::Dedup;
+use super::delivery::{deliver, ensure_places, is_empty, sync_folder};
 use super::events::DedupTotals;
 use crate::database::{CreateOptions, Database, OpenOptions};
 use crate::error::{Error, Result};
-use crate::ingest::Records;
+use crate::ingest::{Records, StoredRecords};
 use crate::source::Place;
 use crate::text::Scheme;
 
@@ -61,22 +63,22 @@ impl Work {
     }
 
     /// Opens the folder of a run that was stopped, or makes a new one.
-    pub(super) fn begin(dedup: &Dedup, inputs: &[PathBuf]) -> Result<Self> {
+    pub(super) fn begin(dedup: &Dedup, records: &StoredRecords) -> Result<Self> {
         let folder = Self::folder_of(&dedup.output);
-        let command = command_of(dedup, inputs);
+        let command = command_of(dedup, records.paths());
         let failed = |source: &io::Error| Error::output(&folder, &format!("cannot be made: {source}"));
-        let state = match fs::read(folder.join(STATE)) {
-            Ok(bytes) => {
-                Some(serde_json::from_slice::<State>(&bytes).ok().filter(|it| it.version == VERSION))
+        match state_of(&folder).map_err(|source| failed(&source))? {
+            Some(Some(state)) if state.command == command => {
+                let work = Self { folder, state };
+                work.ensure_unchanged(records)?;
+                return Ok(work);
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(failed(&error)),
-        };
-        match state {
-            Some(Some(state)) if state.command == command => return Ok(Self { folder, state }),
             // A command that was wrong, and now is right.
             Some(Some(_)) if has_nothing(&folder) => {
                 fs::remove_dir_all(&folder).map_err(|source| cannot_write(&folder, &source))?;
+            }
+            Some(_) if is_at_work(&folder) => {
+                return Err(Error::output(&folder, "another run is at work in it"));
             }
             Some(_) => {
                 return Err(Error::output(
@@ -95,8 +97,29 @@ impl Work {
             fs::create_dir(&folder).map_err(|source| failed(&source))?;
         }
         let work = Self { folder, state: State { version: VERSION, command, ..State::default() } };
+        let stamps = stamps_of(records)?.concat();
+        write_durably(&work.path(STAMPS), |out| out.write_all(&stamps))?;
         work.save()?;
         Ok(work)
+    }
+
+    /// Refuses inputs that were changed since the run began.
+    pub(super) fn ensure_unchanged(&self, records: &StoredRecords) -> Result<()> {
+        let path = self.path(STAMPS);
+        let before = fs::read(&path).map_err(|source| Error::Io { path, source: source.into() })?;
+        let now = stamps_of(records)?;
+        let same = before.chunks(STAMP_BYTES).zip(&now).take_while(|(before, now)| before == now).count();
+        if same == now.len() {
+            return Ok(());
+        }
+        Err(Error::Input {
+            source_name: records.paths()[same].display().to_string(),
+            line: None,
+            reason: format!(
+                "it was changed after the run had begun: delete {} to begin anew",
+                self.folder.display()
+            ),
+        })
     }
 
     /// Keeps the state.
@@ -139,21 +162,33 @@ impl Work {
         Database::create(&path, &options)
     }
 
-    /// Brings the results into their places, and removes the folder.
-    pub(super) fn deliver(&self, dedup: &Dedup) -> Result<DedupTotals> {
-        let outputs = [
+    /// The database of the records of this run, once all are in it.
+    pub(super) fn known_records(&self) -> Result<Database> {
+        Database::open(self.path(RECORDS), &OpenOptions::new())
+    }
+
+    /// Brings the results into their places.
+    pub(super) fn deliver(&self, dedup: &Dedup) -> Result<()> {
+        let results = [
             (self.path(OUTPUT), Some(&dedup.output)),
             (self.path(REMOVED), dedup.removed.as_ref()),
             (self.path(REPORT), dedup.report.as_ref().map(|it| &it.0)),
         ];
-        for (from, to) in outputs {
-            let Some(to) = to.filter(|_| from.exists()) else { continue };
-            // A copy to another disk may have been whole when the run was stopped.
-            if !is_copy(&from, to) {
-                ensure_absent(to)?;
-                put_in_place(&from, to).map_err(|source| cannot_write(to, &source))?;
-            }
+        // What is not in the folder is in its place already.
+        let results = results.into_iter().filter(|(from, _)| from.exists());
+        results.filter_map(|(from, to)| Some((from, to?))).try_for_each(|(from, to)| deliver(&from, to))
+    }
+
+    /// Removes the folder, if nothing of the run is in it that would be lost.
+    pub(super) fn remove_if_empty(dedup: &Dedup) {
+        let folder = Self::folder_of(&dedup.output);
+        if state_of(&folder).is_ok_and(|it| it.is_some_and(|it| it.is_some())) && has_nothing(&folder) {
+            _ = fs::remove_dir_all(&folder);
         }
+    }
+
+    /// Removes the folder.
+    pub(super) fn end(self) -> Result<DedupTotals> {
         self.remove().map_err(|source| cannot_write(&self.folder, &source))?;
         Ok(self.state.decided.unwrap_or_default())
     }
@@ -179,6 +214,7 @@ const RECORDS: &str = "records.simdb";
 pub(super) const REPORT: &str = "report";
 pub(super) const IDS: &str = "removed.ids";
 const STATE: &str = "state.json";
+const STAMPS: &str = "inputs.stamps";
 
 pub(super) fn cannot_write(path: &Path, source: &io::Error) -> Error {
     Error::output(path, &format!("cannot be written: {source}"))
@@ -209,6 +245,38 @@ fn command_of(dedup: &Dedup, inputs: &[PathBuf]) -> u64 {
     xxh3_64_with_seed(settings.as_bytes(), 0)
 }
 
+/// What a folder says of its run. Nothing if it is no such folder; and nothing that can be read, if it is of another
+/// release or of somebody else.
+fn state_of(folder: &Path) -> io::Result<Option<Option<State>>> {
+    match fs::read(folder.join(STATE)) {
+        Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes).ok().filter(|it: &State| it.version == VERSION))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The bytes of a stamp: the length of an input and the time of its last change.
+const STAMP_BYTES: usize = 24;
+
+/// By what it is seen that an input was changed, for each input.
+fn stamps_of(records: &StoredRecords) -> Result<Vec<[u8; STAMP_BYTES]>> {
+    let stamp = |index: usize| {
+        let path = records.place_of(index);
+        let metadata = fs::metadata(&path).map_err(|source| Error::Io { path, source: source.into() })?;
+        let modified = metadata.modified().ok().and_then(|it| it.duration_since(UNIX_EPOCH).ok());
+        let mut stamp = [0; STAMP_BYTES];
+        stamp[..8].copy_from_slice(&metadata.len().to_le_bytes());
+        stamp[8..].copy_from_slice(&modified.unwrap_or_default().as_nanos().to_le_bytes());
+        Ok(stamp)
+    };
+    (0..records.paths().len()).map(stamp).collect()
+}
+
+/// Whether another process has the work open.
+fn is_at_work(folder: &Path) -> bool {
+    matches!(Database::open(folder.join(RECORDS), &OpenOptions::new()), Err(Error::Busy { .. }))
+}
+
 /// Whether a run has ended before it stored anything.
 fn has_nothing(folder: &Path) -> bool {
     match Database::open(folder.join(RECORDS), &OpenOptions::new()) {
@@ -219,93 +287,4 @@ fn has_nothing(folder: &Path) -> bool {
         Err(Error::NotFound { .. }) => true,
         Err(_) => false,
     }
-}
-
-/// Refuses results that could not get into their places at the end.
-fn ensure_places(dedup: &Dedup) -> Result<()> {
-    let mut taken: Vec<PathBuf> = Vec::new();
-    let directories = dedup.inputs.iter().filter_map(|it| {
-        let place = dedup.options.place_of(it);
-        place.is_dir().then(|| place.canonicalize().ok()).flatten().map(|canonical| (it, canonical))
-    });
-    let directories: Vec<_> = directories.collect();
-    for result in dedup.results() {
-        ensure_absent(result)?;
-        let folder = folder_of(result);
-        // That a file can be made there is known when one is made.
-        let made = folder.canonicalize().and_then(|it| tempfile::tempfile_in(&it).map(|_| it));
-        let folder = made.map_err(|source| Error::output(result, &format!("cannot be made: {source}")))?;
-        if let Some((input, _)) = directories.iter().find(|(_, directory)| folder.starts_with(directory)) {
-            let reason = format!(
-                "it would be in {}, which is an input, and be read itself when a stopped run goes on: name a place \
-                 outside",
-                input.display()
-            );
-            return Err(Error::output(result, &reason));
-        }
-        let place = folder.join(result.file_name().unwrap_or_default());
-        if taken.contains(&place) {
-            return Err(Error::output(result, "two results cannot have the same name"));
-        }
-        taken.push(place);
-    }
-    Ok(())
-}
-
-/// The folder in which a file or a directory stands.
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Whether `to` is a file with the same bytes as `from`.
-fn is_copy(from: &Path, to: &Path) -> bool {
-    let read = |path: &Path| Some(io::BufReader::with_capacity(1 << 20, File::open(path).ok()?));
-    let length = |path: &Path| fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|it| it.len());
-    if length(from).is_none() || length(from) != length(to) {
-        return false;
-    }
-    let (Some(from), Some(to)) = (read(from), read(to)) else { return false };
-    from.bytes().zip(to.bytes()).all(|(a, b)| matches!((a, b), (Ok(a), Ok(b)) if a == b))
-}
-
-/// Refuses to write over something.
-fn ensure_absent(path: &Path) -> Result<()> {
-    match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.is_dir() && is_empty(path) => Ok(()),
-        Ok(_) => Err(Error::output(path, "exists, and is not written over: delete it, or name another")),
-        Err(_) => Ok(()),
-    }
-}
-
-fn is_empty(folder: &Path) -> bool {
-    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
-}
-
-/// Brings a file or a directory into its place.
-fn put_in_place(from: &Path, to: &Path) -> io::Result<()> {
-    if to.is_dir() {
-        // It is empty.
-        fs::remove_dir(to)?;
-    }
-    let folder = folder_of(to);
-    match fs::rename(from, to) {
-        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-            let mut copy = tempfile::NamedTempFile::new_in(folder)?;
-            io::copy(&mut File::open(from)?, &mut copy)?;
-            copy.as_file().sync_all()?;
-            copy.persist_noclobber(to).map_err(|error| error.error)?;
-            fs::remove_file(from)?;
-        }
-        renamed => renamed?,
-    }
-    sync_folder(folder)
-}
-
-/// Makes the names in a folder durable.
-pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
-    #[cfg(unix)]
-    File::open(folder)?.sync_all()?;
-    #[cfg(not(unix))]
-    let _ = folder;
-    Ok(())
 }

@@ -9,12 +9,13 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::delivery::sync_folder;
 use super::events::{DedupEvent, DedupStep};
 use super::layout::{Layout, OutputFile};
 use super::packing::{self, Content, Packer, Piece};
 use super::removed::Removed;
 use super::stop::Stop;
-use super::work::{IDS, Work, Written, cannot_write, sync_folder};
+use super::work::{IDS, Work, Written, cannot_write};
 use crate::database::Database;
 use crate::error::{Error, Result};
 #[cfg(feature = "parquet")]
@@ -102,7 +103,12 @@ impl Writing<'_> {
         if let Some(source) = sources[index].as_ref().filter(|_| !is_removed) {
             records.ensure_same(index, source)?;
             let to = self.work.path(&file.path);
-            let copied = make_folder_of(&to).and_then(|()| fs::copy(records.place_of(index), &to));
+            // A copy that was stopped may be one that nobody can write to.
+            let removed = match fs::remove_file(&to) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => make_folder_of(&to),
+            };
+            let copied = removed.and_then(|()| fs::copy(records.place_of(index), &to));
             copied.map_err(|source| failed(&source))?;
             self.unsynced.push(to);
             records.ensure_same(index, source)?;

@@ -99,7 +99,7 @@ fn request(database: &Path, arguments: &[&str]) -> std::io::Result<Value> {
     let file = fs::metadata(database)?;
     let directory = database.parent().map(|it| it.display().to_string());
     Ok(json!({
-        "simdb_admin": 1,
+        "simdb_admin": 2,
         "arguments": arguments,
         "directory": directory,
         "file": [file.dev(), file.ino()],
@@ -288,7 +288,7 @@ fn garbage_on_the_socket_is_refused_and_harms_nobody() -> TestResult {
     binary.push(b'\n');
     let line = |value: &Value| format!("{value}\n").into_bytes();
     let mut other_version = request(&path, &["stats", "d.simdb"])?;
-    other_version["simdb_admin"] = 2.into();
+    other_version["simdb_admin"] = 3.into();
     let mut relative = request(&path, &["stats", "d.simdb"])?;
     relative["directory"] = "here".into();
     let mut other_file = request(&path, &["stats", "d.simdb"])?;
@@ -585,5 +585,39 @@ fn an_ingestion_that_ends_answers_those_who_wait() -> TestResult {
     let deleted = Ran::from(delete.wait_with_output()?);
     Ran::from(ingest.wait_with_output()?).expect(0);
     deleted.expect(1).says("nothing: no such key");
+    Ok(())
+}
+
+/// Once the lines went to nobody, and the documents were deleted.
+#[test]
+fn what_a_killed_client_has_not_printed_is_not_deleted() -> TestResult {
+    let folder = Folder::new()?;
+    let database = answering(&folder, "d.simdb")?;
+    insert_all(&database, (0..25_000).map(|i| document(format!("one of many copies {i}"), u64::MAX)))?;
+    let path = folder.path("d.simdb");
+    let before = database.snapshot()?.stats()?.documents;
+    let mut client = simdb()
+        .args(["delete", "--duplicates", "--max-distance", "0"])
+        .arg(&path)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let mut output = BufReader::new(client.stdout.take().ok_or("standard output is a pipe")?);
+    let (mut line, mut printed) = (String::new(), 0);
+    for _ in 0..12_000 {
+        line.clear();
+        printed += u64::from(output.read_line(&mut line)? > 0);
+    }
+    // It cannot write more, since nobody reads on.
+    thread::sleep(Duration::from_millis(300));
+    client.kill()?;
+    client.wait()?;
+    printed += output.lines().count() as u64;
+    wait_until("the end of the work", || database.begin_write().is_ok());
+    let deleted = before - database.snapshot()?.stats()?.documents;
+    assert!(deleted > 0 && deleted <= printed && printed < 24_999, "{deleted} deleted, {printed} printed");
+    // The same command deletes the rest.
+    let ran = run!("delete", &path, "--duplicates", "--max-distance", "0").expect(0);
+    assert_eq!(ran.out.lines().count() as u64, 24_999 - deleted);
     Ok(())
 }

@@ -370,3 +370,47 @@ fn the_commands_print_clusters_and_what_they_delete() -> TestResult {
     assert!(matches!(refused, Err(Error::ReadOnly)), "{refused:?}");
     Ok(())
 }
+
+/// Once the document in the middle of a chain went first, and a second run found two clusters.
+#[test]
+fn a_deletion_of_connected_documents_that_is_stopped_ends_as_if_it_had_not_been() -> TestResult {
+    let folder = Folder::new()?;
+    let many = (0..10_100).map(|i| document(format!("z{i}"), 0));
+    let ends = |key: &str, bits| document(key, bits);
+    let documents: Vec<Document> =
+        [ends("s", 0), ends("b", 0b111)].into_iter().chain(many).chain([ends("c", 0b11_1111)]).collect();
+    let database = filled(&folder, &documents)?;
+    let clustering = Clustering::new().max_distance(3).connected(true);
+    for _ in 0..20 {
+        database.delete_duplicates(&clustering, |event| match event {
+            DeletionEvent::Committed { .. } => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        })?;
+    }
+    let left: Vec<String> =
+        database.snapshot()?.documents().map(|it| Ok(text(it?.key()))).collect::<simdb::Result<_>>()?;
+    assert_eq!(left, ["s"]);
+    Ok(())
+}
+
+#[test]
+fn who_is_near_to_the_survivor_by_a_chain_only_is_told_by_similarity_too() -> TestResult {
+    let folder = Folder::new()?;
+    let database = Database::create(folder.path("d.simdb"), &CreateOptions::new())?;
+    let fingerprinter = database.fingerprinter()?;
+    let words = |from: usize| (from..from + 120).map(|it| format!("word{it}")).collect::<Vec<_>>().join(" ");
+    let documents = [0, 14, 28, 42].map(|from| fingerprinter.document(format!("{from}"), &words(from)));
+    insert_all(&database, documents.clone())?;
+    let similarity = |a: usize, b: usize| {
+        let [a, b] = [a, b].map(|it| documents[it].sketch().copied().expect("it has a text"));
+        a.similarity(&b).map(|it| it.jaccard())
+    };
+    let least = 0.6;
+    assert!(similarity(0, 1)? >= least && similarity(1, 2)? >= least && similarity(2, 3)? >= least);
+    let far = [similarity(0, 2)?, similarity(0, 3)?].into_iter().filter(|&it| it < least).count() as u64;
+    assert!(far > 0);
+    let clustering = Clustering::new().max_distance(64).min_similarity(least).connected(true);
+    let (_, totals) = clusters(&database.snapshot()?, &clustering)?;
+    assert_eq!((totals.clusters, totals.documents, totals.beyond), (1, 4, far));
+    Ok(())
+}

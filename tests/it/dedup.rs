@@ -5,6 +5,8 @@ use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -12,7 +14,7 @@ use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::Value;
-use simdb::dedup::Dedup;
+use simdb::dedup::{Dedup, DedupEvent, DedupStep};
 use simdb::ingest::ReadOptions;
 use simdb::{Clustering, Database, Document, Error, Fingerprinter, OpenOptions, Scheme, Survivor};
 
@@ -372,7 +374,7 @@ fn a_corpus_is_cleaned_against_those_before_it() -> TestResult {
         run!("dedup", &input, "-o", folder.path(&format!("again-{index}")), "--database", &known, "--again")
             .expect(0);
         assert_eq!(fs::read(folder.path(&format!("again-{index}")))?, b"");
-        fs::remove_dir_all(folder.path("again.jsonl.dedup"))?;
+        assert!(!folder.path("again.jsonl.dedup").exists());
     }
     // As if all had been cleaned at once: the first of near records survives.
     assert_eq!(cleaned, kept);
@@ -461,25 +463,23 @@ fn a_stopped_run_goes_on_only_with_the_same_command_and_the_same_inputs() -> Tes
     let output = folder.path("out.jsonl");
     let dedup = || Dedup::new([&input], &output).clustering(Clustering::new().survivor([Survivor::Earliest]));
     // Stopped when the records have been read.
-    let steps = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let steps = Arc::new(AtomicU64::new(0));
     let seen = steps.clone();
-    let stopped =
-        dedup().stop_when(move || seen.load(std::sync::atomic::Ordering::Relaxed) > 0).run(|event| {
-            if matches!(
-                event,
-                simdb::dedup::DedupEvent::Progress { step: simdb::dedup::DedupStep::Comparing, .. }
-            ) {
-                steps.store(1, std::sync::atomic::Ordering::Relaxed);
-            }
-        });
+    let stopped = dedup().stop_when(move || seen.load(Ordering::Relaxed) > 0).run(|event| {
+        if matches!(event, DedupEvent::Progress { step: DedupStep::Comparing, .. }) {
+            steps.store(1, Ordering::Relaxed);
+        }
+    });
     assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
     assert!(!output.exists() && dedup().work_folder().is_dir());
     let other = dedup().options(ReadOptions::new().key_field("text")).run(|_| {});
     assert!(other.is_err_and(|it| it.to_string().contains("give that command again to go on")));
+    let time = fs::metadata(&input)?.modified()?;
     fs::write(&input, lines[1..].concat())?;
     let changed = dedup().run(|_| {});
-    assert!(changed.is_err_and(|it| it.to_string().contains("it has changed since it was read")));
+    assert!(changed.is_err_and(|it| it.to_string().contains("it was changed after the run had begun")));
     fs::write(&input, lines.concat())?;
+    fs::File::options().write(true).open(&input)?.set_modified(time)?;
     dedup().run(|_| {})?;
     assert!(output.exists() && !dedup().work_folder().exists());
     Ok(())
@@ -517,6 +517,9 @@ fn inputs_of_which_nothing_can_be_judged_survive() -> TestResult {
     for (name, text) in [("in/a.txt", &long), ("in/b.txt", &"a b c".to_owned())] {
         folder.file(name, text)?;
     }
+    let nothing = folder.path("nothing.jsonl");
+    run!("dedup", &first, "-o", &nothing).expect(2).says("no record could be judged");
+    assert_eq!(fs::read_to_string(&nothing)?, bad);
     let database = folder.path("known.simdb");
     for again in [None, Some("--again")] {
         let output = folder.path(if again.is_some() { "again" } else { "once" });
@@ -553,9 +556,19 @@ fn results_have_to_be_where_they_are_no_inputs_and_can_be_written() -> TestResul
     run!("dedup", &input, "-o", &output, "--removed", &same, "--report", &same)
         .expect(2)
         .says("two results cannot have the same name");
+    run!("dedup", &input, "-o", "-").expect(2).says("written to a file");
     assert_eq!(fs::read_dir(folder.path("."))?.count(), 1);
     assert_eq!(fs::read_dir(&input)?.count(), 4);
-    run!("dedup", &input, "-o", &output).expect(0);
+    let file = folder.path("in/a.txt");
+    let lines = folder.file("l.jsonl", "{}\n")?;
+    run!("dedup", &lines, "-o", folder.path("l.parquet")).expect(2).says("give it another name");
+    #[cfg(unix)]
+    {
+        fs::create_dir(folder.path("empty"))?;
+        std::os::unix::fs::symlink(folder.path("empty"), folder.path("link"))?;
+        run!("dedup", &input, "-o", folder.path("link/")).expect(2).says("exists");
+    }
+    run!("dedup", &input, &file, &file, "-o", &output).expect(0);
     Ok(())
 }
 
@@ -644,5 +657,61 @@ fn who_reads_a_few_groups_only_gets_no_error() -> TestResult {
     let mut first = [0; 10];
     child.stdout.take().ok_or("no output")?.read_exact(&mut first)?;
     assert!(child.wait()?.success());
+    Ok(())
+}
+
+/// What is stored in a database is removed from what comes later, so it has to be in an output first.
+#[test]
+fn the_output_is_in_place_before_anything_is_stored_in_a_database() -> TestResult {
+    let folder = Folder::new()?;
+    let mut random = Random(17);
+    let text = |i: u64, random: &mut Random| {
+        let words: Vec<String> = (0..12).map(|_| format!("w{}", random.below(100_000))).collect();
+        format!("{i}\t{}\n", words.join(" "))
+    };
+    let lines: String = (0..11_000).map(|i| text(i, &mut random)).collect();
+    let (input, output) = (folder.file("a.tsv", &lines)?, folder.path("clean.tsv"));
+    let path = folder.path("known.simdb");
+    let is_storing = Arc::new(AtomicBool::new(false));
+    let stop = is_storing.clone();
+    let dedup = Dedup::new([&input], &output).database(&path);
+    let stopped = dedup.clone().stop_when(move || stop.load(Ordering::Relaxed)).run(|event| {
+        if let DedupEvent::Progress { step: DedupStep::Storing, .. } = event {
+            is_storing.store(true, Ordering::Relaxed);
+        }
+    });
+    assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
+    assert!(fs::read_to_string(&output)? == lines && dedup.work_folder().is_dir());
+    assert_eq!(dedup.run(|_| {})?.removed, 0);
+    assert!(fs::read_to_string(&output)? == lines && !dedup.work_folder().is_dir());
+    let known = Database::open(&path, &OpenOptions::new())?;
+    assert_eq!(known.snapshot()?.stats()?.documents, 11_000);
+    Ok(())
+}
+
+#[test]
+fn an_input_that_is_changed_in_its_middle_is_told() -> TestResult {
+    let folder = Folder::new()?;
+    let mut random = Random(23);
+    let lines: String = (0..3_000).map(|i| format!("{i}\t{}\n", random.text(800))).collect();
+    let (input, output) = (folder.file("a.tsv", &lines)?, folder.path("clean.tsv"));
+    let decided = Arc::new(AtomicBool::new(false));
+    let stop = decided.clone();
+    let dedup = Dedup::new([&input], &output);
+    let stopped = dedup.clone().stop_when(move || stop.load(Ordering::Relaxed)).run(|event| {
+        if let DedupEvent::Progress { step: DedupStep::Writing, .. } = event {
+            decided.store(true, Ordering::Relaxed);
+        }
+    });
+    assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
+    let mut changed = lines.clone().into_bytes();
+    let middle = changed.len() / 2;
+    changed[middle] ^= 1;
+    fs::write(&input, &changed)?;
+    let refused = dedup.run(|_| {}).expect_err("it was changed").to_string();
+    assert!(refused.contains("was changed after the run had begun"), "{refused}");
+    assert!(!output.exists());
+    fs::remove_dir_all(dedup.work_folder())?;
+    assert!(dedup.run(|_| {}).is_ok());
     Ok(())
 }

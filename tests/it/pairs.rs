@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use simdb::{
-    CreateOptions, Database, Document, Error, OpenOptions, PairEvent, PairPosition, Pairs, Scheme, Sketch,
-    SketchSize,
+    CreateOptions, Database, Document, Error, Fingerprint, OpenOptions, PairEvent, PairPosition, Pairs,
+    Scheme, Sketch, SketchSize,
 };
 
 use crate::support::{
@@ -451,5 +451,51 @@ fn pairs_of_two_databases_are_those_of_brute_force() -> TestResult {
     let (one, two) = (texts.snapshot()?, plain.snapshot()?);
     let refused = one.pairs(3).with(&two).run(|_| ControlFlow::Continue(()));
     assert!(matches!(refused, Err(Error::SchemeMismatch { .. })), "{refused:?}");
+    Ok(())
+}
+
+#[test]
+fn sketches_of_other_sizes_are_not_compared() -> TestResult {
+    let folder = Folder::new()?;
+    let small = CreateOptions::new().sketch_size(SketchSize::Bytes16);
+    let one = Database::create(folder.path("one.simdb"), &small)?;
+    let large = CreateOptions::new().sketch_size(SketchSize::Bytes32);
+    let two = Database::create(folder.path("two.simdb"), &large)?;
+    let none =
+        Database::create(folder.path("none.simdb"), &CreateOptions::new().sketch_size(SketchSize::None))?;
+    let snapshot = one.snapshot()?;
+    for (other, bytes) in [(&two, 32), (&none, 0)] {
+        let other = other.snapshot()?;
+        let search = snapshot.pairs(3).with(&other);
+        assert!(search.run(|_| ControlFlow::Continue(())).is_ok());
+        let refused = search.min_similarity(0.5).run(|_| ControlFlow::Continue(()));
+        let expected = matches!(refused, Err(Error::SketchSizes { stored: 16, given }) if given == bytes);
+        assert!(expected, "{refused:?}");
+    }
+    Ok(())
+}
+
+/// More documents than are listed at a time.
+#[test]
+fn large_groups_of_several_fingerprints_are_listed_one_after_the_other() -> TestResult {
+    let folder = Folder::new()?;
+    let options = CreateOptions::new().scheme(Scheme::External).sketch_size(SketchSize::Bytes16);
+    let bits = |i: u64| [0b0, 0b1, 0b11, 0b111, u64::MAX][(i % 5) as usize];
+    let sketch = |i: u64| Sketch::new(&[(i % 10 / 5) as u8 + 1; 16], 9).ok();
+    let documents = (0..90_000u64)
+        .map(|i| Ok(Document::new(format!("k{i}"), Fingerprint::from_bits(bits(i))).with_sketch(sketch(i))));
+    let database = Database::build(folder.path("d.simdb"), &options, documents, 64 << 20)?;
+    let (mut groups, mut pairs) = (Vec::new(), Vec::new());
+    database.snapshot()?.pairs(1).min_similarity(0.01).run(|event| {
+        match event {
+            PairEvent::Group(group) => groups.push(group.documents),
+            PairEvent::Pair(pair) => pairs.push((pair.distance, pair.a.documents * pair.b.documents)),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    })?;
+    assert_eq!(groups, [9_000; 10]);
+    let near = pairs.iter().filter(|it| it.0 == 1).count();
+    assert!(near >= 6 && pairs.iter().all(|it| it.1 == 81_000_000), "{pairs:?}");
     Ok(())
 }

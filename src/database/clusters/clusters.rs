@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::clustering::Clustering;
 use super::gathered::{Clustered, Gathered};
+use crate::database::pairs::Question;
 use crate::database::snapshot::Snapshot;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
@@ -65,8 +66,10 @@ pub struct ClusterTotals {
     pub largest: u64,
     /// The largest diameter that was computed.
     pub diameter: u32,
-    /// The documents that are farther from their survivor than the max distance. Only chains bring them there, so there
-    /// are none unless clusters are [`connected`](Clustering::connected).
+    /// The clusters whose diameter was not computed, as they have too many fingerprints.
+    pub without_diameter: u64,
+    /// The documents that are not near to their survivor, by distance or similarity. Only chains bring them there, so
+    /// there are none unless clusters are [`connected`](Clustering::connected).
     pub beyond: u64,
     /// The clusters that there would be, or are, if documents were in one cluster that are connected by a chain.
     pub connected: u64,
@@ -98,9 +101,9 @@ impl Snapshot {
     ///
     /// # Cost
     ///
-    /// That of all pairs, then of reading all documents once, then of reading each document of a cluster again. For
-    /// each pair 16 bytes of memory, for each document of a cluster 16, and for each different fingerprint among them
-    /// some 150.
+    /// That of all pairs, then of reading all documents once, then of reading each document of a cluster again. Some 40
+    /// bytes of memory for each document of a cluster, and for each different fingerprint among them some 100 and 12
+    /// for each neighbour, of which at most 32 are kept.
     ///
     /// # Example
     ///
@@ -138,12 +141,12 @@ impl Snapshot {
             return Ok(totals);
         };
         (totals.connected, totals.largest_connected) = gathered.components.unwrap_or_default();
-        let max_distance = clustering.question(&self.reader).max_distance;
+        let question = clustering.question(&self.reader);
         let all = gathered.len() as u64;
         let (mut result, mut done) = (Ok(()), 0);
         let read = |part: usize, hand_over: &mut dyn FnMut(Result<ReadClusters>) -> ControlFlow<()>| {
             let indexes = part * TOGETHER..gathered.len().min((part + 1) * TOGETHER);
-            _ = hand_over(ReadClusters::read(indexes, &gathered, &self.reader));
+            _ = hand_over(ReadClusters::read(indexes, &gathered, &question, &self.reader));
         };
         streaming::in_order(gathered.len().div_ceil(TOGETHER), read, |_, clusters| {
             let clusters = match clusters {
@@ -153,8 +156,8 @@ impl Snapshot {
                     return ControlFlow::Break(());
                 }
             };
-            for cluster in clusters.clusters() {
-                totals.add(&cluster, max_distance);
+            for (cluster, beyond) in clusters.clusters() {
+                totals.add(&cluster, beyond);
                 done += 1;
                 observe(ClusterEvent::Cluster(cluster))?;
                 observe(ClusterEvent::Progress { done, all })?;
@@ -179,6 +182,8 @@ struct ReadClusters {
 struct ReadCluster {
     survivor: usize,
     diameter: Option<u32>,
+    /// The documents that are not near to the survivor.
+    beyond: u64,
     /// Where its documents end.
     end: usize,
 }
@@ -192,7 +197,16 @@ struct ReadDocument {
 
 impl ReadClusters {
     /// Reads the clusters of some indexes.
-    fn read(indexes: Range<usize>, gathered: &Gathered, reader: &impl Read) -> Result<Self> {
+    fn read(
+        indexes: Range<usize>,
+        gathered: &Gathered,
+        question: &Question,
+        reader: &impl Read,
+    ) -> Result<Self> {
+        let is_beyond = |it: &&Clustered| {
+            let is_unlike = |least| it.similarity.is_none_or(|it| it < least);
+            it.distance > question.max_distance || question.min_similarity.is_some_and(is_unlike)
+        };
         let mut read = Self::default();
         let mut numbers: Vec<(DocumentNumber, usize)> = Vec::new();
         for (survivor, clustered) in indexes.map(|index| gathered.cluster(index)) {
@@ -205,6 +219,7 @@ impl ReadClusters {
             read.clusters.push(ReadCluster {
                 survivor: clustered.iter().position(|it| it.number == survivor).unwrap_or(0),
                 diameter: diameter_of(&clustered),
+                beyond: clustered.iter().filter(is_beyond).count() as u64,
                 end: read.documents.len(),
             });
         }
@@ -218,12 +233,12 @@ impl ReadClusters {
         Ok(read)
     }
 
-    fn clusters(&self) -> impl Iterator<Item = Cluster> {
+    /// The clusters, each with the number of documents that are not near to the survivor.
+    fn clusters(&self) -> impl Iterator<Item = (Cluster, u64)> {
         let starts = iter::once(0).chain(self.clusters.iter().map(|it| it.end));
-        starts.zip(&self.clusters).map(|(start, it)| Cluster {
-            survivor: it.survivor,
-            documents: self.documents[start..it.end].iter().map(|it| self.document(it)).collect(),
-            diameter: it.diameter,
+        starts.zip(&self.clusters).map(|(start, it)| {
+            let documents = self.documents[start..it.end].iter().map(|it| self.document(it)).collect();
+            (Cluster { survivor: it.survivor, documents, diameter: it.diameter }, it.beyond)
         })
     }
 
@@ -234,12 +249,15 @@ impl ReadClusters {
 }
 
 impl ClusterTotals {
-    fn add(&mut self, cluster: &Cluster, max_distance: u32) {
+    fn add(&mut self, cluster: &Cluster, beyond: u64) {
         self.clusters += 1;
         self.documents += cluster.documents.len() as u64;
         self.largest = self.largest.max(cluster.documents.len() as u64);
-        self.diameter = self.diameter.max(cluster.diameter.unwrap_or(0));
-        self.beyond += cluster.documents.iter().filter(|it| it.distance > max_distance).count() as u64;
+        match cluster.diameter {
+            Some(diameter) => self.diameter = self.diameter.max(diameter),
+            None => self.without_diameter += 1,
+        }
+        self.beyond += beyond;
     }
 }
 

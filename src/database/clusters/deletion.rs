@@ -131,7 +131,8 @@ impl Database {
     /// Deletes all documents of each cluster but the one that survives, in many small transactions, and returns their
     /// number.
     ///
-    /// Each transaction deletes at most 10,000 documents and is durable when it is told as committed. Others write in
+    /// Each transaction deletes at most 10,000 documents and is durable when it is told as committed. The documents of a
+    /// [`connected`](Clustering::connected) cluster are deleted in one, however many they are. Others write in
     /// between. What they have replaced or deleted meanwhile is left alone, and so are the duplicates of such a
     /// survivor. Documents that are stored meanwhile are not looked at. If `observe` breaks or the process is killed,
     /// what was committed is deleted, and the same call deletes the rest.
@@ -158,13 +159,25 @@ impl Database {
         let Some(gathered) = Gathered::new(&snapshot, None, clustering, false, progress)? else {
             return Ok(0);
         };
-        let others = gathered.clusters().flat_map(|(survivor, clustered)| {
-            clustered.into_iter().filter(move |it| it.number != survivor).map(move |it| (survivor, it))
-        });
-        let others: Vec<(DocumentNumber, Clustered)> = others.collect();
+        let (mut others, mut ends): (Vec<(DocumentNumber, Clustered)>, Vec<usize>) = Default::default();
+        for (survivor, clustered) in gathered.clusters() {
+            others.extend(clustered.into_iter().filter(|it| it.number != survivor).map(|it| (survivor, it)));
+            let begin = ends.last().copied().unwrap_or(0);
+            match clustering.is_connected() {
+                // Without some of its documents, a component falls apart. So it goes at once.
+                true if others.len() - begin >= TOGETHER => ends.push(others.len()),
+                true => {}
+                false => ends.extend((begin..=others.len()).step_by(TOGETHER).skip(1)),
+            }
+        }
         drop(gathered);
-        let (mut deleted, all) = (0, others.len() as u64);
-        for (done, others) in (1..).zip(others.chunks(TOGETHER)) {
+        if ends.last().copied().unwrap_or(0) < others.len() {
+            ends.push(others.len());
+        }
+        let (mut deleted, mut begin, all) = (0, 0, others.len() as u64);
+        for end in ends {
+            let others = &others[begin..end];
+            begin = end;
             let mut txn = self.begin_write()?;
             let mut in_txn = 0;
             for (survivor, it) in others {
@@ -182,9 +195,8 @@ impl Database {
             }
             txn.commit()?;
             deleted += in_txn;
-            let done = (done * TOGETHER as u64).min(all);
             if observe(DeletionEvent::Committed { deleted }).is_break()
-                || observe(DeletionEvent::Progress { done, all }).is_break()
+                || observe(DeletionEvent::Progress { done: end as u64, all }).is_break()
             {
                 break;
             }

@@ -66,7 +66,7 @@ impl Question {
         observe: &mut dyn FnMut(Found) -> ControlFlow<()>,
     ) -> Result<()> {
         if let Some(other) = other {
-            ensure_alike(&snapshot.reader, &other.reader)?;
+            self.ensure_alike(&snapshot.reader, &other.reader)?;
         }
         // The tables of the larger side are gone through, each once.
         let is_larger = |other: &Snapshot| other.reader.fingerprints() > snapshot.reader.fingerprints();
@@ -151,6 +151,19 @@ impl Question {
             SketchSize::None if least > 0.0 => Err(Error::SketchSizes { stored: 0, given: 0 }),
             _ => Ok(()),
         }
+    }
+
+    /// Refuses to compare the fingerprints of different schemes, or sketches of different sizes.
+    fn ensure_alike(&self, reader: &Reader, other: &Reader) -> Result<()> {
+        let [ours, theirs] = [reader, other].map(Read::settings);
+        if ours.scheme != theirs.scheme {
+            return Err(Error::SchemeMismatch { stored: ours.scheme.name(), given: theirs.scheme.name() });
+        }
+        let [stored, given] = [ours, theirs].map(|it| it.sketch_size.bytes());
+        if self.min_similarity.is_some_and(|least| least > 0.0) && stored != given {
+            return Err(Error::SketchSizes { stored, given });
+        }
+        Ok(())
     }
 
     /// The scopes whose documents count.
@@ -295,13 +308,4 @@ impl Search<'_> {
             _ => take(Some(Found::Pair { a: a.clone(), b: b.clone(), distance, similarity })),
         }
     }
-}
-
-/// Refuses to compare the fingerprints of different schemes, or sketches of different sizes.
-fn ensure_alike(reader: &Reader, other: &Reader) -> Result<()> {
-    let [ours, theirs] = [reader, other].map(Read::settings);
-    if ours.scheme != theirs.scheme {
-        return Err(Error::SchemeMismatch { stored: ours.scheme.name(), given: theirs.scheme.name() });
-    }
-    Ok(())
 }
