@@ -5,7 +5,6 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use super::dedup::Dedup;
-use super::work::cannot_write;
 use crate::error::{Error, Result};
 
 /// Refuses results that could not get into their places at the end.
@@ -135,4 +134,8 @@ pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     #[cfg(not(unix))]
     let _ = folder;
     Ok(())
+}
+
+pub(super) fn cannot_write(path: &Path, source: &io::Error) -> Error {
+    Error::output(path, &format!("cannot be written: {source}"))
 }

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use super::dedup::Dedup;
+use super::delivery::cannot_write;
 use super::events::DedupEvent;
-use super::work::cannot_write;
 use crate::database::{ClusterEvent, Database};
 use crate::error::Result;
 use crate::ingest::{InputFormat, NumberedKey, Records, StoredRecords};

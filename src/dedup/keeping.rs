@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use super::dedup::Dedup;
+use super::delivery::cannot_write;
 use super::events::{DedupEvent, DedupStep};
 use super::removed::Removed;
 use super::stop::Stop;
-use super::work::{IDS, Work, cannot_write};
+use super::work::{IDS, Work};
 use crate::database::{Database, OpenOptions, WriteTxn};
 use crate::document::Document;
 use crate::error::{Error, Result};

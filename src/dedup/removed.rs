@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use super::work::cannot_write;
+use super::delivery::cannot_write;
 use crate::error::Result;
 use crate::ingest::RecordId;
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::dedup::Dedup;
-use super::delivery::{deliver, ensure_places, is_empty, sync_folder};
+use super::delivery::{cannot_write, deliver, ensure_places, is_empty, sync_folder};
 use super::events::DedupTotals;
 use crate::database::{CreateOptions, Database, OpenOptions};
 use crate::error::{Error, Result};
@@ -215,10 +215,6 @@ pub(super) const REPORT: &str = "report";
 pub(super) const IDS: &str = "removed.ids";
 const STATE: &str = "state.json";
 const STAMPS: &str = "inputs.stamps";
-
-pub(super) fn cannot_write(path: &Path, source: &io::Error) -> Error {
-    Error::output(path, &format!("cannot be written: {source}"))
-}
 
 /// Writes a file of the folder.
 pub(super) fn write_durably(

@@ -70,7 +70,8 @@ pub(crate) enum BesideEvent {
 const TOGETHER: usize = 10_000;
 
 impl Snapshot {
-    /// Gives the documents to `observe` that [`Database::delete_duplicates`] would delete. Ends when it breaks.
+    /// Gives the documents to `observe` that [`Database::delete_duplicates`] would delete, and how far the work is. Ends
+    /// when it breaks.
     ///
     /// # Errors
     ///
@@ -102,15 +103,17 @@ impl Snapshot {
     ) -> Result<()> {
         let progress = &mut |done, all| observe(BesideEvent::Progress { done, all });
         let Some(gathered) = Gathered::new(self, beside, clustering, false, progress)? else { return Ok(()) };
+        let mut survivors = beside.unwrap_or(self).survivors();
         for (survivor, it) in gathered.beside() {
-            let duplicate = beside.unwrap_or(self).duplicate_of(survivor, &it, self)?;
+            let duplicate = survivors.duplicate_of(survivor, &it, self)?;
             if observe(BesideEvent::Duplicate { duplicate, is_beside: true }).is_break() {
                 return Ok(());
             }
         }
+        let mut survivors = self.survivors();
         for (survivor, clustered) in gathered.clusters() {
             for it in clustered.iter().filter(|it| it.number != survivor) {
-                let duplicate = self.duplicate_of(survivor, it, self)?;
+                let duplicate = survivors.duplicate_of(survivor, it, self)?;
                 if observe(BesideEvent::Duplicate { duplicate, is_beside: false }).is_break() {
                     return Ok(());
                 }
@@ -119,11 +122,27 @@ impl Snapshot {
         Ok(())
     }
 
-    /// A duplicate, which is a document of `of`, of a survivor here.
-    fn duplicate_of(&self, survivor: DocumentNumber, it: &Clustered, of: &Self) -> Result<Duplicate> {
+    fn survivors(&self) -> Survivors<'_> {
+        Survivors { snapshot: self, last: None }
+    }
+}
+
+/// Survivors, of which the key of the last one is known: duplicates of one come one after the other.
+struct Survivors<'s> {
+    snapshot: &'s Snapshot,
+    last: Option<(DocumentNumber, Vec<u8>)>,
+}
+
+impl Survivors<'_> {
+    /// A duplicate, which is a document of `of`, of a survivor.
+    fn duplicate_of(&mut self, survivor: DocumentNumber, it: &Clustered, of: &Snapshot) -> Result<Duplicate> {
         let document = of.reader.linked_document(it.number)?;
-        let survivor = self.reader.linked_key(survivor)?;
-        Ok(Duplicate { document, survivor, distance: it.distance, similarity: it.similarity })
+        let key = match self.last.take().filter(|last| last.0 == survivor) {
+            Some((_, key)) => key,
+            None => self.snapshot.reader.linked_key(survivor)?,
+        };
+        self.last = Some((survivor, key.clone()));
+        Ok(Duplicate { document, survivor: key, distance: it.distance, similarity: it.similarity })
     }
 }
 
@@ -175,13 +194,14 @@ impl Database {
             ends.push(others.len());
         }
         let (mut deleted, mut begin, all) = (0, 0, others.len() as u64);
+        let mut survivors = snapshot.survivors();
         for end in ends {
             let others = &others[begin..end];
             begin = end;
             let mut txn = self.begin_write()?;
             let mut in_txn = 0;
             for (survivor, it) in others {
-                let duplicate = snapshot.duplicate_of(*survivor, it, &snapshot)?;
+                let duplicate = survivors.duplicate_of(*survivor, it, &snapshot)?;
                 if txn.has(*survivor, &duplicate.survivor)? && txn.has(it.number, duplicate.document.key())? {
                     txn.delete(duplicate.document.key())?;
                     in_txn += 1;

@@ -3,10 +3,12 @@
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::beside::{AllBeside, Beside};
 use super::clustering::Clustering;
 use super::grouping;
 use super::near_fingerprints::{NearFingerprints, Progress};
-use super::nodes::{AllBeside, Beside, Nodes};
+use super::nodes::Nodes;
+use super::reading::read_nodes;
 use crate::database::pairs::Question;
 use crate::database::snapshot::Snapshot;
 use crate::error::{Error, Result};
@@ -59,7 +61,7 @@ impl Gathered {
             },
         };
         let Some(near) = NearFingerprints::find(snapshot, &question, progress)? else { return Ok(None) };
-        let Some(nodes) = Nodes::of(near, &beside, snapshot, clustering, progress)? else {
+        let Some(nodes) = read_nodes(near, &beside, snapshot, clustering, progress)? else {
             return Ok(None);
         };
         let grouped = match clustering.is_connected() {

@@ -1,5 +1,6 @@
 //! Clusters of near-duplicates, which of each survives, and the deletion of the others.
 
+mod beside;
 mod clustering;
 #[expect(clippy::module_inception, reason = "the folder is named after what it shows first")]
 mod clusters;
@@ -10,6 +11,7 @@ mod near_fingerprints;
 mod nodes;
 #[cfg(feature = "parquet")]
 mod of_pairs;
+mod reading;
 
 pub use clustering::{Clustering, Survivor};
 pub use clusters::{Cluster, ClusterDocument, ClusterEvent, ClusterTotals};
