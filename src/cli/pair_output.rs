@@ -35,6 +35,13 @@ pub(super) struct PairArguments {
     binary_keys: bool,
 }
 
+impl PairArguments {
+    /// Where the file for the pairs is.
+    pub(super) fn file(&self, output: &Output) -> Option<PathBuf> {
+        self.output.as_ref().map(|path| output.console().place_of(path))
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PairFormat {
     /// Tabs between distance, keys and numbers of documents
@@ -105,7 +112,7 @@ impl Sink {
             (Some(format), _) => format,
         };
         output.print_as_json(format == PairFormat::Jsonl);
-        let path = arguments.output.as_ref().map(|path| output.console().place_of(path));
+        let path = arguments.file(output);
         match (format, path) {
             #[cfg(feature = "parquet")]
             (PairFormat::Parquet, Some(path)) => {
