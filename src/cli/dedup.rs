@@ -7,6 +7,7 @@ use crate::{Error, Scheme};
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
+use super::apart::ensure_apart;
 use super::arguments::{Reading, SketchBytes, parse_scheme};
 use super::clusters::ClusterArguments;
 use super::console::{Console, Progress};
@@ -66,6 +67,10 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let dedup = arguments.dedup(output.console());
+    if let Some(rejected) = &arguments.rejected {
+        let inputs = arguments.inputs.iter().map(PathBuf::as_path);
+        ensure_apart(rejected, arguments.database.as_deref(), inputs)?;
+    }
     let mut telling = Telling::new(output, arguments)?;
     if arguments.list {
         let (mut groups, mut listed, mut failed) = (0u64, 0u64, None);

@@ -55,11 +55,13 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
 }
 
 /// The scheme of the fingerprints, as the files and the user say.
-fn scheme(arguments: &Arguments, import: &Import) -> Result<Scheme, Error> {
+fn scheme(arguments: &Arguments, import: &Import) -> Result<Scheme, Failure> {
     match (import.scheme(), arguments.scheme) {
-        (Some(stored), Some(given)) if stored != given => {
-            Err(Error::SchemeMismatch { stored: stored.name(), given: given.name() })
-        }
+        (Some(stored), Some(given)) if stored != given => Err(format!(
+            "the files were exported from a database of scheme {stored}, and --scheme names {given}; --scheme is for files \
+             that do not say it"
+        )
+        .into()),
         (stored, given) => Ok(stored.or(given).unwrap_or(Scheme::External)),
     }
 }
@@ -93,6 +95,14 @@ fn add(arguments: &Arguments, import: Import, output: &Output) -> Result<Databas
     let database = open_to_write(&arguments.database.database)?;
     let scheme = scheme(arguments, &import)?;
     if scheme != database.scheme() {
+        if import.scheme().or(arguments.scheme).is_none() {
+            let stored = database.scheme();
+            return Err(format!(
+                "the files do not say the scheme of their fingerprints, so it is external, and the database holds \
+                 fingerprints of scheme {stored}: give --scheme {stored} if they were made so"
+            )
+            .into());
+        }
         return Err(Error::SchemeMismatch { stored: database.scheme().name(), given: scheme.name() }.into());
     }
     let import = import.sketch_size(database.sketch_size());

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::{self, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,6 +14,7 @@ use clap::ValueEnum;
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
 
 use super::answer::{Answer, CommandResult, Failure};
+use super::apart::are_same_file;
 use super::arguments::{
     DatabaseArgument, Reading, SketchBytes, key_bytes, max_distance_parser, parse_scheme, similarity_parser,
 };
@@ -191,9 +192,7 @@ impl Arguments {
     /// Refuses to write rejected records into the database or an input.
     fn ensure_rejected_apart(&self, records: &Records) -> Result<(), Failure> {
         let Some(rejected) = &self.rejected else { return Ok(()) };
-        let real = |path: &Path| fs::canonicalize(path).or_else(|_| path::absolute(path)).ok();
-        let place = real(rejected);
-        let is_same = |path: &Path| place.is_some() && real(path) == place || same_file(rejected, path);
+        let is_same = |path: &Path| are_same_file(rejected, path);
         let path = rejected.display();
         if is_same(&self.database.database) {
             return Err(format!("{path}: rejected records cannot be written into the database").into());
@@ -274,17 +273,4 @@ fn open_or_create(arguments: &Arguments, records: &mut Records) -> Result<(Datab
         Err(Error::AlreadyExists { .. }) => open_to_write(path).map(|database| (database, false)),
         created => created.map(|database| (database, true)),
     }
-}
-
-/// Whether two paths lead to one file, also as two names of it.
-#[cfg(unix)]
-fn same_file(a: &Path, b: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    let identity = |path: &Path| fs::metadata(path).ok().map(|it| (it.dev(), it.ino()));
-    identity(a).is_some() && identity(a) == identity(b)
-}
-
-#[cfg(not(unix))]
-fn same_file(_: &Path, _: &Path) -> bool {
-    false
 }

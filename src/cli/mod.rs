@@ -6,6 +6,7 @@
 mod about;
 #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the program uses the rest"))]
 mod answer;
+mod apart;
 mod arguments;
 mod asking;
 mod backup;

@@ -12,6 +12,8 @@ use serde_json::json;
 #[cfg(feature = "parquet")]
 use super::answer::Answer;
 use super::answer::CommandResult;
+#[cfg(feature = "parquet")]
+use super::apart::ensure_apart;
 use super::output::Output;
 
 /// How clusters are made of pairs, and where they go.
@@ -38,6 +40,9 @@ impl OfPairs<'_> {
     pub(super) fn run(&self, output: &mut Output) -> CommandResult {
         if let Some(file) = self.file.filter(|file| !self.replace && file.symlink_metadata().is_ok()) {
             return Err(Error::AlreadyExists { path: file.to_owned() }.into());
+        }
+        if let Some(file) = self.file {
+            ensure_apart(file, None, [self.pairs])?;
         }
         let mut clusters = PairClusters::open([self.pairs])?.connected(self.is_connected);
         if let Some(max_distance) = self.max_distance {

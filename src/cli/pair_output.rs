@@ -35,6 +35,14 @@ pub(super) struct PairArguments {
     binary_keys: bool,
 }
 
+impl PairArguments {
+    /// Where the file for the pairs is. `-` is standard output.
+    pub(super) fn file(&self, output: &Output) -> Option<PathBuf> {
+        let path = self.output.as_ref().filter(|path| path.as_os_str() != "-");
+        path.map(|path| output.console().place_of(path))
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PairFormat {
     /// Tabs between distance, keys and numbers of documents
@@ -105,9 +113,7 @@ impl Sink {
             (Some(format), _) => format,
         };
         output.print_as_json(format == PairFormat::Jsonl);
-        // `-` is standard output.
-        let path = arguments.output.as_ref().filter(|path| path.as_os_str() != "-");
-        let path = path.map(|path| output.console().place_of(path));
+        let path = arguments.file(output);
         match (format, path) {
             #[cfg(feature = "parquet")]
             (PairFormat::Parquet, Some(path)) => {

@@ -36,6 +36,12 @@ impl Snapshot {
         Ok(Self { reader: store.begin_read()?, store })
     }
 
+    /// The path with which the database was created or opened.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn path(&self) -> &Path {
+        self.store.path()
+    }
+
     pub(super) fn reader(&self) -> &Reader {
         &self.reader
     }

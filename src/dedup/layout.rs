@@ -43,6 +43,11 @@ impl Layout {
             || kinds.iter().any(|kind| kind.0 == InputFormat::Text);
         let mut layout = Self { files: Vec::new(), paths, kinds };
         layout.files = if is_tree { layout.tree(dedup, &directories)? } else { layout.one_file(dedup)? };
+        // What cannot be copied is told before the work, and not at its end.
+        #[cfg(feature = "parquet")]
+        for (index, _) in layout.kinds.iter().enumerate().filter(|(_, kind)| kind.1.is_of_rows()) {
+            crate::parquet::ensure_copyable(&records.place_of(index))?;
+        }
         Ok(layout)
     }
 

@@ -281,7 +281,7 @@ pub enum Error {
 
 impl Error {
     /// An output cannot be written, for this reason.
-    #[cfg(feature = "ingest")]
+    #[cfg(any(feature = "ingest", feature = "parquet"))]
     pub(crate) fn output(path: &Path, reason: &str) -> Self {
         Self::Output { path: path.to_owned(), reason: reason.to_owned() }
     }

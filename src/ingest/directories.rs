@@ -65,10 +65,18 @@ fn patterns(globs: &[String]) -> Result<Vec<(Pattern, bool)>> {
     globs.iter().map(parse).collect()
 }
 
-/// Nobody means what is hidden, nor the database that stands beside its inputs.
+/// What Spark and Hadoop write beside their files: marks, summaries, logs, and what an unfinished job has left. Other
+/// names may begin like these, such as `_posts`.
+const NOT_DATA: [&[u8]; 6] =
+    [b"_SUCCESS", b"_metadata", b"_common_metadata", b"_temporary", b"_spark_metadata", b"_delta_log"];
+/// How the names of other marks begin.
+const MARKS: [&[u8]; 2] = [b"_committed_", b"_started_"];
+
+/// Nobody means what is hidden, nor the marks of a job, nor the database that stands beside its inputs.
 fn is_visible(entry: &DirEntry) -> bool {
     let name = entry.file_name().as_encoded_bytes();
-    !name.starts_with(b".") && (entry.file_type().is_dir() || !name.ends_with(b".simdb"))
+    let is_mark = NOT_DATA.contains(&name) || MARKS.iter().any(|it| name.starts_with(it));
+    !name.starts_with(b".") && !is_mark && (entry.file_type().is_dir() || !name.ends_with(b".simdb"))
 }
 
 fn is_wanted(below: &Path, patterns: &[(Pattern, bool)]) -> bool {
@@ -101,7 +109,12 @@ mod tests {
         };
         fs::create_dir_all(folder.path().join("pages/a/.git"))?;
         refused(&options, "has no file in it");
-        for name in ["z.html", "b.txt", "a/x.html", "a/.git/x.html", ".hidden", "d.simdb"] {
+        fs::create_dir_all(folder.path().join("pages/_temporary"))?;
+        let marks =
+            ["_SUCCESS", "a/_SUCCESS", "_metadata", "_committed_7", "_started_7", "_temporary/x.html"];
+        for name in
+            ["z.html", "b.txt", "a/x.html", "a/.git/x.html", ".hidden", "d.simdb"].iter().chain(&marks)
+        {
             fs::write(folder.path().join("pages").join(name), "text")?;
         }
         assert_eq!(names(&options)?, ["pages/a/x.html", "pages/b.txt", "pages/z.html", "-"]);

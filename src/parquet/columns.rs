@@ -24,6 +24,9 @@ pub(super) struct Columns {
     seen_seconds: Int64Builder,
     ranks: Vec<Int64Builder>,
     payload: BinaryBuilder,
+    rows: usize,
+    /// Those of keys and payloads.
+    bytes: usize,
 }
 
 impl Columns {
@@ -41,7 +44,18 @@ impl Columns {
             seen_seconds: Int64Builder::new(),
             ranks: (0..shape.ranks).map(|_| Int64Builder::new()).collect(),
             payload: BinaryBuilder::new(),
+            rows: 0,
+            bytes: 0,
         }
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The bytes of the keys and payloads.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Adds a document, for which the shape has room.
@@ -63,11 +77,15 @@ impl Columns {
         }
         if self.shape.payloads {
             self.payload.append_value(document.payload());
+            self.bytes += document.payload().len();
         }
+        self.bytes += document.key().len();
+        self.rows += 1;
     }
 
     /// The documents as a batch, in the order of the schema. None are left.
     pub(super) fn take(&mut self) -> Result<RecordBatch, arrow_schema::ArrowError> {
+        (self.rows, self.bytes) = (0, 0);
         let key: ArrayRef = match self.shape.binary_keys {
             true => Arc::new(self.binary_key.finish()),
             false => Arc::new(self.text_key.finish()),

@@ -15,11 +15,14 @@ use super::schema::{FINGERPRINT, ID, KEY, PAYLOAD, SCOPE, SEEN, SHINGLES, SKETCH
 use crate::database::Snapshot;
 use crate::error::{Error, Result};
 use crate::sketch::SketchSize;
+use crate::store::are_same_file;
 
-/// The rows of a group. Readers take one group at a time, and writers have one in memory.
+/// The most rows of a group, and about the most bytes. Readers take one group at a time, and writers have one in memory.
 const GROUP_ROWS: usize = 1 << 19;
-/// The documents that are handed over together.
-const TOGETHER: u64 = 1 << 13;
+const GROUP_BYTES: usize = 128 << 20;
+/// The most documents that are handed over together, and about the most bytes of their keys and payloads.
+const TOGETHER: usize = 1 << 13;
+const BYTES_TOGETHER: usize = 8 << 20;
 
 /// Writes all documents of a snapshot into a Parquet file.
 ///
@@ -81,6 +84,7 @@ impl<'s> Export<'s> {
     /// # Errors
     ///
     /// * [`Error::AlreadyExists`] if there is a file and it may not be replaced.
+    /// * [`Error::Output`] if the file is the database itself.
     /// * [`Error::Io`] if the file cannot be written.
     /// * [`Error::Interrupted`] if `progress` breaks.
     /// * [`Error::Damaged`], [`Error::Corrupted`] and [`Error::Storage`] if the database cannot be read.
@@ -89,12 +93,15 @@ impl<'s> Export<'s> {
     ///
     /// Reads all documents once. If a document needs a column that none before it has needed, the file is begun anew
     /// with this column: the first key that is not UTF-8, the first time that does not fit, the first longer rank.
-    /// A group of rows is in memory, some 50 to 100 MB.
+    /// A group of rows is in memory. It has at most 524,288 rows and some 128 MiB, packed.
     pub fn run(
         &self,
         path: impl AsRef<Path>,
         mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<Exported> {
+        if are_same_file(path.as_ref(), self.snapshot.path()) {
+            return Err(Error::output(path.as_ref(), "it is the database itself; choose another file"));
+        }
         let stats = self.snapshot.stats()?;
         let header = Header::of(&stats);
         let mut shape = Shape::new(stats.sketch_size != SketchSize::None, self.payloads);
@@ -127,7 +134,7 @@ impl<'s> Export<'s> {
             columns.push(documents.cast_signed(), &document);
             documents += 1;
             left_out += u64::from(!self.payloads && !document.payload().is_empty());
-            if documents.is_multiple_of(TOGETHER) {
+            if columns.rows() >= TOGETHER || columns.bytes() >= BYTES_TOGETHER {
                 output.write(&columns.take().map_err(failed)?)?;
                 if progress(documents).is_break() {
                     return Err(Error::Interrupted);
@@ -155,6 +162,7 @@ fn properties(header: &Header) -> WriterProperties {
         .set_created_by(concat!("simdb ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_key_value_metadata(Some(header.key_values()))
         .set_max_row_group_row_count(Some(GROUP_ROWS))
+        .set_max_row_group_bytes(Some(GROUP_BYTES))
         .set_sorting_columns(Some(vec![by_id]))
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_statistics_enabled(EnabledStatistics::Chunk)

@@ -1,11 +1,12 @@
 //! Header: what a Parquet file says of the database that its documents are from, as texts under names of simdb.
 
+use std::path::Path;
 use std::str::FromStr;
 
 use parquet::file::metadata::KeyValue;
 
 use crate::database::{CreateOptions, Statistics};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::sketch::SketchSize;
 use crate::text::Scheme;
 
@@ -92,14 +93,22 @@ impl Header {
             .created(self.created)
     }
 
-    /// Refuses a file of other fingerprints or sketches than those of this one.
-    pub(super) fn ensure_alike(&self, other: &Self) -> Result<()> {
-        if self.scheme != other.scheme {
-            return Err(Error::SchemeMismatch { stored: self.scheme.name(), given: other.scheme.name() });
+    /// Refuses a file of other fingerprints or sketches than those of `first`.
+    pub(super) fn ensure_like(&self, first: &Self, path: &Path) -> Result<(), String> {
+        let path = path.display();
+        let (ours, theirs) = (self.scheme, first.scheme);
+        if ours != theirs {
+            return Err(format!(
+                "its fingerprints are of scheme {ours}, and those of {path} of {theirs}; fingerprints of different schemes \
+                 cannot be compared: import one of them into another database"
+            ));
         }
-        if self.sketch_size != other.sketch_size {
-            let [stored, given] = [self.sketch_size, other.sketch_size].map(SketchSize::bytes);
-            return Err(Error::SketchSizes { stored, given });
+        let [ours, theirs] = [self, first].map(|it| it.sketch_size.bytes());
+        if ours != theirs {
+            return Err(format!(
+                "its sketches have {ours} bytes, and those of {path} have {theirs}: import one of them into another \
+                 database"
+            ));
         }
         Ok(())
     }

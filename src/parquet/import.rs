@@ -4,16 +4,15 @@ use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 
 use super::header::Header;
-use super::inputs::{bad_input, files_of, open, read_failed};
+use super::inputs::{Batches, bad_input, files_of, open};
+use super::partition;
 use super::schema::{FINGERPRINT, KEY, PAYLOAD, RANKS, SCOPE, SEEN, SEEN_SECONDS, SHINGLES, SKETCH};
-use super::typed::{Kind, bytes, ensure_types, number, seconds};
+use super::typed::{Kind, bytes, ensure_types, fingerprint, number, seconds};
 use crate::database::CreateOptions;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::fingerprint::Fingerprint;
 use crate::sketch::{Sketch, SketchSize};
 use crate::text::Scheme;
 
@@ -38,14 +37,25 @@ const TOGETHER: usize = 4096;
 
 /// Parquet files with documents: those that [`Export`](super::Export) has written, or files of another program that
 /// have the columns `key` and `fp`. The other columns of an export are read if they are there, and all others are
-/// passed over.
+/// passed over. In a directory, the scope may be in the names of directories: `scope=news/part-0.parquet`.
 #[derive(Clone, Debug)]
 pub struct Import {
-    files: Vec<PathBuf>,
+    files: Vec<ImportFile>,
     rows: u64,
-    header: Option<Header>,
+    /// What the first file says that says anything, and its path.
+    header: Option<(Header, PathBuf)>,
+    /// The first file that says nothing of its fingerprints.
+    foreign: Option<PathBuf>,
     has_sketches: bool,
     sketch_size: Option<SketchSize>,
+}
+
+/// A file, and what is known of its documents by its place.
+#[derive(Clone, Debug)]
+struct ImportFile {
+    path: PathBuf,
+    /// The scope in the name of a directory. Empty for null.
+    scope: Option<String>,
 }
 
 impl Import {
@@ -54,22 +64,47 @@ impl Import {
     /// # Errors
     ///
     /// * [`Error::Io`] if a file cannot be read.
-    /// * [`Error::Input`] if a file is no Parquet file, is not whole, lacks a column, or has one of another type.
-    /// * [`Error::SchemeMismatch`] and [`Error::SketchSizes`] if two files were exported from databases that differ
-    ///   in that.
+    /// * [`Error::Input`] if a file is no Parquet file, is not whole, lacks a column, or has one of another type; if two
+    ///   files were exported from databases of other schemes or sketches; if one was exported from a database of another
+    ///   scheme than `external`, and another one was not exported.
     pub fn open(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<Self> {
-        let mut import =
-            Self { files: Vec::new(), rows: 0, header: None, has_sketches: false, sketch_size: None };
+        let mut import = Self {
+            files: Vec::new(),
+            rows: 0,
+            header: None,
+            foreign: None,
+            has_sketches: false,
+            sketch_size: None,
+        };
         for path in paths {
             let path = path.as_ref();
             let files = files_of(path)?;
             if files.is_empty() {
                 return Err(bad_input(path, "no file in it ends in .parquet".to_owned()));
             }
-            files.iter().try_for_each(|file| import.add(file))?;
-            import.files.extend(files);
+            for file in files {
+                import.add(&file)?;
+                let scope = scope_of(path, &file).map_err(|reason| bad_input(&file, reason))?;
+                import.files.push(ImportFile { path: file, scope });
+            }
         }
+        import.ensure_one_make()?;
         Ok(import)
+    }
+
+    /// Refuses files of which some say their scheme and others do not: the others are `external`, unless it is said.
+    fn ensure_one_make(&self) -> Result<()> {
+        match (&self.header, &self.foreign) {
+            (Some((header, exported)), Some(foreign)) if header.scheme != Scheme::External => {
+                let (exported, scheme) = (exported.display(), header.scheme);
+                let reason = format!(
+                    "it does not say the scheme of its fingerprints, and {exported} says {scheme}: import it on its own, \
+                     with --scheme {scheme} if its fingerprints were made so"
+                );
+                Err(bad_input(foreign, reason))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn add(&mut self, path: &Path) -> Result<()> {
@@ -89,9 +124,11 @@ impl Import {
         let texts = metadata.key_value_metadata().map_or(&[][..], |it| it);
         let header = Header::read(texts).map_err(|reason| bad_input(path, reason))?;
         match (&self.header, header) {
-            (Some(first), Some(other)) => first.ensure_alike(&other)?,
-            (None, header) => self.header = header,
-            (Some(_), None) => {}
+            (_, None) => self.foreign = self.foreign.take().or_else(|| Some(path.to_owned())),
+            (None, Some(header)) => self.header = Some((header, path.to_owned())),
+            (Some((first, place)), Some(other)) => {
+                other.ensure_like(first, place).map_err(|reason| bad_input(path, reason))?;
+            }
         }
         Ok(())
     }
@@ -103,7 +140,7 @@ impl Import {
 
     /// The scheme of the fingerprints. `None` if another program has written the files.
     pub fn scheme(&self) -> Option<Scheme> {
-        self.header.as_ref().map(|it| it.scheme)
+        self.header.as_ref().map(|(header, _)| header.scheme)
     }
 
     /// The options for a new database: those of the database that was exported. If another program has written the
@@ -113,7 +150,7 @@ impl Import {
     ///
     /// [`Error::Input`] or [`Error::Io`] if the files have to be asked for the size of sketches and cannot be read.
     pub fn create_options(&self) -> Result<CreateOptions> {
-        if let Some(header) = &self.header {
+        if let Some((header, _)) = &self.header {
             return Ok(header.create_options());
         }
         let options = CreateOptions::new().scheme(Scheme::External).expected_documents(self.rows);
@@ -142,7 +179,7 @@ impl Import {
     pub fn documents(&self) -> ImportedDocuments {
         ImportedDocuments {
             files: self.files.clone().into_iter(),
-            sketch_size: self.sketch_size.or(self.header.as_ref().map(|it| it.sketch_size)),
+            sketch_size: self.sketch_size.or(self.header.as_ref().map(|(header, _)| header.sketch_size)),
             reading: None,
             failed: false,
         }
@@ -151,7 +188,7 @@ impl Import {
 
 /// The documents of Parquet files, made by [`Import::documents`].
 pub struct ImportedDocuments {
-    files: std::vec::IntoIter<PathBuf>,
+    files: std::vec::IntoIter<ImportFile>,
     sketch_size: Option<SketchSize>,
     reading: Option<Reading>,
     failed: bool,
@@ -165,8 +202,8 @@ impl std::fmt::Debug for ImportedDocuments {
 
 /// A file that is being read.
 struct Reading {
-    path: PathBuf,
-    batches: ParquetRecordBatchReader,
+    file: ImportFile,
+    batches: Batches,
     batch: Option<RecordBatch>,
     /// The next row of the batch, and the rows of earlier batches.
     row: usize,
@@ -174,27 +211,28 @@ struct Reading {
 }
 
 impl Reading {
-    fn open(path: PathBuf) -> Result<Self> {
-        let builder = open(&path)?;
+    fn open(file: ImportFile) -> Result<Self> {
+        let builder = open(&file.path)?;
         let mask = ProjectionMask::columns(builder.parquet_schema(), COLUMNS.iter().map(|it| it.0));
-        let built = builder.with_batch_size(TOGETHER).with_projection(mask).build();
-        let batches = built.map_err(|error| read_failed(&path, &error))?;
-        Ok(Self { path, batches, batch: None, row: 0, before: 0 })
+        let batches = Batches::of(&file.path, builder.with_batch_size(TOGETHER).with_projection(mask))?;
+        Ok(Self { file, batches, batch: None, row: 0, before: 0 })
     }
 
     fn next(&mut self, sketch_size: Option<SketchSize>) -> Option<Result<Document>> {
         loop {
             if let Some(batch) = self.batch.as_ref().filter(|it| self.row < it.num_rows()) {
-                let read = document(batch, self.row, sketch_size);
+                let read = document(batch, self.row, self.file.scope.as_deref(), sketch_size);
                 self.row += 1;
                 let place = self.before + self.row;
-                return Some(read.map_err(|reason| bad_input(&self.path, format!("row {place}: {reason}"))));
+                return Some(
+                    read.map_err(|reason| bad_input(&self.file.path, format!("row {place}: {reason}"))),
+                );
             }
             self.before += self.batch.take().map_or(0, |it| it.num_rows());
             self.row = 0;
             match self.batches.next()? {
                 Ok(batch) => self.batch = Some(batch),
-                Err(error) => return Some(Err(read_failed(&self.path, &error.into()))),
+                Err(error) => return Some(Err(error)),
             }
         }
     }
@@ -221,19 +259,39 @@ impl Iterator for ImportedDocuments {
     }
 }
 
-/// The document of a row, or what is wrong with it.
-fn document(batch: &RecordBatch, row: usize, sketch_size: Option<SketchSize>) -> Result<Document, String> {
+/// The scope of all documents of a file in a directory that was given, by the names of the directories in it. The other
+/// columns are refused there: they would be lost.
+fn scope_of(root: &Path, file: &Path) -> Result<Option<String>, String> {
+    for (name, _) in COLUMNS.iter().filter(|it| it.0 != SCOPE) {
+        if partition::value_of(name, root, file)?.is_some() {
+            return Err(format!(
+                "`{name}` is in the name of its directory, where only `{SCOPE}` is read: write it as a column"
+            ));
+        }
+    }
+    Ok(partition::value_of(SCOPE, root, file)?.map(Option::unwrap_or_default))
+}
+
+/// The document of a row, or what is wrong with it. `scope` is that of its file, if it has one.
+fn document(
+    batch: &RecordBatch,
+    row: usize,
+    scope: Option<&str>,
+    sketch_size: Option<SketchSize>,
+) -> Result<Document, String> {
     let key = bytes(batch, KEY, row).ok_or("its key is null; a document needs a key")?;
-    let fingerprint =
-        number(batch, FINGERPRINT, row).map(|bits| Fingerprint::from_bits(bits.cast_unsigned()));
-    let scope = std::str::from_utf8(bytes(batch, SCOPE, row).unwrap_or_default());
-    let scope = scope.map_err(|_| "its scope is not UTF-8")?;
+    let fingerprint = fingerprint(batch, FINGERPRINT, row);
+    let of_row = || std::str::from_utf8(bytes(batch, SCOPE, row).unwrap_or_default());
+    let scope = scope.map_or_else(of_row, Ok).map_err(|_| "its scope is not UTF-8")?;
     let document = Document::new(key, fingerprint)
         .with_sketch(sketch(batch, row, sketch_size)?)
         .with_rank(rank(batch, row)?)
         .with_scope(scope)
         .with_payload(bytes(batch, PAYLOAD, row).unwrap_or_default());
-    let seen = seconds(batch, SEEN, row).or_else(|| number(batch, SEEN_SECONDS, row));
+    let seen = match seconds(batch, SEEN, row) {
+        None => number(batch, SEEN_SECONDS, row)?,
+        seen => seen,
+    };
     let document = match seen {
         Some(seen) => document.with_seen(seen),
         None => document,
@@ -244,7 +302,7 @@ fn document(batch: &RecordBatch, row: usize, sketch_size: Option<SketchSize>) ->
 
 fn sketch(batch: &RecordBatch, row: usize, size: Option<SketchSize>) -> Result<Option<Sketch>, String> {
     let Some(bytes) = bytes(batch, SKETCH, row) else { return Ok(None) };
-    let shingles = number(batch, SHINGLES, row).ok_or("it has a sketch, but no number of shingles")?;
+    let shingles = number(batch, SHINGLES, row)?.ok_or("it has a sketch, but no number of shingles")?;
     let shingles = u32::try_from(shingles).map_err(|_| format!("{shingles} shingles cannot be"))?;
     let sketch = Sketch::new(bytes, shingles).map_err(|error| error.to_string())?;
     match size {
@@ -258,7 +316,10 @@ fn sketch(batch: &RecordBatch, row: usize, size: Option<SketchSize>) -> Result<O
 
 /// The numbers of a rank: those before the first that is null.
 fn rank(batch: &RecordBatch, row: usize) -> Result<Vec<i64>, String> {
-    let numbers = RANKS.map(|name| number(batch, name, row));
+    let mut numbers = [None; RANKS.len()];
+    for (number_of_rank, name) in numbers.iter_mut().zip(RANKS) {
+        *number_of_rank = number(batch, name, row)?;
+    }
     let known = numbers.iter().take_while(|it| it.is_some()).count();
     if numbers[known..].iter().any(Option::is_some) {
         return Err(format!("`{}` is null, and a later number of the rank is not", RANKS[known]));

@@ -33,6 +33,7 @@ mod inputs;
 mod output;
 mod pair_clusters;
 mod pair_file;
+mod partition;
 #[cfg(feature = "ingest")]
 mod row_copy;
 #[cfg(feature = "ingest")]
@@ -46,6 +47,6 @@ pub use pair_clusters::{FingerprintCluster, FoundClusters, PairClusters};
 pub use pair_file::{KeyColumns, PairFile};
 #[cfg(feature = "ingest")]
 pub(crate) use {
-    row_copy::RowCopy,
+    row_copy::{RowCopy, ensure_copyable},
     row_lines::{RowLines, is_parquet},
 };

@@ -9,12 +9,11 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use parquet::arrow::ProjectionMask;
 use parquet::basic::{Compression, ZstdLevel};
-use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
-use super::inputs::{bad_input, files_of, open, read_failed};
+use super::inputs::{Batches, bad_input, files_of, open};
 use super::output::{Existing, Output, write_failed};
-use super::typed::{Kind, ensure_types, number};
+use super::typed::{Kind, ensure_types, fingerprint, number};
 use crate::database::{GivenClusters, GivenPairs};
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -30,7 +29,7 @@ const GROUP_ROWS: usize = 1 << 20;
 /// jobs in SQL of [`SqlJob`](crate::SqlJob) have written.
 ///
 /// The files say nothing of documents. So the fingerprint with most neighbours is the centre of a cluster, and of equal
-/// ones the least.
+/// ones the least. A pair counts once, however often and in whichever order it is given.
 #[derive(Clone, Debug)]
 pub struct PairClusters {
     files: Vec<PathBuf>,
@@ -110,10 +109,9 @@ impl PairClusters {
         for path in &self.files {
             let builder = open(path)?;
             let columns = ProjectionMask::columns(builder.parquet_schema(), COLUMNS.map(|it| it.0));
-            let batches = builder.with_projection(columns).with_batch_size(TOGETHER).build();
             let mut row_of_file = 0u64;
-            for batch in batches.map_err(|error| read_failed(path, &error))? {
-                let batch = batch.map_err(|error| read_failed(path, &ParquetError::from(error)))?;
+            for batch in Batches::of(path, builder.with_projection(columns).with_batch_size(TOGETHER))? {
+                let batch = batch?;
                 for row in 0..batch.num_rows() {
                     let (a, b, distance) = pair_of(&batch, row).map_err(|reason| Error::Input {
                         source_name: path.display().to_string(),
@@ -137,10 +135,11 @@ impl PairClusters {
 
 /// The pair of a row.
 fn pair_of(batch: &RecordBatch, row: usize) -> std::result::Result<(Fingerprint, Fingerprint, u32), String> {
-    let [a, b, distance] = COLUMNS.map(|(name, _)| number(batch, name, row).ok_or(name));
     let missing = |name| format!("the row has no `{name}`");
-    let [a, b, distance] = [a.map_err(missing)?, b.map_err(missing)?, distance.map_err(missing)?];
-    let [a, b] = [a, b].map(|it| Fingerprint::from_bits(it.cast_unsigned()));
+    let [a, b] =
+        [COLUMNS[0].0, COLUMNS[1].0].map(|name| fingerprint(batch, name, row).ok_or_else(|| missing(name)));
+    let (a, b, name) = (a?, b?, COLUMNS[2].0);
+    let distance = number(batch, name, row)?.ok_or_else(|| missing(name))?;
     match a.distance(b) {
         met if i64::from(met) == distance => Ok((a, b, met)),
         met => Err(format!("its fingerprints {a} and {b} differ in {met} bits, and not in {distance}")),

@@ -14,7 +14,7 @@ use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::properties::WriterProperties;
 use parquet::schema::types::SchemaDescriptor;
 
-use super::inputs::{bad_input, read_failed};
+use super::inputs::{Batches, bad_input, is_int96, open_as_written};
 use super::output::write_failed;
 use crate::error::{Error, Result};
 
@@ -48,11 +48,8 @@ impl RowCopy {
         mut keeps: impl FnMut(u64) -> Result<bool>,
         mut copied: impl FnMut(u64) -> Result<()>,
     ) -> Result<()> {
-        let failed = |error: &ParquetError| read_failed(from, error);
-        let file =
-            File::open(from).map_err(|source| Error::Io { path: from.to_owned(), source: source.into() })?;
-        let bytes = file.metadata().map_or(0, |it| it.len());
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| failed(&error))?;
+        let bytes = from.metadata().map_or(0, |it| it.len());
+        let builder = open_as_written(from)?;
         let rows = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
         let mut begun = match self.begun.take() {
             Some(begun) => begun,
@@ -66,8 +63,8 @@ impl RowCopy {
             return Err(bad_input(from, reason));
         }
         let (mut row, mut told) = (0, 0);
-        for batch in builder.with_batch_size(TOGETHER).build().map_err(|error| failed(&error))? {
-            let batch = batch.map_err(|error| failed(&error.into()))?;
+        for batch in Batches::of(from, builder.with_batch_size(TOGETHER))? {
+            let batch = batch?;
             let mut wanted = Vec::with_capacity(batch.num_rows());
             for _ in 0..batch.num_rows() {
                 row += 1;
@@ -105,6 +102,24 @@ impl RowCopy {
         let file = writer.into_inner().map_err(|error| write_failed(&self.to, error))?;
         file.sync_all().map_err(|error| write_failed(&self.to, error))
     }
+}
+
+/// Refuses a file with a column that cannot be written as it is.
+pub(crate) fn ensure_copyable(path: &Path) -> Result<()> {
+    let builder = open_as_written(path)?;
+    for column in builder.parquet_schema().columns() {
+        if is_int96(column.self_type()) {
+            return Err(bad_input(
+                path,
+                format!(
+                    "its column `{}` is of the old type INT96, which cannot be copied; write it as TIMESTAMP (in Spark: \
+                     SET spark.sql.parquet.outputTimestampType = TIMESTAMP_MICROS)",
+                    column.path().string()
+                ),
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// How a file was written, as far as it tells: how each column is packed, how many rows a group has, its metadata.

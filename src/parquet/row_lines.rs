@@ -2,16 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use arrow_array::{Array as _, RecordBatch};
 use arrow_schema::DataType;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
-use parquet::errors::ParquetError;
 
-use super::inputs::{bad_input, open, read_failed};
-use super::typed::{bytes, number, seconds};
+use super::inputs::{Batches, bad_input, open};
+use super::typed::{bytes, seconds, whole};
 use crate::error::{Error, Result};
 
 /// How every Parquet file begins.
@@ -22,8 +20,7 @@ const TOGETHER: usize = 64;
 /// The rows of a file, a line of JSON for each, with some of its columns. Texts, whole numbers and times are written.
 /// Columns of other types, and values that are null, are left out. What is not UTF-8 is written as it is.
 pub(crate) struct RowLines {
-    path: PathBuf,
-    batches: ParquetRecordBatchReader,
+    batches: Batches,
     lines: Vec<u8>,
     used: usize,
     /// Is told how many bytes of the file were read since it was told before.
@@ -56,11 +53,9 @@ impl RowLines {
         let metadata = builder.metadata();
         let all_rows = u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(0);
         let all_bytes = path.metadata().map_or(0, |it| it.len());
-        let batches = builder.with_projection(columns).with_batch_size(TOGETHER).build();
-        let batches = batches.map_err(|error| read_failed(path, &error))?;
+        let batches = Batches::of(path, builder.with_projection(columns).with_batch_size(TOGETHER))?;
         let (lines, read) = (Vec::new(), Box::new(read));
-        let path = path.to_owned();
-        Ok(Self { path, batches, lines, used: 0, read, rows: 0, all_rows, told: 0, all_bytes })
+        Ok(Self { batches, lines, used: 0, read, rows: 0, all_rows, told: 0, all_bytes })
     }
 
     /// Makes the next lines. False at the end.
@@ -69,12 +64,10 @@ impl RowLines {
             self.tell(self.all_bytes);
             return Ok(false);
         };
-        let batch = batch.map_err(|error| {
+        let batch = batch.map_err(|error| match error {
             // The path comes with the error of whoever reads.
-            match read_failed(&self.path, &ParquetError::from(error)) {
-                Error::Input { reason, .. } => io::Error::new(io::ErrorKind::InvalidData, reason),
-                error => io::Error::other(error),
-            }
+            Error::Input { reason, .. } => io::Error::new(io::ErrorKind::InvalidData, reason),
+            error => io::Error::other(error),
         })?;
         (self.used, self.rows) = (0, self.rows + batch.num_rows() as u64);
         self.lines.clear();
@@ -102,9 +95,8 @@ fn write_line(batch: &RecordBatch, row: usize, line: &mut Vec<u8>) -> io::Result
             continue;
         }
         let number = match field.data_type() {
-            DataType::Timestamp(..) => seconds(batch, name, row),
-            DataType::UInt64 => None,
-            _ => number(batch, name, row),
+            DataType::Timestamp(..) => seconds(batch, name, row).map(i128::from),
+            _ => whole(batch, name, row),
         };
         let text = bytes(batch, name, row);
         if number.is_none() && text.is_none() {

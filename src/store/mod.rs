@@ -51,6 +51,8 @@ pub(crate) use crowding::{fullest_prefixes, largest_groups};
 pub(crate) use engine::{Access, allocated_bytes};
 #[cfg(test)]
 pub(crate) use engine::{Event, Image, Recording, fail_directory_syncs};
+#[cfg(feature = "parquet")]
+pub(crate) use engine::{are_same_file, caught};
 pub(crate) use expiry::Conditions;
 pub use file::FORMAT_VERSION;
 pub(crate) use file::{CacheLimit, Patience, Settings};

@@ -556,6 +556,10 @@ fn results_have_to_be_where_they_are_no_inputs_and_can_be_written() -> TestResul
     run!("dedup", &input, "-o", &output, "--removed", &same, "--report", &same)
         .expect(2)
         .says("two results cannot have the same name");
+    for rejected in ["in/a.txt", "in/rejected"] {
+        let refused = run!("dedup", &input, "-o", &output, "--rejected", folder.path(rejected));
+        refused.expect(2).says("is one of the inputs");
+    }
     run!("dedup", &input, "-o", "-").expect(2).says("written to a file");
     assert_eq!(fs::read_dir(folder.path("."))?.count(), 1);
     assert_eq!(fs::read_dir(&input)?.count(), 4);

@@ -219,3 +219,41 @@ fn the_pairs_of_an_input_are_found_anew_after_a_kill() -> TestResult {
         .says("an input is read anew");
     Ok(())
 }
+
+/// With `--replace`, the pairs used to be written over the database.
+#[test]
+fn pairs_are_never_written_over_what_they_are_of() -> TestResult {
+    let folder = Folder::new()?;
+    for name in ["d.simdb", "e.simdb"] {
+        database(&folder, name, 500)?;
+    }
+    let (path, other) = (folder.path("d.simdb"), folder.path("e.simdb"));
+    fs::create_dir(folder.path("in"))?;
+    let input = folder.path("in/queries.tsv");
+    fs::write(&input, format!("q\t{:016x}\n", spread(1)))?;
+    fs::hard_link(&path, folder.path("other name"))?;
+    let before = [&path, &other, &input].map(fs::read);
+    let formats =
+        if cfg!(feature = "parquet") { &["tsv", "jsonl", "parquet"][..] } else { &["tsv", "jsonl"] };
+    for format in formats {
+        for name in ["d.simdb", "other name"] {
+            run!("pairs", &path, "--format", format, "--replace", "--output", folder.path(name))
+                .expect(2)
+                .says("is the database itself");
+        }
+        for (with, output) in [(&other, &other), (&input, &input), (&folder.path("in"), &input)] {
+            let command = ["--input-format", "fingerprints", "--format", format, "--replace"];
+            let mut program = simdb();
+            program.arg("pairs").arg(&path).arg("--with").arg(with).args(command).arg("--output").arg(output);
+            let ran = program.output()?;
+            let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+            assert!(ran.status.code() == Some(2) && told.contains("is one of the inputs"), "{told}");
+        }
+    }
+    for (path, before) in [&path, &other, &input].into_iter().zip(before) {
+        assert!(fs::read(path)? == before?, "{path:?} was changed");
+    }
+    assert!(!folder.path("d.simdb.position").exists());
+    run!("report", &path, "--html", &path, "--replace").expect(2).says("is the database itself");
+    Ok(())
+}

@@ -7,11 +7,17 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Int32Type, Int64Type};
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt64Array};
+use arrow_array::{
+    ArrayRef, Int8Array, Int64Array, RecordBatch, StringArray, UInt8Array, UInt16Array, UInt64Array,
+};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use simdb::{CreateOptions, Database, Document, Fingerprint, Scheme, Sketch, SketchSize};
+use parquet::basic::Compression;
+use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter};
+use simdb::parquet::{Export, Import};
+use simdb::{CreateOptions, Database, Document, Fingerprint, OpenOptions, Scheme, Sketch, SketchSize};
 
+use crate::support::int96::write_int96;
 use crate::support::{Folder, TestResult, document, insert_all, run};
 
 /// Documents with all that a document can have.
@@ -261,5 +267,239 @@ fn a_damaged_file_is_an_error_and_no_panic() -> TestResult {
         assert_eq!(folder.path("n.simdb").exists(), ran.code == Some(0), "byte {place}");
         _ = fs::remove_file(folder.path("n.simdb"));
     }
+    Ok(())
+}
+
+/// With `--replace`, an export used to put its file in the place of the database that it was reading.
+#[test]
+fn an_export_never_takes_the_place_of_its_database() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let database = Database::create(&path, &CreateOptions::new())?;
+    insert_all(&database, [document("a", 1), document("b", 2)])?;
+    fs::hard_link(&path, folder.path("other name"))?;
+    let mut names = vec![path.clone(), folder.path("other name")];
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(&path, folder.path("link"))?;
+        names.push(folder.path("link"));
+    }
+    let go_on = |_, _| std::ops::ControlFlow::Continue(());
+    for name in &names {
+        let exported = Export::of(&database.snapshot()?).replace(true).run(name, go_on);
+        assert!(exported.is_err_and(|it| it.to_string().contains("is the database itself")), "{name:?}");
+    }
+    drop(database);
+    for name in &names {
+        run!("export", &path, name, "--replace").expect(2).says("is the database itself");
+    }
+    // The same by a process that has it open.
+    let live = Database::open(&path, &OpenOptions::new().admin(true))?;
+    for name in &names {
+        run!("export", &path, name, "--replace").expect(2).says("is the database itself");
+        run!("pairs", &path, "--output", name, "--replace").expect(2).says("is the database itself");
+    }
+    drop(live);
+    run!("get", &path, "b").expect(0);
+    run!("check", &path).expect(0);
+    Ok(())
+}
+
+/// The column that is in the names of directories used to be lost.
+#[test]
+fn the_scope_may_be_in_the_names_of_directories() -> TestResult {
+    let folder = Folder::new()?;
+    let directories =
+        ["scope=a%2Fb%20%C3%A9", "year=1/scope=x", "scope=__HIVE_DEFAULT_PARTITION__", "_of=1/scope=y"];
+    for (index, directory) in directories.iter().enumerate() {
+        fs::create_dir_all(folder.path("in").join(directory))?;
+        let key = Arc::new(StringArray::from(vec![format!("k{index}")])) as ArrayRef;
+        let bits = Arc::new(Int64Array::from(vec![index as i64])) as ArrayRef;
+        write(&folder.path("in").join(directory).join("p.parquet"), vec![("key", key), ("fp", bits)])?;
+    }
+    run!("import", folder.path("d.simdb"), folder.path("in")).expect(0);
+    let database = Database::open(folder.path("d.simdb"), &OpenOptions::new())?;
+    let snapshot = database.snapshot()?;
+    for (index, scope) in ["a/b é", "x", "", "y"].iter().enumerate() {
+        let found = snapshot.get(format!("k{index}"))?.ok_or("it is lost")?;
+        assert_eq!(found.scope(), *scope);
+    }
+    // What would be lost is refused.
+    fs::rename(folder.path("in/year=1"), folder.path("in/rank_1=1"))?;
+    run!("import", folder.path("n.simdb"), folder.path("in"))
+        .expect(2)
+        .says("`rank_1` is in the name of its directory");
+    assert!(!folder.path("n.simdb").exists());
+    Ok(())
+}
+
+/// In nanoseconds, times of the type INT96 that are before 1677 or after 2262 used to become others.
+#[test]
+fn times_of_int96_are_read_as_they_are() -> TestResult {
+    let folder = Folder::new()?;
+    let times = [1_700_000_000, 0, -1, 16_725_225_600, -62_135_596_800, 253_402_300_799];
+    let keys = ["a", "b", "c", "d", "e", "f"];
+    let rows: Vec<_> = keys.iter().zip(times).map(|(key, time)| (*key, time, "", time)).collect();
+    write_int96(&folder.path("in.parquet"), &rows)?;
+    for document in Import::open([folder.path("in.parquet")])?.documents() {
+        let document = document?;
+        let bits = document.fingerprint().map(|it| it.bits().cast_signed());
+        assert_eq!(Some(document.seen()), bits, "{document:?}");
+    }
+    run!("import", folder.path("d.simdb"), folder.path("in.parquet")).expect(0);
+    Ok(())
+}
+
+/// A file that says no scheme used to take that of an export that was imported with it.
+#[test]
+fn files_that_say_no_scheme_are_not_mixed_with_those_that_do() -> TestResult {
+    let folder = Folder::new()?;
+    let [foreign, minwise, external] =
+        ["foreign.parquet", "minwise.parquet", "external.parquet"].map(|it| folder.path(it));
+    let key = Arc::new(StringArray::from(vec!["f"])) as ArrayRef;
+    write(&foreign, vec![("key", key), ("fp", Arc::new(Int64Array::from(vec![7])) as ArrayRef)])?;
+    for (name, scheme, file) in
+        [("m.simdb", Scheme::Minwise1, &minwise), ("e.simdb", Scheme::External, &external)]
+    {
+        let options = CreateOptions::new().scheme(scheme).sketch_size(SketchSize::None);
+        insert_all(&Database::create(folder.path(name), &options)?, [document(name, 1)])?;
+        run!("export", folder.path(name), file).expect(0);
+    }
+    let new = folder.path("n.simdb");
+    for (first, second) in [(&foreign, &minwise), (&minwise, &foreign)] {
+        run!("import", &new, first, second)
+            .expect(2)
+            .says("foreign.parquet: it does not say the scheme of its fingerprints")
+            .says("--scheme minwise-1");
+    }
+    run!("import", &new, &external, &minwise)
+        .expect(2)
+        .says("minwise.parquet: its fingerprints are of scheme minwise-1");
+    assert!(!new.exists());
+    run!("import", &new, &foreign, &external).expect(0);
+    // What to do is said.
+    run!("import", folder.path("m.simdb"), &foreign)
+        .expect(2)
+        .says("give --scheme minwise-1 if they were made so");
+    run!("import", folder.path("m.simdb"), &foreign, "--scheme", "minwise-1").expect(0);
+    let other = run!("import", folder.path("n2.simdb"), &minwise, "--scheme", "external").expect(2);
+    assert!(other.err.contains("exported from a database of scheme minwise-1"), "{}", other.err);
+    assert!(!other.err.contains("the database holds"), "{}", other.err);
+    Ok(())
+}
+
+/// The reader of Parquet trusts a footer, and panics on some that are damaged.
+#[test]
+fn no_byte_of_a_footer_makes_an_import_panic() -> TestResult {
+    let folder = Folder::new()?;
+    let (database, exported) = (folder.path("d.simdb"), folder.path("d.parquet"));
+    insert_all(&Database::create(&database, &CreateOptions::new())?, odd_documents()?.into_iter().take(30))?;
+    run!("export", &database, &exported).expect(0);
+    let whole = fs::read(&exported)?;
+    let length = u32::from_le_bytes(whole[whole.len() - 8..whole.len() - 4].try_into()?) as usize;
+    let damaged = folder.path("damaged.parquet");
+    let mut errors = 0;
+    for place in whole.len() - 8 - length..whole.len() - 8 {
+        let mut bytes = whole.clone();
+        // The last bit of a number is its sign.
+        bytes[place] ^= 1;
+        fs::write(&damaged, &bytes)?;
+        let read = Import::open([&damaged]).and_then(|it| it.documents().collect::<simdb::Result<Vec<_>>>());
+        errors += u64::from(read.is_err());
+    }
+    assert!(errors > 100, "{errors} errors");
+    Ok(())
+}
+
+#[test]
+fn whole_numbers_of_every_width_are_read() -> TestResult {
+    let folder = Folder::new()?;
+    let (input, database) = (folder.path("in.parquet"), folder.path("d.simdb"));
+    let keys = || Arc::new(StringArray::from(vec!["a", "b"])) as ArrayRef;
+    let bits = || Arc::new(Int64Array::from(vec![1, 2])) as ArrayRef;
+    let ranks: [ArrayRef; 3] = [
+        Arc::new(Int8Array::from(vec![-1, 7])),
+        Arc::new(UInt16Array::from(vec![65_535, 8])),
+        Arc::new(UInt64Array::from(vec![1 << 62, 9])),
+    ];
+    let [first, second, third] = ranks;
+    let columns =
+        vec![("key", keys()), ("fp", bits()), ("rank_1", first), ("rank_2", second), ("rank_3", third)];
+    write(&input, columns)?;
+    run!("import", &database, &input).expect(0);
+    let opened = Database::open(&database, &OpenOptions::new())?;
+    let found = opened.snapshot()?.get("a")?.ok_or("it is lost")?;
+    assert_eq!(found.rank(), [-1, 65_535, 1 << 62]);
+    drop(opened);
+    let large: ArrayRef = Arc::new(UInt64Array::from(vec![1, 1 << 63]));
+    write(&input, vec![("key", keys()), ("fp", bits()), ("rank_1", large)])?;
+    run!("import", &database, &input)
+        .expect(2)
+        .says("row 2: its `rank_1` is 9223372036854775808, which is more");
+    // Of pairs too.
+    let fingerprints = |numbers: Vec<u64>| Arc::new(UInt64Array::from(numbers)) as ArrayRef;
+    let distance = Arc::new(UInt8Array::from(vec![1])) as ArrayRef;
+    let columns = vec![
+        ("fp_a", fingerprints(vec![u64::MAX])),
+        ("fp_b", fingerprints(vec![u64::MAX - 1])),
+        ("distance", distance),
+    ];
+    write(&input, columns)?;
+    let told = run!("clusters", &input, "--pairs").expect(0);
+    assert_eq!(told.out.lines().count(), 2);
+    run!("clusters", &input, "--pairs", "--output", &input, "--replace")
+        .expect(2)
+        .says("is one of the inputs");
+    Ok(())
+}
+
+/// Such a file used to be called damaged.
+#[test]
+fn a_packing_that_is_not_read_is_named() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("in.parquet");
+    let key = Arc::new(StringArray::from(vec!["a"])) as ArrayRef;
+    write(&path, vec![("key", key), ("fp", Arc::new(Int64Array::from(vec![1])) as ArrayRef)])?;
+    let bytes = fs::read(&path)?;
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(&fs::File::open(&path)?)?;
+    let groups = metadata.row_groups().iter().map(|group| {
+        let columns = group.columns().iter().map(|column| {
+            column.clone().into_builder().set_compression(Compression::BROTLI(Default::default())).build()
+        });
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        group.clone().into_builder().set_column_metadata(columns).build()
+    });
+    let groups = groups.collect::<Result<Vec<_>, _>>()?;
+    let length = u32::from_le_bytes(bytes[bytes.len() - 8..bytes.len() - 4].try_into()?) as usize;
+    let mut footer = Vec::new();
+    let metadata = metadata.into_builder().set_row_groups(groups).build();
+    ParquetMetaDataWriter::new(&mut footer, &metadata).finish()?;
+    fs::write(&path, [&bytes[..bytes.len() - 8 - length], &footer].concat())?;
+    let ran = run!("import", folder.path("d.simdb"), &path).expect(2);
+    assert!(ran.err.contains("`key` is packed with BROTLI") && !ran.err.contains("damaged"), "{}", ran.err);
+    Ok(())
+}
+
+/// Groups used to be bounded by their rows only, and so was what is handed over: large payloads took all memory.
+#[test]
+fn groups_of_large_payloads_are_bounded() -> TestResult {
+    let folder = Folder::new()?;
+    let (database, exported) = (folder.path("d.simdb"), folder.path("d.parquet"));
+    let mut state = 88_172_645_463_325_252u64;
+    let mut payload = || -> Vec<u8> {
+        let words = std::iter::repeat_with(|| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_le_bytes()
+        });
+        words.take(7_500).flatten().collect()
+    };
+    let documents = (0..2_600).map(|i| document(format!("k{i}"), i).with_payload(payload()));
+    insert_all(&Database::create(&database, &CreateOptions::new())?, documents)?;
+    run!("export", &database, &exported, "--payload").expect(0);
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(&fs::File::open(&exported)?)?;
+    let sizes: Vec<i64> = metadata.row_groups().iter().map(|it| it.compressed_size()).collect();
+    assert!(sizes.len() == 2 && sizes.iter().all(|&it| it < 140 << 20), "{sizes:?}");
     Ok(())
 }

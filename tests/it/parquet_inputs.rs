@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
-    TimestampMicrosecondArray,
+    ArrayRef, BinaryArray, BooleanArray, Float64Array, Int8Array, Int64Array, RecordBatch, StringArray,
+    TimestampMicrosecondArray, UInt64Array,
 };
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -17,6 +17,7 @@ use parquet::file::properties::WriterProperties;
 use simdb::ingest::{Event, Ingest, ReadOptions, Records};
 use simdb::{CreateOptions, Database};
 
+use crate::support::int96::write_int96;
 use crate::support::{Folder, TestResult, run};
 
 /// A text of which others differ in some words.
@@ -206,5 +207,63 @@ fn what_cannot_be_read_of_a_parquet_file_is_said() -> TestResult {
     write(&none, columns(0, "text"), Compression::SNAPPY)?;
     run!("dedup", &none, "--output", folder.path("none.out")).expect(0).says("");
     assert!(rows(&folder.path("none.out")).is_ok() || folder.path("none.out").exists());
+    Ok(())
+}
+
+/// Such a column ended `dedup` by a panic when its rows were to be written.
+#[test]
+fn a_column_of_int96_is_refused_before_the_cleaning() -> TestResult {
+    let folder = Folder::new()?;
+    let [input, output] = ["in.parquet", "out.parquet"].map(|it| folder.path(it));
+    let texts = [text(0), text(3)];
+    let rows = [("a", 1, texts[0].as_str(), 16_725_225_600), ("b", 2, texts[1].as_str(), -62_135_596_800)];
+    write_int96(&input, &rows)?;
+    run!("dedup", &input, "--output", &output)
+        .expect(2)
+        .says("in.parquet: its column `seen` is of the old type INT96")
+        .says("TIMESTAMP_MICROS");
+    assert!(!output.exists());
+    // Reading is no problem.
+    run!("dedup", &input, "--list").expect(0);
+    run!("ingest", folder.path("d.simdb"), &input).expect(0);
+    for (key, _, _, seen) in rows {
+        assert!(run!("get", folder.path("d.simdb"), key).expect(0).out.contains(&seen.to_string()), "{key}");
+    }
+    Ok(())
+}
+
+#[test]
+fn whole_numbers_of_every_width_are_keys() -> TestResult {
+    let folder = Folder::new()?;
+    let input = folder.path("in.parquet");
+    let texts = || Arc::new(StringArray::from(vec![text(0), text(3)])) as ArrayRef;
+    let ids: [(ArrayRef, [&str; 2]); 2] = [
+        (Arc::new(UInt64Array::from(vec![7, u64::MAX])), ["7", "18446744073709551615"]),
+        (Arc::new(Int8Array::from(vec![-8, 9])), ["-8", "9"]),
+    ];
+    for (column, keys) in ids {
+        write(&input, vec![("id", column), ("text", texts())], Compression::SNAPPY)?;
+        run!("ingest", folder.path("d.simdb"), &input).expect(0);
+        for key in keys {
+            run!("get", folder.path("d.simdb"), "--", key).expect(0);
+        }
+    }
+    Ok(())
+}
+
+/// Spark writes `_SUCCESS` beside its files, which was taken for a text without words.
+#[test]
+fn the_marks_of_a_job_are_no_documents() -> TestResult {
+    let folder = Folder::new()?;
+    fs::create_dir(folder.path("job"))?;
+    write(&folder.path("job/part-0.parquet"), columns(40, "text"), Compression::SNAPPY)?;
+    for name in ["_SUCCESS", "_committed_1", "_started_1", ".part-0.parquet.crc"] {
+        fs::write(folder.path("job").join(name), "")?;
+    }
+    run!("ingest", folder.path("d.simdb"), folder.path("job")).expect(0);
+    let sources = run!("sources", folder.path("d.simdb")).expect(0).out;
+    assert!(sources.lines().count() == 1 && sources.contains("part-0.parquet"), "{sources}");
+    run!("dedup", folder.path("job"), "--output", folder.path("clean")).expect(0);
+    assert_eq!(fs::read_dir(folder.path("clean"))?.count(), 1);
     Ok(())
 }

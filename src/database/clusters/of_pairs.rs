@@ -27,9 +27,9 @@ pub(crate) struct GivenClusters {
 impl GivenPairs {
     /// Adds a pair. Both fingerprints may be the same: several documents have that.
     pub(crate) fn add(&mut self, a: Fingerprint, b: Fingerprint) {
-        let pair = [a, b].map(|it| self.index_of(it));
-        if pair[0] != pair[1] {
-            self.pairs.push(pair);
+        let [a, b] = [a, b].map(|it| self.index_of(it));
+        if a != b {
+            self.pairs.push([a.min(b), a.max(b)]);
         }
     }
 
@@ -40,11 +40,14 @@ impl GivenPairs {
         })
     }
 
-    /// Puts each fingerprint into one cluster. Those with most neighbours come first, and of equal ones the least: they
+    /// Puts each fingerprint into one cluster. A pair that is given again counts once. Those with most neighbours come first, and of equal ones the least: they
     /// are the centres of stars, or survive in their component.
     pub(crate) fn into_clusters(self, is_connected: bool) -> Result<GivenClusters> {
-        let Self { indexes, fingerprints, pairs } = self;
+        let Self { indexes, fingerprints, mut pairs } = self;
         drop(indexes);
+        // A pair may be given again, as a job does that was started twice. It is one neighbour all the same.
+        pairs.sort_unstable();
+        pairs.dedup();
         let mut starts = vec![0; fingerprints.len() + 1];
         for &node in pairs.as_flattened() {
             starts[node as usize + 1] += 1;
@@ -99,5 +102,26 @@ impl GivenClusters {
     pub(crate) fn iter(&self) -> impl Iterator<Item = impl Iterator<Item = Fingerprint> + Clone> {
         let clusters = self.members.chunk_by(|_, next| !next.1);
         clusters.map(|cluster| cluster.iter().map(|&(node, _)| self.fingerprints[node as usize]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A job that was started twice writes its pairs twice, and then other fingerprints used to survive.
+    #[test]
+    fn a_pair_that_is_given_again_counts_once() -> Result<()> {
+        let given = [(1, 2), (2, 1), (1, 2), (2, 3), (3, 4), (3, 5)];
+        let of = |given: &[(u64, u64)], is_connected| -> Result<Vec<Vec<u64>>> {
+            let mut pairs = GivenPairs::default();
+            given.iter().for_each(|&(a, b)| pairs.add(Fingerprint::from_bits(a), Fingerprint::from_bits(b)));
+            let clusters = pairs.into_clusters(is_connected)?;
+            Ok(clusters.iter().map(|it| it.map(Fingerprint::bits).collect()).collect())
+        };
+        assert_eq!(of(&given, false)?, [vec![3, 2, 4, 5], vec![1]]);
+        assert_eq!(of(&given[2..], false)?, of(&given, false)?);
+        assert_eq!(of(&given, true)?, [[3, 1, 2, 4, 5]]);
+        Ok(())
     }
 }

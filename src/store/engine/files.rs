@@ -106,6 +106,17 @@ pub(crate) fn is_same_file(a: &fs::Metadata, b: &fs::Metadata) -> bool {
     }
 }
 
+/// Whether two paths lead to one file, by links or as two of its names. A path that leads nowhere leads to no file.
+#[cfg(feature = "parquet")]
+pub(crate) fn are_same_file(a: &Path, b: &Path) -> bool {
+    let Some((there, here)) = fs::metadata(a).ok().zip(fs::metadata(b).ok()) else { return false };
+    if cfg!(unix) {
+        return is_same_file(&there, &here);
+    }
+    let [a, b] = [a, b].map(|it| fs::canonicalize(it).ok());
+    a.is_some() && a == b
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

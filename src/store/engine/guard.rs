@@ -2,7 +2,7 @@
 //!
 //! redb trusts its pages once they are open. So a flipped bit can make it panic in any call, and also when
 //! it is dropped. For example, an index is out of range or an assertion fails. No such panic may reach a
-//! caller of simdb.
+//! caller of simdb. The crate that reads Parquet files is guarded in the same way.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -24,14 +24,18 @@ thread_local! {
 /// After a panic, nothing that the operation was changing may be used any more. A transaction can only be
 /// dropped.
 pub(crate) fn guarded<T>(operation: impl FnOnce() -> Result<T>) -> Result<T> {
+    caught(operation)
+        .unwrap_or_else(|message| Err(Error::corrupted(format!("the storage engine gave up: {message}"))))
+}
+
+/// Runs an operation that may panic on a damaged file. A panic becomes an error with its message, and nothing is
+/// printed. What the operation was changing may not be used any more.
+pub(crate) fn caught<T>(operation: impl FnOnce() -> T) -> std::result::Result<T, String> {
     silence_guarded_panics();
     GUARDS.set(GUARDS.get() + 1);
     let outcome = panic::catch_unwind(AssertUnwindSafe(operation));
     GUARDS.set(GUARDS.get() - 1);
-    outcome.unwrap_or_else(|payload| {
-        let message = message_of(payload.as_ref());
-        Err(Error::corrupted(format!("the storage engine gave up: {message}")))
-    })
+    outcome.map_err(|payload| message_of(payload.as_ref()).to_owned())
 }
 
 /// Puts a hook before the panic hook of the process, once. It passes on every panic, except panics under a

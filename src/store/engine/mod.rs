@@ -18,11 +18,15 @@ mod regions;
 mod spill;
 
 pub(crate) use block_tables::{BlockTable, LevelChange, LevelName, RemovedBlocks, Replaced};
+#[cfg(feature = "parquet")]
+pub(crate) use files::are_same_file;
 #[cfg(test)]
 pub(crate) use files::fail_directory_syncs;
 pub(crate) use files::{
     allocated_bytes, available_bytes, directory_of, ensure_nothing_at, is_same_file, names_of, sync_directory,
 };
+#[cfg(feature = "parquet")]
+pub(crate) use guard::caught;
 pub(crate) use guard::guarded;
 pub(crate) use new_file::{NewFile, Temporary};
 pub(crate) use open_file::{Access, Engine, FirstRows, OpenFile, page_cache_bytes};
