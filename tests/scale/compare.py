@@ -8,7 +8,7 @@ import time
 
 import duckdb
 
-from documents import write_dump
+from documents import even_fingerprints, fingerprints, write_dump
 
 # The distance of the jobs that Spark does too. They give no ids.
 MAX_DISTANCE = 3
@@ -36,8 +36,7 @@ class Scale:
         """Makes both databases, exports them, and has simdb find the pairs."""
         for name, count, seed in [("documents", self.documents, 1), ("queries", QUERIES, 2)]:
             began = time.time()
-            # Half of the queries are those of the documents, so that many are near.
-            write_dump(self.path(f"{name}.jsonl"), count, 1 if name == "documents" else seed, name[0])
+            write_dump(self.path(f"{name}.jsonl"), fingerprints(count, seed), count, name[0])
             if name == "queries":
                 self.borrow_queries()
             self.run("load", self.path(f"{name}.simdb"), self.path(f"{name}.jsonl"))
@@ -46,6 +45,20 @@ class Scale:
             self.run("export", self.path(f"{name}.simdb"), self.path(f"{name}.parquet"))
             told(f"exported {name}.parquet", began)
         self.find_pairs(MAX_DISTANCE)
+
+    def measure_rates(self):
+        """Runs the join of evenly spread fingerprints, of which each key has few: the times are those of the rows."""
+        made = even_fingerprints(self.documents, 1)
+        write_dump(self.path("documents.jsonl"), made, self.documents, "d")
+        self.run("load", self.path("documents.simdb"), self.path("documents.jsonl"))
+        pathlib.Path(self.path("documents.jsonl")).unlink()
+        self.run("export", self.path("documents.simdb"), self.path("documents.parquet"))
+        began = time.time()
+        pairs = ["--max-distance", str(MAX_DISTANCE), "--format", "parquet", "--output"]
+        self.run("pairs", self.path("documents.simdb"), *pairs, self.path("simdb-self.parquet"))
+        told(f"simdb pairs within {MAX_DISTANCE}", began)
+        self.duckdb("self", MAX_DISTANCE)
+        self.spark("self", MAX_DISTANCE)
 
     def find_pairs(self, distance):
         """Has simdb find the pairs within a distance."""
@@ -155,6 +168,8 @@ def told(what, began):
 def main():
     simdb, folder, documents, what = sys.argv[1:]
     scale = Scale(simdb, pathlib.Path(folder), int(documents))
+    if what == "rates":
+        return scale.measure_rates()
     scale.make()
     scale.ensure_crowded()
     for work in ["self", "probe"]:

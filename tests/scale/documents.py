@@ -4,6 +4,22 @@ import json
 import random
 
 
+def even_fingerprints(count, seed):
+    """Yields `count` fingerprints: nine of ten are drawn evenly, the others differ from an earlier one in up to three
+    bits.
+    """
+    draw = random.Random(seed)
+    made = []
+    for number in range(count):
+        bits = draw.getrandbits(64)
+        if number % 10 == 9:
+            bits = draw.choice(made)
+            for _ in range(draw.randrange(1, 4)):
+                bits ^= 1 << draw.randrange(64)
+        made.append(bits)
+        yield bits
+
+
 def fingerprints(count, seed):
     """Yields `count` fingerprints.
 
@@ -30,7 +46,7 @@ def fingerprints(count, seed):
         yield bits
 
 
-def write_dump(path, count, seed, name):
+def write_dump(path, all_fingerprints, count, name):
     """Writes what `simdb load` reads."""
     header = {
         "simdb_dump": 2, "scheme": "external", "plan": "4x16", "max_distance": 3, "sketch_bytes": 0,
@@ -38,5 +54,5 @@ def write_dump(path, count, seed, name):
     }
     with open(path, "w") as dump:
         dump.write(json.dumps(header) + "\n")
-        for number, bits in enumerate(fingerprints(count, seed)):
+        for number, bits in enumerate(all_fingerprints):
             dump.write(f'{{"key":"{name}{number}","fingerprint":"{bits:016x}","seen":{number}}}\n')
