@@ -118,7 +118,7 @@ fn a_file_of_another_program_needs_a_key_and_a_fingerprint() -> TestResult {
     let bits = || Arc::new(Int64Array::from(vec![Some(7), None, Some(-1)])) as ArrayRef;
     write(&input, vec![("key", keys()), ("fp", bits())])?;
     run!("import", &database, &input).expect(0);
-    let opened = Database::open(&database, &simdb::OpenOptions::new())?;
+    let opened = Database::open(&database, &OpenOptions::new())?;
     assert_eq!((opened.scheme(), opened.sketch_size()), (Scheme::External, SketchSize::None));
     let snapshot = opened.snapshot()?;
     let found = ["a", "b", "c"].map(|key| snapshot.get(key).map(|it| it.and_then(|it| it.fingerprint())));
@@ -246,10 +246,7 @@ fn a_damaged_file_is_an_error_and_no_panic() -> TestResult {
     let folder = Folder::new()?;
     let (database, exported) = (folder.path("d.simdb"), folder.path("d.parquet"));
     drop(Database::create(&database, &CreateOptions::new())?);
-    insert_all(
-        &Database::open(&database, &simdb::OpenOptions::new())?,
-        odd_documents()?.into_iter().take(300),
-    )?;
+    insert_all(&Database::open(&database, &OpenOptions::new())?, odd_documents()?.into_iter().take(300))?;
     run!("export", &database, &exported).expect(0);
     let whole = fs::read(&exported)?;
     let damaged = folder.path("damaged.parquet");
