@@ -201,7 +201,7 @@ fn the_pairs_of_an_input_are_found_anew_after_a_kill() -> TestResult {
     let ran = run!("pairs", &path, "--with", &input, with[0], with[1], with[2], with[3], with[4]).expect(0);
     // Of each four records of a fingerprint, all match what the first one does.
     let lines: Vec<&str> = ran.out.lines().collect();
-    assert!(lines.len() > 400 && lines.len() % 4 == 0, "{} pairs", lines.len());
+    assert!(lines.len() > 400 && lines.len().is_multiple_of(4), "{} pairs", lines.len());
     assert!(lines.iter().all(|it| it.split('\t').nth(2).is_some_and(|it| ["k0", "k1", "k2"].contains(&it))));
     let arguments = || {
         let mut command = simdb();
