@@ -57,10 +57,13 @@ impl Dedup {
         // Before anything is stored in the database that was named. What is stored there is removed from what comes
         // later, so it has to be in an output.
         work.deliver(self)?;
-        if let Some(known) = keeping::known(self)? {
+        if let Some(known) = keeping::known(self)?.filter(|_| !work.state.is_stored) {
             let database = work.known_records()?;
             keeping::keep(&work, &records, &database, &known, self.stop(), &mut observe)?;
         }
+        // What is in the folder is not needed from here on.
+        work.state.is_stored = true;
+        work.save()?;
         let totals = work.end()?;
         Ok(DedupTotals { elapsed: began.elapsed(), ..totals })
     }

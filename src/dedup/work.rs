@@ -33,8 +33,10 @@ pub(super) struct State {
     /// Once it is decided which records survive.
     pub(super) decided: Option<DedupTotals>,
     pub(super) written: Written,
-    /// Whether all is done, but not all in place.
+    /// Whether all results are made, but not all in place.
     pub(super) is_written: bool,
+    /// Whether what survives is stored in the database that was named.
+    pub(super) is_stored: bool,
 }
 
 /// How far the survivors are copied.
@@ -70,7 +72,9 @@ impl Work {
         match state_of(&folder).map_err(|source| failed(&source))? {
             Some(Some(state)) if state.command == command => {
                 let work = Self { folder, state };
-                work.ensure_unchanged(records)?;
+                if !work.state.is_written {
+                    work.ensure_unchanged(records)?;
+                }
                 return Ok(work);
             }
             // A command that was wrong, and now is right.
@@ -87,15 +91,16 @@ impl Work {
                      again to go on, or delete the folder to begin anew",
                 ));
             }
+            // A run was stopped when it had removed all but its folder.
+            None if is_empty(&folder) => fs::remove_dir(&folder).map_err(|source| failed(&source))?,
+            None if folder.exists() => {
+                let reason = "something else is in the place of the folder for the work";
+                return Err(Error::output(&folder, reason));
+            }
             None => {}
         }
         ensure_places(dedup)?;
-        if folder.exists() && !is_empty(&folder) {
-            return Err(Error::output(&folder, "something else is in the place of the folder for the work"));
-        }
-        if !folder.exists() {
-            fs::create_dir(&folder).map_err(|source| failed(&source))?;
-        }
+        fs::create_dir(&folder).map_err(|source| failed(&source))?;
         let work = Self { folder, state: State { version: VERSION, command, ..State::default() } };
         let stamps = stamps_of(records)?.concat();
         write_durably(&work.path(STAMPS), |out| out.write_all(&stamps))?;

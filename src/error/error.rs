@@ -1,7 +1,7 @@
 //! Everything that can go wrong, as values. `source()` has the cause.
 
 use std::io;
-#[cfg(feature = "ingest")]
+#[cfg(any(feature = "ingest", feature = "parquet"))]
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;

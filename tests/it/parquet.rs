@@ -13,7 +13,7 @@ use arrow_array::{
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
-use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter};
+use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter, RowGroupMetaData};
 use simdb::parquet::{Export, Import};
 use simdb::{CreateOptions, Database, Document, Fingerprint, OpenOptions, Scheme, Sketch, SketchSize};
 
@@ -246,10 +246,7 @@ fn a_damaged_file_is_an_error_and_no_panic() -> TestResult {
     let folder = Folder::new()?;
     let (database, exported) = (folder.path("d.simdb"), folder.path("d.parquet"));
     drop(Database::create(&database, &CreateOptions::new())?);
-    insert_all(
-        &Database::open(&database, &OpenOptions::new())?,
-        odd_documents()?.into_iter().take(300),
-    )?;
+    insert_all(&Database::open(&database, &OpenOptions::new())?, odd_documents()?.into_iter().take(300))?;
     run!("export", &database, &exported).expect(0);
     let whole = fs::read(&exported)?;
     let damaged = folder.path("damaged.parquet");
@@ -499,7 +496,7 @@ fn groups_of_large_payloads_are_bounded() -> TestResult {
     insert_all(&Database::create(&database, &CreateOptions::new())?, documents)?;
     run!("export", &database, &exported, "--payload").expect(0);
     let metadata = ParquetMetaDataReader::new().parse_and_finish(&fs::File::open(&exported)?)?;
-    let sizes: Vec<i64> = metadata.row_groups().iter().map(|it| it.compressed_size()).collect();
+    let sizes: Vec<i64> = metadata.row_groups().iter().map(RowGroupMetaData::compressed_size).collect();
     assert!(sizes.len() == 2 && sizes.iter().all(|&it| it < 140 << 20), "{sizes:?}");
     Ok(())
 }
