@@ -273,11 +273,11 @@ impl Arguments {
         self.min_similarity.is_some_and(|least| least > 0.0) || matches!(self.order, MatchOrder::Similarity)
     }
 
-    /// Whether standard input is asked for, or read for its texts.
+    /// The files that are asked for, or read for their texts.
     #[cfg(all(feature = "cli", unix))]
-    pub(super) fn reads_standard_input(&self) -> bool {
+    pub(super) fn inputs(&self) -> impl Iterator<Item = &Path> {
         let inputs = self.asked.file.iter().chain(&self.asked.input);
-        inputs.map(PathBuf::as_path).chain(self.verify.texts()).any(|path| path == Path::new("-"))
+        inputs.map(PathBuf::as_path).chain(self.verify.texts())
     }
 
     fn query(&self, question: &Question) -> Option<Query> {

@@ -165,7 +165,10 @@ impl Arguments {
 impl Arguments {
     /// What the report is about.
     fn title(&self) -> String {
-        let first = self.inputs.first().map_or_else(String::new, |it| it.display().to_string());
+        let first = self
+            .inputs
+            .first()
+            .map_or_else(String::new, |it| printable(it.as_os_str().as_encoded_bytes()).into_owned());
         match self.inputs.len() {
             0 | 1 => format!("simdb dedup of {first}"),
             inputs => format!("simdb dedup of {first} and {} more", inputs - 1),

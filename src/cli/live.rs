@@ -181,12 +181,35 @@ impl Live {
         self.parts().1
     }
 
+    /// The inputs of the command, as they were given.
+    #[cfg(unix)]
+    fn inputs(&self) -> Vec<&Path> {
+        match self {
+            Self::Query(it) | Self::Explain(it) => it.inputs().collect(),
+            Self::Report(it) => it.inputs().collect(),
+            Self::Pairs(it) => it.inputs().collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Whether the command reads standard input.
     #[cfg(unix)]
     pub(super) fn reads_standard_input(&self) -> bool {
-        match self {
-            Self::Query(arguments) | Self::Explain(arguments) => arguments.reads_standard_input(),
-            _ => false,
+        self.inputs().contains(&Path::new("-"))
+    }
+
+    /// Refuses inputs that only this process has, if another process is to read them.
+    #[cfg(unix)]
+    pub(super) fn ensure_others_can_read(&self) -> Result<(), super::answer::Failure> {
+        let own = ["/dev/fd", "/dev/stdin", "/proc/self", "/proc/thread-self"];
+        match self.inputs().into_iter().find(|path| own.iter().any(|it| path.starts_with(it))) {
+            Some(path) => Err(format!(
+                "{}: only this process has it, and another process has the database open and reads the inputs: give a \
+                 file, or `-` and standard input",
+                path.display()
+            )
+            .into()),
+            None => Ok(()),
         }
     }
 

@@ -56,6 +56,12 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
+    /// The other side.
+    #[cfg(all(feature = "cli", unix))]
+    pub(super) fn inputs(&self) -> impl Iterator<Item = &std::path::Path> {
+        self.with.as_deref().into_iter()
+    }
+
     /// What is asked, on one line.
     fn question(&self, max_distance: u32) -> String {
         let Self { min_similarity, since, scope, with, expand, .. } = self;

@@ -10,7 +10,7 @@ use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{Preference, SketchBytes, expected_documents, max_distance_parser, parse_scheme};
 use super::open::open_to_read;
 use super::output::Output;
-use super::units::{self, count, told_bytes};
+use super::units::{self, count, positive_count, told_bytes};
 use super::uses::print_uses;
 
 #[derive(clap::Args)]
@@ -50,6 +50,7 @@ pub(super) struct Arguments {
 
     /// Print a job in SQL that finds all near fingerprints in Parquet files, for Apache Spark or DuckDB
     #[arg(long, value_name = "DIALECT", value_enum)]
+    #[arg(conflicts_with_all = ["sample", "prefer", "max_file", "max_memory", "sketch", "scheme"])]
     emit: Option<Dialect>,
 
     /// What the job joins
@@ -61,13 +62,14 @@ pub(super) struct Arguments {
     #[arg(value_parser = count::<u64>, allow_negative_numbers = true)]
     queries: u64,
 
-    /// Let the job write the ids of documents beside their fingerprints
+    /// Let the job write the ids of documents beside their fingerprints; each export counts its own from 0
     #[arg(long, requires = "emit")]
     ids: bool,
 
     /// The most fingerprints of a key that the job compares each with each; keys of more are cut further [default:
     /// 2000, or four times as many as expected]
-    #[arg(long, value_name = "N", requires = "emit", value_parser = count::<u64>, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", requires = "emit")]
+    #[arg(value_parser = positive_count::<u64>, allow_negative_numbers = true)]
     most_of_key: Option<u64>,
 }
 
@@ -150,7 +152,10 @@ fn emit(arguments: &Arguments, dialect: Dialect, output: &mut Output) -> Command
         Dialect::DuckDbSql => SqlDialect::DuckDb,
     });
     output.print_text(&text.ok_or_else(|| {
-        format!("at distance {max_distance} no tables are better than to compare all fingerprints: give a lesser one")
+        format!(
+            "at distance {max_distance} no tables are better than to compare all fingerprints, and there are too many \
+             for that: give a lesser distance"
+        )
     })?);
     Ok(Answer::Yes)
 }

@@ -174,7 +174,7 @@ fn save(sidecar: &Path, question: &str, reached: Option<(PairPosition, u64)>) ->
 }
 
 /// Makes the names in the directory of a file durable.
-fn sync_directory(path: &Path) -> Result<(), Failure> {
+pub(super) fn sync_directory(path: &Path) -> Result<(), Failure> {
     let parent = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if cfg!(unix) {
         let synced = File::open(parent).and_then(|it| it.sync_all());

@@ -33,16 +33,14 @@ pub(super) fn run(live: &Live, output: &mut Output) -> CommandResult {
     #[cfg(unix)]
     if let Some(socket) = live.socket() {
         let stream = super::client::connect_to(socket)?;
-        return super::client::ask(&stream, path, live.reads_standard_input(), output.console());
+        return ask(live, &stream, output);
     }
     for tries in 1.. {
         match open(path, live.opening()) {
             Ok(database) => return live.run(&database, output),
             #[cfg(unix)]
             Err(busy @ Error::Busy { .. }) => match super::client::connect_beside(path)? {
-                Some(stream) => {
-                    return super::client::ask(&stream, path, live.reads_standard_input(), output.console());
-                }
+                Some(stream) => return ask(live, &stream, output),
                 None if tries == TRIES => return Err(super::client::nobody_answers(&busy)),
                 None => thread::sleep(PAUSE),
             },
@@ -50,4 +48,11 @@ pub(super) fn run(live: &Live, output: &mut Output) -> CommandResult {
         }
     }
     unreachable!("the tries come to an end")
+}
+
+/// Asks the process at the other end.
+#[cfg(unix)]
+fn ask(live: &Live, stream: &std::os::unix::net::UnixStream, output: &Output) -> CommandResult {
+    live.ensure_others_can_read()?;
+    super::client::ask(stream, live.database(), live.reads_standard_input(), output.console())
 }

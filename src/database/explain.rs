@@ -57,6 +57,8 @@ pub struct TableProbes {
     pub candidates_expected: f64,
     /// The number of candidates.
     pub candidates: u64,
+    /// The number of these candidates that are within the max distance.
+    pub near: u64,
 }
 
 /// The probes are timed up to this number of times.
@@ -106,6 +108,7 @@ fn table_probes(prefix: ProbedPrefix, cost_model: &CostModel) -> TableProbes {
         ranges: prefix.ranges() as u64,
         candidates_expected: cost_model.candidates(prefix),
         candidates: 0,
+        near: 0,
     }
 }
 
@@ -141,7 +144,10 @@ fn count_candidates(reader: &impl Read, query: NearQuery, explanation: &mut Expl
     if query.add_probes(reader, &mut KnownProbeSet::default(), 0, &mut probes)? {
         explanation.blocks = reader.candidates(&probes, |probe, candidates| {
             let table_probes = explanation.probes.iter_mut().find(|it| it.table == probe.table);
-            table_probes.into_iter().for_each(|it| it.candidates += candidates.within(probe));
+            table_probes.into_iter().for_each(|it| {
+                it.candidates += candidates.within(probe);
+                it.near += candidates.near_within(probe, query.max_distance);
+            });
         })?;
         explanation.candidates = explanation.probes.iter().map(|it| it.candidates).sum();
     } else {

@@ -10,16 +10,19 @@ use super::query::{Matches, Query};
 use super::search;
 use super::statistics::Statistics;
 use crate::document::{Document, validate_key};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::events::{self, Operation};
 use crate::metrics::Tally;
 use crate::parallel;
 use crate::source::Source;
-use crate::store::{DocumentNumber, Read, Reader, Store};
+use crate::store::{DocumentNumber, Read, ReadParts, Reader, Store};
 
 /// Of the single queries of a thread, one of this number is timed. A query takes about a microsecond, and looking at
 /// the clock twice would show in it.
 const TIMED_QUERIES: u64 = 64;
+
+/// The postings of a part that is counted at once, by each core. A row has 16 bytes.
+const POSTINGS_COUNTED_TOGETHER: u64 = 1 << 19;
 
 /// A consistent view of a database, which later commits do not change.
 ///
@@ -294,6 +297,36 @@ impl Snapshot {
             block.into_iter().try_for_each(|(_, document)| document.map(|it| each(&it)))?;
         }
         Ok(())
+    }
+
+    /// The number of different fingerprints that documents have. [`stats`](Self::stats) estimates it; this is exact.
+    ///
+    /// `progress` is called now and then with the parts that were counted and the parts in all.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::Interrupted`](crate::Error::Interrupted) if `progress` breaks.
+    /// * [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
+    ///   [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
+    ///
+    /// # Cost
+    ///
+    /// Reads the postings once, on all cores: a row of 16 bytes for each document. At most some 100 MB of memory.
+    pub fn count_fingerprints(&self, mut progress: impl FnMut(u64, u64) -> ControlFlow<()>) -> Result<u64> {
+        let parts = self.reader.posted_parts(POSTINGS_COUNTED_TOGETHER)?;
+        let (mut all, mut failed) = (0, None);
+        let count = |part: usize| self.reader.posted_fingerprints(parts[part]);
+        parallel::in_order(parts.len(), count, |part, count| {
+            match count {
+                Ok(count) => all += count,
+                Err(error) => failed = Some(error),
+            }
+            if failed.is_none() && progress(part as u64 + 1, parts.len() as u64).is_break() {
+                failed = Some(Error::Interrupted);
+            }
+            if failed.is_none() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        failed.map_or(Ok(all), Err)
     }
 
     /// The contents and the size of the database.

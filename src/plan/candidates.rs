@@ -27,6 +27,12 @@ impl<'a> Candidates<'a> {
         self.0.iter().filter(|&&row| (probe.first..=probe.last).contains(&row)).count() as u64
     }
 
+    /// The number of candidates in the range of a probe that are within `max_distance` of its query.
+    pub(crate) fn near_within(self, probe: &Probe, max_distance: u32) -> u64 {
+        let within = compare::within(self.0, probe.query.bits(), max_distance);
+        within.filter(|(row, _)| (probe.first..=probe.last).contains(row)).count() as u64
+    }
+
     /// The candidates within `max_distance` of the query. This is the only way to a [`Near`] fingerprint:
     /// it computes the distance of each candidate.
     ///

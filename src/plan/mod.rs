@@ -17,6 +17,8 @@ mod plan;
 mod planner;
 mod probes;
 mod sql_job;
+#[cfg(test)]
+mod sql_job_tests;
 mod sql_tables;
 mod sql_words;
 mod table;

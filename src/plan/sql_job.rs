@@ -67,25 +67,28 @@ impl SqlJob {
     }
 
     /// The most fingerprints of a key that are compared each with each. Keys of more are cut further. Default: 2000, or
-    /// four times as many as a key is expected to have.
+    /// four times as many as a key is expected to have. At least 1.
     #[must_use]
     pub fn most_of_key(mut self, most: u64) -> Self {
-        self.most_of_key = Some(most);
+        self.most_of_key = Some(most.max(1));
         self
     }
 
-    /// The job. `None` if no tables are better at this distance than to compare all.
+    /// The job. `None` if no tables are better at this distance than to compare all, and all are too many for that.
     pub fn text(&self, dialect: SqlDialect) -> Option<String> {
         let documents = self.documents.max(1) as f64;
         let (compared, rows) = match self.work {
             SqlWork::SelfJoin => (Compared::Self_(documents), documents),
-            SqlWork::Probe { queries } => (Compared::With(documents, queries as f64), queries as f64),
+            SqlWork::Probe { queries } => {
+                let queries = queries.max(1) as f64;
+                (Compared::With(documents, queries), queries)
+            }
         };
         let masks = cheapest(compared, self.max_distance)?;
         let prefix_bits = masks.iter().map(|it| it.count_ones()).min().unwrap_or(0);
         let expected = rows * 0.5f64.powi(prefix_bits.cast_signed());
         let bound = self.most_of_key.unwrap_or((4.0 * expected).max(LEAST_BOUND) as u64);
-        let table_at = masks.iter().map(|it| it.count_ones()).max().unwrap_or(0).min(63);
+        let table_at = masks.iter().map(|it| it.count_ones()).max().unwrap_or(0);
         let text = Text { job: self, dialect, masks, table_at, bound };
         Some(match self.work {
             SqlWork::SelfJoin => text.self_join(),
@@ -118,21 +121,21 @@ impl Text<'_> {
         let keyed = format!(
             "SELECT key, fp FROM (\n    SELECT {} AS key, fp\n    FROM fingerprints)\nWHERE {} IS NOT NULL{spread}",
             self.keys(),
-            of.shifted("key", self.table_at)
+            self.table_of("key")
         );
         let buckets = "SELECT key, count(fp) AS size FROM keyed GROUP BY key HAVING count(fp) > 1";
         let plain = self.first_table(&format!(
             "        SELECT a.fp AS fp_a, b.fp AS fp_b, {} AS tbl, {} AS x\n        FROM keyed a\n        \
              JOIN buckets s ON a.key = s.key\n        JOIN keyed b ON a.key = b.key\n        \
              WHERE s.size <= {bound} AND a.fp < b.fp",
-            of.shifted("a.key", self.table_at),
+            self.table_of("a.key"),
             of.xor("a.fp", "b.fp"),
         ));
         let crowded = self.cut_rows(
             &format!(
                 "SELECT k.key, k.fp, {} AS tbl FROM keyed k\n        \
              JOIN buckets s ON k.key = s.key WHERE s.size > {bound}",
-                of.shifted("k.key", self.table_at)
+                self.table_of("k.key")
             ),
             "fp",
         );
@@ -149,11 +152,7 @@ impl Text<'_> {
             self.head("All pairs of documents that are near to each other.", &["documents"]),
             step(1, "Documents of one fingerprint are one row."),
             of.named("fingerprints", true, &fingerprints),
-            step(2, &format!(
-                "Each fingerprint gets a key in each of {} tables: some of its bits, gathered at the low\n\
-                 -- end, and the number of the table above them. Near fingerprints have the same key in some table.",
-                self.masks.len()
-            )),
+            step(2, &self.told_keys("Fingerprints")),
             of.named("keyed", true, &keyed),
             step(3, "How many fingerprints a key has. A key of one has no pair."),
             of.named("buckets", true, buckets),
@@ -188,16 +187,16 @@ impl Text<'_> {
             self.keys(),
             self.input("documents")
         );
-        let small = if of == SqlDialect::Spark { "/*+ BROADCAST(q) */ " } else { "" };
+        let small = of.broadcast("q");
         let plain = self.first_table(&format!(
             "        SELECT {small}q.fp AS fp_a, d.fp AS fp_b{id_b}, {} AS tbl, {} AS x\n        \
              FROM document_keyed d\n        JOIN plain_queries q ON d.key = q.key",
-            of.shifted("d.key", self.table_at),
+            self.table_of("d.key"),
             of.xor("q.fp", "d.fp"),
         ));
-        let table = of.shifted("k.key", self.table_at);
+        let table = self.table_of("k.key");
         let crowded = |rows: &str, id: &str| {
-            let hint = if of == SqlDialect::Spark { "/*+ BROADCAST(s) */ " } else { "" };
+            let hint = of.broadcast("s");
             self.cut_rows(
                 &format!(
                     "SELECT {hint}k.key, k.fp{id}, {table} AS tbl FROM {rows} k\n        \
@@ -229,11 +228,7 @@ impl Text<'_> {
             ),
             step(1, "Queries of one fingerprint are one row."),
             of.named("query_fingerprints", true, &queries),
-            step(2, &format!(
-                "Each query gets a key in each of {} tables: some of its bits, gathered at the low end, and\n\
-                 -- the number of the table above them. Near fingerprints have the same key in some table.",
-                self.masks.len()
-            )),
+            step(2, &self.told_keys("Queries")),
             of.named("query_keyed", true, &keyed),
             step(3, &format!("How many queries a key has. Those of more than {bound} are left to step 5.")),
             of.named("query_buckets", true, buckets),
@@ -259,9 +254,15 @@ impl Text<'_> {
         let distance = self.job.max_distance;
         let mut text = format!(
             "-- {purpose}\n-- Near are fingerprints that differ in at most {distance} bits. Written by `simdb plan` \
-             for {} documents.\n-- The inputs are as `simdb export` writes them. Change these names:\n",
+             for {} documents.\n-- The inputs are as `simdb export` writes them: fp is a number of 64 bits. Change these \
+             names:\n",
             self.job.documents
         );
+        if self.dialect == SqlDialect::Spark {
+            // There `/*` begins a comment, and quotes become part of the path.
+            text += "-- Each is a file or a folder, without quotes. For several files, name their folder: SET does not \
+                     take a * behind a /.\n";
+        }
         for name in inputs.iter().chain(&["pairs"]) {
             text += &match self.dialect {
                 SqlDialect::Spark => format!("SET simdb.{name} = {name}.parquet;\n"),
@@ -299,6 +300,28 @@ impl Text<'_> {
          b.documents AS documents_b, a.id AS id_a, b.id AS id_b\n\
          FROM found p JOIN fingerprints a ON a.fp = p.fp_a JOIN fingerprints b ON b.fp = p.fp_b"
             .to_owned()
+    }
+
+    /// The number of the table of a key.
+    fn table_of(&self, key: &str) -> String {
+        match self.masks.len() {
+            // A key of all 64 bits leaves no room for a number. Its sign would be taken for one.
+            1 => "0".to_owned(),
+            _ => self.dialect.shifted(key, self.table_at),
+        }
+    }
+
+    /// What a key is.
+    fn told_keys(&self, who: &str) -> String {
+        match &self.masks[..] {
+            [0] => format!("{who} are few, so all have one key, and all are compared."),
+            [u64::MAX] => "The fingerprint itself is the key.".to_owned(),
+            masks => format!(
+                "{who} get a key in each of {} tables: some of the bits of the fingerprint, gathered at the low end,\n\
+                 -- and the number of the table above them. Near fingerprints have the same key in some table.",
+                masks.len()
+            ),
+        }
     }
 
     /// The keys of a fingerprint in all tables, each as a row.
@@ -354,7 +377,8 @@ impl Text<'_> {
         let k_kept: Vec<String> = kept.split(", ").map(|name| format!("k.{name}")).collect();
         format!(
             "SELECT key, tbl, block.number AS block, block.part AS part, {kept} FROM (\n    \
-             SELECT k.key, k.tbl, {}, {} AS block\n    FROM (\n        {rows}) k\n    JOIN cuts c ON c.tbl = k.tbl)",
+             SELECT {}k.key, k.tbl, {}, {} AS block\n    FROM (\n        {rows}) k\n    JOIN cuts c ON c.tbl = k.tbl)",
+            self.dialect.broadcast("c"),
             k_kept.join(", "),
             self.dialect.each(&blocks)
         )
@@ -363,14 +387,12 @@ impl Text<'_> {
     /// Of candidates with `tbl`, `block` and `x`, those that are near and agree in no earlier table and block.
     fn first_block(&self, candidates: &str, id: &str) -> String {
         let mut text = format!(
-            "SELECT fp_a, fp_b{id}, x FROM (\n    SELECT p.*, {} FROM (\n        SELECT * FROM (\n\
+            "SELECT fp_a, fp_b{id}, x FROM (\n    SELECT {}p.*{} FROM (\n        SELECT * FROM (\n\
              {candidates})\n        WHERE bit_count(x) <= {}) p\n    JOIN cuts c ON c.tbl = p.tbl)\nWHERE true",
-            (0..self.job.max_distance).map(|block| format!("c.m{block}")).collect::<Vec<_>>().join(", "),
+            self.dialect.broadcast("c"),
+            (0..self.job.max_distance).map(|block| format!(", c.m{block}")).collect::<String>(),
             self.job.max_distance
         );
-        if self.job.max_distance == 0 {
-            text = text.replace("p.*, ", "p.*");
-        }
         text += &self.in_no_earlier_table();
         for block in 0..self.job.max_distance {
             text += &format!("\n    AND (block <= {block} OR (x & m{block}) <> 0)");

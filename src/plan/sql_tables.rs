@@ -10,6 +10,10 @@ const ROW: f64 = 1.0;
 const COMPARISON: f64 = 0.04;
 /// The most tables. The text grows with them, and the programs that read it have limits.
 const MOST_TABLES: usize = 256;
+/// The most pairs of which all are compared. One core does it in less than a minute.
+const MOST_PAIRS: f64 = 5e8;
+/// A probe of few queries compares all too: if that takes no more than so many times the work of a table.
+const FEW_TIMES: f64 = 10.0;
 /// The bits of a number that take the key and the number of its table. The sign is not among them.
 const KEY_BITS: u32 = 62;
 
@@ -23,12 +27,21 @@ pub(super) enum Compared {
 }
 
 impl Compared {
+    /// The pairs of rows.
+    fn pairs(self) -> f64 {
+        match self {
+            Self::Self_(rows) => rows * rows / 2.0,
+            Self::With(documents, queries) => documents * queries,
+        }
+    }
+
     /// The work with tables of these masks.
     fn work(self, masks: &[u64]) -> f64 {
-        let (rows, pairs) = match self {
-            Self::Self_(rows) => (rows, rows * rows / 2.0),
-            Self::With(documents, queries) => (documents + queries, documents * queries),
+        let rows = match self {
+            Self::Self_(rows) => rows,
+            Self::With(documents, queries) => documents + queries,
         };
+        let pairs = self.pairs();
         let table =
             |mask: &u64| rows * ROW + pairs * 0.5f64.powi(mask.count_ones().cast_signed()) * COMPARISON;
         masks.iter().map(table).sum()
@@ -36,7 +49,8 @@ impl Compared {
 }
 
 /// For each table, the bits of a fingerprint that are its key. Fingerprints that differ in at most `distance` bits have
-/// the same key in some table. It is the cheapest family for so many rows. `None` if comparing all is as good.
+/// the same key in some table. It is the cheapest family for so many rows. If comparing all is as good, all have one key.
+/// `None` if there are too many for that.
 pub(super) fn cheapest(compared: Compared, distance: u32) -> Option<Vec<u64>> {
     let mut families: Vec<Vec<u64>> = Vec::new();
     for plan in all_plans().iter().filter(|plan| plan.radius() >= distance) {
@@ -53,9 +67,14 @@ pub(super) fn cheapest(compared: Compared, distance: u32) -> Option<Vec<u64>> {
         masks.len() == 1 || prefix_bits + table_bits(masks.len()) <= KEY_BITS
     });
     let work = |masks: &[u64]| compared.work(masks);
-    let all = work(&[0]);
-    let best = families.into_iter().min_by(|a, b| work(a).total_cmp(&work(b)))?;
-    (work(&best) < all || distance == 0).then_some(best)
+    let best = families.into_iter().min_by(|a, b| work(a).total_cmp(&work(b)));
+    match best.filter(|best| distance == 0 || work(best) < work(&[0])) {
+        None => {
+            let rows_alone = compared.work(&[u64::MAX]);
+            (compared.pairs() <= MOST_PAIRS || work(&[0]) <= FEW_TIMES * rows_alone).then(|| vec![0])
+        }
+        best => best,
+    }
 }
 
 /// The bits that the number of a table takes.
@@ -174,6 +193,11 @@ mod tests {
         assert!(least(1e6) < least(1e8) && least(1e8) < least(1e9), "{} {}", least(1e6), least(1e9));
         assert_eq!(cheapest(Compared::With(1e9, 1e6), 0).map(|it| it.len()), Some(1));
         assert_eq!(cheapest(Compared::Self_(1e9), 60), None);
+        // Few are all compared, at any distance.
+        for distance in [1, 3, 60, 64] {
+            assert_eq!(cheapest(Compared::Self_(1.0), distance), Some(vec![0]), "{distance}");
+        }
+        assert_eq!(cheapest(Compared::With(1e6, 10.0), 60), Some(vec![0]));
     }
 
     #[test]

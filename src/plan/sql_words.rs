@@ -45,6 +45,16 @@ impl SqlDialect {
         }
     }
 
+    /// Asks for a copy of some rows on each machine, behind SELECT. Without it, Spark would send the other side of a join
+    /// through the network if it does not know how few these are.
+    pub(super) fn broadcast(self, name: &str) -> String {
+        match self {
+            Self::Spark => format!("/*+ BROADCAST({name}) */ "),
+            // There is one machine.
+            Self::DuckDb => String::new(),
+        }
+    }
+
     /// Gives a name to the rows of a query. With `once`, DuckDB computes them once. Spark computes them when they are
     /// asked for, and sees by itself what is asked for twice.
     pub(super) fn named(self, name: &str, once: bool, query: &str) -> String {

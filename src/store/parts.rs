@@ -28,6 +28,16 @@ pub(crate) trait ReadParts: Read {
         cut(&self.set(POSTINGS), Part::ALL, most, &postings_of)
     }
 
+    /// The number of different fingerprints of the documents of a part.
+    fn posted_fingerprints(&self, part: Part) -> Result<u64> {
+        if part.bits == 64 {
+            // It may be a large group.
+            return Ok(u64::from(self.set(POSTINGS).count(&postings_of(part))? > 0));
+        }
+        let rows = self.set(POSTINGS).rows(&postings_of(part))?;
+        Ok(rows.chunk_by(|&a, &b| fingerprint_of(a) == fingerprint_of(b)).count() as u64)
+    }
+
     /// Those fingerprints of a part that several documents of some scopes have, in order.
     fn posted_often(&self, part: Part, scopes: &[ScopeNumber]) -> Result<Vec<Fingerprint>> {
         if part.bits == 64 {

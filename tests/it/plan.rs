@@ -1,8 +1,10 @@
 //! `simdb plan` and `simdb explain`: choices, and what they say of them.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
-use crate::support::{Folder, TestResult, run};
+use crate::support::{Folder, TestResult, run, run_with_input, simdb};
 
 #[test]
 fn plan_prints_the_choice_and_what_serves_which_use() -> TestResult {
@@ -57,5 +59,89 @@ fn explain_prints_what_is_read() -> TestResult {
     assert!(ran.out.contains("candidates expected"), "{}", ran.out);
     run!("explain", &path, "--input", &input).expect(2).says("one fingerprint");
     run!("plan", "--sample", &path, "--max-distance", "3", "--expect", "1000000").expect(0);
+    Ok(())
+}
+
+/// The words that a job may have. What is not among them needs another program than a database, or is slow there: no
+/// DISTINCT, which sorts what comes twice, no outer joins, and no shift without the sign, which few have.
+const WORDS_OF_JOBS: &str = "
+    and array as bigint bit_count broadcast by cast copy count create directory distribute duckdb explode format from
+    getvariable group having insert int is join max named_struct not null on or overwrite parquet read_parquet replace
+    select set shiftright table temporary to true union all unnest using values variable view where xor";
+
+#[test]
+fn jobs_have_plain_words_only() -> TestResult {
+    let allowed: BTreeSet<&str> = WORDS_OF_JOBS.split_whitespace().collect();
+    // The names that the jobs give, as patterns of words.
+    let is_name = |word: &str| {
+        let numbered = |letter: char| {
+            word.strip_prefix(letter)
+                .is_some_and(|it| !it.is_empty() && it.bytes().all(|b| b.is_ascii_digit()))
+        };
+        const NAMES: &str = "
+            a b block buckets c crowded crowded_documents crowded_pairs crowded_queries cuts d distance document_keyed
+            documents documents_a documents_b fingerprints found fp fp_a fp_b id id_a id_b k key keyed number p pairs part
+            plain_pairs plain_queries q queries query_buckets query_fingerprints query_keyed s simdb size tbl x";
+        NAMES.split_whitespace().any(|it| it == word) || numbered('m')
+    };
+    for dialect in ["spark-sql", "duckdb-sql"] {
+        for job in ["self", "probe"] {
+            for (distance, ids) in [("0", false), ("3", true), ("5", false), ("7", true)] {
+                let mut command = simdb();
+                command.args([
+                    "plan",
+                    "--expect",
+                    "1e8",
+                    "--emit",
+                    dialect,
+                    "--job",
+                    job,
+                    "--max-distance",
+                    distance,
+                ]);
+                if ids {
+                    command.arg("--ids");
+                }
+                let text = run_with_input(&mut command, b"")?.expect(0).out;
+                let code = text.lines().filter(|line| !line.starts_with("--"));
+                let code = code.collect::<Vec<_>>().join("\n").to_lowercase();
+                let is_of_word = |c: char| c.is_alphanumeric() || c == '_';
+                for word in code.split(|c| !is_of_word(c)).filter(|it| !it.is_empty()) {
+                    let is_number = word.bytes().all(|b| b.is_ascii_digit());
+                    assert!(
+                        is_number || allowed.contains(word) || is_name(word),
+                        "{dialect} {job} {distance}: {word}"
+                    );
+                }
+                assert!(code.contains("bit_count") && code.contains("union all"));
+                assert_eq!(code.contains("broadcast"), dialect == "spark-sql", "{dialect} {job} {distance}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Options that a job does not heed were taken and said nothing.
+#[test]
+fn jobs_refuse_what_does_not_concern_them_and_say_what_is_wrong() -> TestResult {
+    let emit = |options: &[&str]| {
+        run_with_input(
+            simdb().args(["plan", "--emit", "spark-sql", "--max-distance", "3"]).args(options),
+            b"",
+        )
+    };
+    for options in
+        [["--sample", "d.simdb"], ["--prefer", "speed"], ["--max-file", "1GB"], ["--max-memory", "1GB"]]
+    {
+        emit(&options)?.expect(2).says("cannot be used with");
+    }
+    emit(&["--most-of-key", "0"])?.expect(2).says("at least 1");
+    // A lesser distance was advised, whatever it was.
+    for number in ["0", "1", "100"] {
+        emit(&["--expect", number])?.expect(0);
+        emit(&["--job", "probe", "--queries", number])?.expect(0);
+    }
+    let far = ["--max-distance", "60", "--expect", "1e9"];
+    run!("plan", "--emit", "spark-sql", far[0], far[1], far[2], far[3]).expect(2).says("a lesser distance");
     Ok(())
 }

@@ -1,12 +1,18 @@
 //! `simdb report` and `simdb dedup --report`: the same numbers in every form, and nothing that acts on a reader.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+#[cfg(unix)]
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+#[cfg(unix)]
+use simdb::{CreateOptions, Database, Scheme};
 
 use crate::support::{Folder, Ran, TestResult, bundled, document, insert_all, run};
+#[cfg(unix)]
+use crate::support::{run_with_input, simdb};
 
 fn manual(folder: &Folder) -> std::io::Result<(PathBuf, PathBuf)> {
     let texts = bundled("pg-docs-html/docs.jsonl.gz");
@@ -113,7 +119,12 @@ fn text_and_page_tell_the_same() -> TestResult {
     let told = run!("report", &database, "--html", &page, "--replace", "--json").expect(0);
     assert_eq!(number(&told.object()?, "documents"), 368);
     assert!(fs::read_to_string(&page)?.contains("their texts are not at hand"));
-    run!("report", &database, "--html", folder.path("no/such.html")).expect(2).says("cannot be written");
+    // It was found out after all the work, and a temporary file was named.
+    let (missing, none) = (folder.path("no/such.html"), folder.path("none.tsv"));
+    let ran = run!("report", &database, "--html", &missing, "--texts", &none).expect(2);
+    assert!(ran.err.contains(&format!("{}: the page cannot be written", missing.display())), "{}", ran.err);
+    assert!(!ran.err.contains(".simdb-"), "{}", ran.err);
+    run!("report", &database, "--html", folder.path("."), "--replace").expect(2).says("cannot be written");
     assert_eq!(fs::read_dir(folder.path("."))?.count(), 2);
     Ok(())
 }
@@ -159,9 +170,14 @@ fn payloads_are_texts_too() -> TestResult {
     assert_eq!(samples.len(), 2);
     assert_eq!(samples[0]["differences"], Value::Null);
     assert!(report["remarks"][0].as_str().is_some_and(|it| it.contains(" of 2 sample pairs")));
-    let none = run!("report", folder.path("d.simdb"), "--json", "--samples", "0").expect(0).object()?;
+    let none = run!("report", folder.path("d.simdb"), "--json", "--samples", "0", "--max-distance", "3")
+        .expect(0)
+        .object()?;
     assert_eq!(none["samples"], Value::Array(Vec::new()));
     run!("report", folder.path("d.simdb"), "--texts", folder.path("none.tsv")).expect(2).says("none.tsv");
+    // As other amounts are given.
+    run!("report", folder.path("d.simdb"), "--samples", "1k").expect(0);
+    run!("report", folder.path("d.simdb"), "--samples", "-1").expect(2).says("must not be negative");
     Ok(())
 }
 
@@ -187,11 +203,127 @@ fn skewed_fingerprints_show() -> TestResult {
     Ok(())
 }
 
+/// The report took an estimate for the number of fingerprints. After a deletion it was 0.
+#[test]
+fn fingerprints_are_counted_exactly() -> TestResult {
+    let folder = Folder::new()?;
+    let (database, _) = manual(&folder)?;
+    for is_deleted in [false, true] {
+        if is_deleted {
+            run!("delete", &database, "--duplicates").expect(0);
+        }
+        let documents = run!("dump", &database).expect(0).json()?;
+        let fingerprints: BTreeSet<&str> =
+            documents.iter().filter_map(|it| it["fingerprint"].as_str()).collect();
+        let report = run!("report", &database, "--json").expect(0).object()?;
+        assert!(fingerprints.len() > 50, "{}", fingerprints.len());
+        assert_eq!(number(&report, "fingerprints"), fingerprints.len() as u64, "deleted: {is_deleted}");
+    }
+    Ok(())
+}
+
+/// What is near was taken off for each table, although not each table meets it. Nothing was left of what else is met.
+#[test]
+fn what_is_met_and_not_near_is_counted_beside_what_is_near() -> TestResult {
+    let spread = |i: u64| {
+        (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31).wrapping_mul(0xd6e8_feb8_6659_fd93)
+    };
+    // Of 60, 40 are near to each other, and 20 have the first 40 bits in common with these.
+    let fingerprint = |i: u64| match (i / 60, i % 60) {
+        (group, member @ 0..40) => spread(group) ^ 1 << (member * 64 / 40),
+        (group, _) => spread(group) >> 24 << 24 | spread(i << 20) >> 40,
+    };
+    let folder = Folder::new()?;
+    let lines: String = (0..60_000).map(|i| format!("k{i}\t{:016x}\n", fingerprint(i))).collect();
+    let input = folder.file("in.tsv", lines)?;
+    let database = folder.path("d.simdb");
+    run!("ingest", &database, &input, "--input-format", "fingerprints", "--max-distance", "3").expect(0);
+    let report = run!("report", &database, "--json").expect(0).object()?;
+    let spread = &report["spread"];
+    let met = spread["others_met"].as_f64().ok_or("a number")?;
+    assert!((1.0..60.0).contains(&met), "{spread}");
+    Ok(())
+}
+
+/// Of clusters with many fingerprints no diameter is computed. It was told as 0.
+#[test]
+fn a_diameter_that_is_not_known_is_told_as_unknown() -> TestResult {
+    let folder = Folder::new()?;
+    let fingerprints = (0..64u64).flat_map(|a| (0..a).flat_map(move |b| (0..b).map(move |c| [a, b, c])));
+    let of_bits = |bits: [u64; 3]| bits.into_iter().fold(0u64, |all, bit| all | 1 << bit);
+    let database = folder.database("d.simdb")?;
+    let stored = std::iter::once(0).chain(fingerprints.take(17_000).map(of_bits));
+    insert_all(&database, stored.map(|it| document(format!("{it:x}"), it)))?;
+    drop(database);
+    let database = folder.path("d.simdb");
+    let page = folder.path("page.html");
+    let report = run!("report", &database, "--max-distance=3", "--samples=0", "--json", "--html", &page);
+    let report = report.expect(0).object()?;
+    assert!(number(&report, "largest_cluster") > 16_384, "{report}");
+    assert_eq!(report["diameter"], Value::Null);
+    assert!(fs::read_to_string(&page)?.contains("<dt>greatest distance in a cluster</dt><dd>unknown"));
+    Ok(())
+}
+
+/// The name of a file was printed as it is.
+#[cfg(unix)]
+#[test]
+fn the_name_of_a_database_does_no_harm() -> TestResult {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = Folder::new()?;
+    let name = OsStr::from_bytes(b"a\n\x1b[31m\xff.simdb");
+    let (database, page) = (folder.path(".").join(name), folder.path("page.html"));
+    run!("create", &database).expect(0);
+    let text = run!("report", &database).expect(0).out;
+    assert!(text.starts_with("simdb report of a\\n\\u{1b}[31m\\xff.simdb\n"), "{text}");
+    run!("report", &database, "--html", &page).expect(0);
+    let html = fs::read_to_string(&page)?;
+    ensure_harmless(&html);
+    assert!(html.contains("<title>simdb report of a\\n\\u{1b}[31m\\xff.simdb</title>"), "{html}");
+    Ok(())
+}
+
+/// The process that has the database open read its own standard input, so nothing.
+#[cfg(unix)]
+#[test]
+fn standard_input_is_read_for_a_database_in_use() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let options = CreateOptions::new().scheme(Scheme::External).max_distance(3).admin(true);
+    let database = Database::create(&path, &options)?;
+    insert_all(&database, [document("a", 0b1), document("b", 0b11)])?;
+    let report = |texts: &str, input: &[u8]| {
+        run_with_input(simdb().arg("report").arg(&path).args(["--json", "--texts", texts]), input)
+    };
+    let texts = b"{\"key\":\"a\",\"text\":\"one two\"}\n{\"key\":\"b\",\"text\":\"one three\"}\n";
+    let report_of_input = report("-", texts)?.expect(0).object()?;
+    assert!(report_of_input["samples"][0]["differences"].is_array(), "{report_of_input}");
+    for own in ["/dev/fd/0", "/dev/stdin", "/proc/self/fd/0"] {
+        report(own, texts)?.expect(2).says("only this process has it");
+    }
+    let pairs = |with: &str| {
+        let mut command = simdb();
+        command.args(["pairs", "--with", with, "--input-format", "fingerprints"]).arg(&path);
+        run_with_input(&mut command, b"c\t0000000000000111\n")
+    };
+    let pairs_of_input = pairs("-")?.expect(0).out;
+    assert_eq!(pairs_of_input.lines().count(), 2, "{pairs_of_input}");
+    pairs("/dev/fd/0")?.expect(2).says("only this process has it");
+    drop(database);
+    // Nobody else reads it now.
+    assert_eq!(pairs("-")?.expect(0).out, pairs_of_input);
+    assert_eq!(pairs("/dev/stdin")?.expect(0).out, pairs_of_input);
+    Ok(())
+}
+
 #[test]
 fn an_empty_database_has_a_report() -> TestResult {
     let folder = Folder::new()?;
     run!("create", folder.path("d.simdb")).expect(0);
-    run!("report", folder.path("d.simdb")).expect(0).says("");
+    let text = run!("report", folder.path("d.simdb")).expect(0).out;
+    assert!(!text.contains("not near-duplicates"), "{text}");
+    let json = run!("report", folder.path("d.simdb"), "--json").expect(0).out;
+    assert!(json.contains("\"others_even\":0.0") && !json.contains("-0.0"), "{json}");
     let page = folder.path("empty.html");
     run!("report", folder.path("d.simdb"), "--html", &page).expect(0);
     let html = fs::read_to_string(&page)?;

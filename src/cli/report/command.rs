@@ -13,7 +13,8 @@ use crate::cli::answer::{Answer, CommandResult, Failure};
 use crate::cli::apart::ensure_apart;
 use crate::cli::arguments::{LiveDatabase, Reading, max_distance_parser};
 use crate::cli::console::Console;
-use crate::cli::output::Output;
+use crate::cli::output::{Output, printable};
+use crate::cli::units::count;
 use crate::cli::verification::texts_of;
 
 /// The sample pairs of each distance.
@@ -38,7 +39,8 @@ pub(in crate::cli) struct Arguments {
     texts: Vec<PathBuf>,
 
     /// The sample pairs of each distance
-    #[arg(long, value_name = "COUNT", default_value_t = SAMPLES, allow_negative_numbers = true)]
+    #[arg(long, value_name = "COUNT", default_value_t = SAMPLES, value_parser = count::<usize>)]
+    #[arg(allow_negative_numbers = true)]
     samples: usize,
 
     /// The distance, inclusive, at which documents are near [default: that of the database]
@@ -65,7 +67,8 @@ pub(in crate::cli) fn run(arguments: &Arguments, database: &Database, output: &m
         output,
     };
     let path = &arguments.database.database;
-    let title = format!("simdb report of {}", path.file_name().unwrap_or(path.as_os_str()).display());
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    let title = format!("simdb report of {}", printable(name.as_encoded_bytes()));
     let findings = gathering.findings(title, |documents| match arguments.texts.is_empty() {
         true => Ok(payloads(documents)),
         false => arguments.texts(documents, database, output.console()),
@@ -97,6 +100,12 @@ fn payloads(documents: &[Document]) -> HashMap<Vec<u8>, String> {
 }
 
 impl Arguments {
+    /// The files with texts.
+    #[cfg(all(feature = "cli", unix))]
+    pub(in crate::cli) fn inputs(&self) -> impl Iterator<Item = &std::path::Path> {
+        self.texts.iter().map(PathBuf::as_path)
+    }
+
     /// The texts of documents in the files that were named, by key. If a key comes again, the last text counts.
     fn texts(
         &self,

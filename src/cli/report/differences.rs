@@ -8,6 +8,7 @@ use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::cli::escaping::harmless;
+use crate::cli::units::told_count;
 
 /// A part of two texts that are compared. Words begin with a space if there is white space before them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub(super) enum Piece {
     First(String),
     /// Only the second has it.
     Second(String),
-    /// This number of words is left out, which both have.
+    /// This number of words is left out, which both have. It may be 0: signs alone.
     Gap(usize),
     /// The texts differ in this number of further places.
     More(usize),
@@ -29,7 +30,7 @@ pub(super) enum Piece {
 pub(super) struct Differences {
     /// Where they differ, with some words before and after. Empty if they have the same words.
     pub(super) pieces: Vec<Piece>,
-    /// The words of the first, of the second, and those that both have.
+    /// The words of the first, of the second, and those that both have. Signs such as commas do not count.
     pub(super) words: [usize; 3],
 }
 
@@ -39,13 +40,22 @@ const CONTEXT: usize = 6;
 const MOST_PLACES: usize = 12;
 /// The words that are shown of one place.
 const MOST_WORDS: usize = 30;
+/// A comparison that takes longer finds differences that are not the smallest.
+const LONGEST: Duration = Duration::from_millis(300);
+
 /// The space before some words, and the words.
 pub(super) fn without_space(words: &str) -> (&str, &str) {
     words.strip_prefix(' ').map_or(("", words), |words| (" ", words))
 }
 
-/// A comparison that takes longer finds differences that are not the smallest.
-const LONGEST: Duration = Duration::from_millis(300);
+/// What stands in the place of words that are left out.
+pub(super) fn told_gap(words: usize) -> String {
+    match words {
+        0 => "…".to_owned(),
+        1 => "… 1 word …".to_owned(),
+        words => format!("… {} words …", told_count(words as u64)),
+    }
+}
 
 impl Differences {
     /// Compares two texts word by word. White space does not count.
@@ -53,8 +63,9 @@ impl Differences {
         let [first, second] = [first, second].map(Words::of);
         let deadline = Some(Instant::now() + LONGEST);
         let ops = capture_diff_slices_deadline(Algorithm::Myers, &first.words, &second.words, deadline);
-        let same = ops.iter().filter(|op| is_same(op)).map(|op| op.old_range().len()).sum();
-        let words = [first.words.len(), second.words.len(), same];
+        let same = ops.iter().filter(|op| is_same(op)).map(|op| first.count(op.old_range())).sum();
+        let words = [&first, &second].map(|it| it.count(0..it.words.len()));
+        let words = [words[0], words[1], same];
         let mut differences = Self { pieces: Vec::new(), words };
         let mut places = 0;
         for (index, op) in ops.iter().enumerate() {
@@ -86,10 +97,10 @@ impl Differences {
             return self.pieces.push(Piece::Same(words.text(range)));
         }
         let (start, end) = (range.start + before, range.end - after);
-        let parts = [(range.start..start, None), (start..end, Some(end - start)), (end..range.end, None)];
+        let parts = [(range.start..start, None), (start..end, Some(())), (end..range.end, None)];
         for (range, gap) in parts {
             match gap {
-                Some(gap) => self.pieces.push(Piece::Gap(gap)),
+                Some(()) => self.pieces.push(Piece::Gap(words.count(range))),
                 None if range.is_empty() => {}
                 None => self.pieces.push(Piece::Same(words.text(range))),
             }
@@ -100,10 +111,12 @@ impl Differences {
     fn add(&mut self, words: &Words<'_>, range: Range<usize>, piece: fn(String) -> Piece) {
         let shown = range.start..range.end.min(range.start + MOST_WORDS);
         if !shown.is_empty() {
-            let rest = range.end - shown.end;
+            let rest = shown.end..range.end;
             let mut text = words.text(shown);
-            if rest > 0 {
-                text += &format!(" … {rest} more words");
+            match words.count(rest.clone()) {
+                0 if rest.is_empty() => {}
+                0 => text += " …",
+                more => text += &format!(" … {} more words", told_count(more as u64)),
             }
             self.pieces.push(piece(text));
         }
@@ -134,6 +147,11 @@ impl<'t> Words<'t> {
             }
         }
         words
+    }
+
+    /// The number of words in a range, without the signs.
+    fn count(&self, range: Range<usize>) -> usize {
+        self.words[range].iter().filter(|it| it.contains(char::is_alphanumeric)).count()
     }
 
     /// Some of the words, as one text that does no harm on a screen. White space before the first counts too.
@@ -195,12 +213,24 @@ mod tests {
         );
     }
 
+    /// Commas and stops were counted as words.
+    #[test]
+    fn signs_are_no_words() {
+        let differences = Differences::of("One, two; three. – 3.5 it's", "One, two; four! – 3.5 it's");
+        assert_eq!(differences.words, [5, 5, 4]);
+        let stops = |word: &str| format!("{word} {}{word}.", ". ".repeat(40));
+        let differences = Differences::of(&stops("a"), &stops("b"));
+        assert_eq!(differences.words, [2, 2, 0]);
+        assert!(differences.pieces.contains(&Piece::Gap(0)), "{:?}", differences.pieces);
+        assert_eq!([0, 5, 1247].map(told_gap), ["…", "… 5 words …", "… 1,247 words …"]);
+    }
+
     #[test]
     fn texts_that_differ_in_all_words_are_told_in_short() {
         let [first, second] = ["a", "b"].map(|it| vec![it; 10_000].join(" "));
         let pieces = told(&first, &second);
         assert_eq!(pieces.len(), 2);
-        assert!(matches!(&pieces[0], Piece::First(text) if text.ends_with("… 9970 more words")));
+        assert!(matches!(&pieces[0], Piece::First(text) if text.ends_with("… 9,970 more words")));
         let alternating = |odd: &str| -> String { (0..200).map(|i| format!("w{i} {odd}{i} ")).collect() };
         let pieces = told(&alternating("x"), &alternating("y"));
         assert_eq!(pieces.last(), Some(&Piece::More(200 - MOST_PLACES)));

@@ -40,7 +40,7 @@ pub(super) struct Distances {
     pub(super) what: &'static str,
     /// By distance, from 0.
     pub(super) counts: Vec<u64>,
-    /// Whether some of them are not near, as their texts are not similar enough.
+    /// Whether there may be some that are not near, as their texts are not similar enough.
     pub(super) has_unlike: bool,
     /// How many as many random fingerprints would have, in all. `None` if that does not apply.
     pub(super) by_chance: Option<f64>,

@@ -45,6 +45,15 @@ struct Drawn {
     b: Fingerprint,
 }
 
+/// What is told of the clusters.
+struct Clusters {
+    totals: ClusterTotals,
+    /// The greatest distance of two documents of a cluster. `None` if it is not known of some cluster.
+    diameter: Option<u32>,
+    sizes: SizeCounter,
+    largest: Vec<LargeCluster>,
+}
+
 impl Gathering<'_> {
     /// Finds all. The texts are found by `texts`, which gets the documents of the sample pairs.
     pub(super) fn findings(
@@ -52,10 +61,12 @@ impl Gathering<'_> {
         title: String,
         texts: impl FnOnce(&[Document]) -> Result<HashMap<Vec<u8>, String>, Error>,
     ) -> Result<Findings, Error> {
-        let (distances, drawn) = self.distances()?;
-        let (totals, sizes, largest) = self.clusters()?;
-        let facts = self.facts(&totals)?;
-        let spread = Some(self.spread()?);
+        let fingerprints = self.fingerprints()?;
+        let (distances, drawn) = self.distances(fingerprints)?;
+        let clusters = self.clusters()?;
+        let facts = self.facts(fingerprints, &clusters)?;
+        let Clusters { sizes, largest, .. } = clusters;
+        let spread = Some(self.spread(fingerprints)?);
         let (samples, remarks) = self.samples(&drawn, texts)?;
         let sizes = sizes.finish();
         Ok(Findings { title, facts, distances, sizes, largest, spread, samples, remarks })
@@ -65,20 +76,33 @@ impl Gathering<'_> {
         self.output.console()
     }
 
-    fn facts(&self, totals: &ClusterTotals) -> Result<Vec<Fact>, Error> {
+    /// The number of different fingerprints. The statistics only estimate it.
+    fn fingerprints(&self) -> Result<u64, Error> {
+        let mut finds = Finds::of(self.output);
+        self.snapshot.count_fingerprints(|done, all| {
+            finds.update(done, all);
+            finds.wanted()
+        })
+    }
+
+    fn facts(&self, fingerprints: u64, clusters: &Clusters) -> Result<Vec<Fact>, Error> {
+        let totals = &clusters.totals;
         let stats = self.snapshot.stats()?;
         let count = |field, heading, count: u64| Fact::new(field, heading, told_count(count), count);
         let mut facts = vec![
             count("documents", "documents", stats.documents),
             count("too_short", "too short to judge", stats.too_short),
-            count("fingerprints", "fingerprints", stats.fingerprints),
+            count("fingerprints", "fingerprints", fingerprints),
             count("clusters", "clusters", totals.clusters),
             count("clustered_documents", "documents in clusters", totals.documents),
             count("duplicates", "duplicates", totals.duplicates()),
             count("largest_cluster", "documents of the largest", totals.largest),
         ];
-        let told = told_bits(totals.diameter);
-        facts.push(Fact::new("diameter", "greatest distance in a cluster", told, totals.diameter));
+        let told = clusters.diameter.map_or_else(
+            || "unknown: a cluster has too many fingerprints to compare all".to_owned(),
+            told_bits,
+        );
+        facts.push(Fact::new("diameter", "greatest distance in a cluster", told, clusters.diameter));
         if totals.connected < totals.clusters || totals.largest_connected > totals.largest {
             let told = format!(
                 "{} clusters, the largest of {} documents",
@@ -103,7 +127,7 @@ impl Gathering<'_> {
     }
 
     /// Counts the pairs of each distance, and draws some.
-    fn distances(&self) -> Result<(Distances, Vec<Vec<Drawn>>), Error> {
+    fn distances(&self, fingerprints: u64) -> Result<(Distances, Vec<Vec<Drawn>>), Error> {
         let mut counts = vec![0u64; self.max_distance as usize + 1];
         let mut drawn: Vec<Vec<Drawn>> = vec![Vec::new(); counts.len()];
         let mut finds = Finds::of(self.output);
@@ -125,13 +149,13 @@ impl Gathering<'_> {
         })?;
         self.console().ensure_wanted()?;
         let stats = self.snapshot.stats()?;
-        let by_chance = Some(pairs_by_chance(stats.fingerprints, self.max_distance));
+        let by_chance = Some(pairs_by_chance(fingerprints, self.max_distance));
         let has_unlike = stats.min_similarity.is_some_and(|least| least > 0.0);
         Ok((Distances { what: "pairs of documents", counts, has_unlike, by_chance }, drawn))
     }
 
-    fn clusters(&self) -> Result<(ClusterTotals, SizeCounter, Vec<LargeCluster>), Error> {
-        let (mut sizes, mut largest) = (SizeCounter::default(), Vec::new());
+    fn clusters(&self) -> Result<Clusters, Error> {
+        let (mut sizes, mut largest, mut diameter) = (SizeCounter::default(), Vec::new(), Some(0));
         let mut finds = Finds::of(self.output);
         let clustering = Clustering::new().max_distance(self.max_distance);
         let totals = self.snapshot.clusters(&clustering, |event| {
@@ -139,6 +163,7 @@ impl Gathering<'_> {
                 ClusterEvent::Cluster(cluster) => {
                     let documents = cluster.documents.len() as u64;
                     sizes.add(documents);
+                    diameter = diameter.zip(cluster.diameter).map(|(a, b)| a.max(b));
                     keep_large(&mut largest, documents, || {
                         let others = cluster.documents.iter().enumerate();
                         let others = others.filter(|&(index, _)| index != cluster.survivor);
@@ -158,21 +183,22 @@ impl Gathering<'_> {
             finds.wanted()
         })?;
         self.console().ensure_wanted()?;
-        Ok((totals, sizes, largest))
+        Ok(Clusters { totals, diameter, sizes, largest })
     }
 
     /// Asks for some stored fingerprints, and counts the candidates.
-    fn spread(&self) -> Result<Spread, Error> {
-        let fingerprints = self.snapshot.stats()?.fingerprints as f64;
+    fn spread(&self, fingerprints: u64) -> Result<Spread, Error> {
+        let fingerprints = fingerprints as f64;
         let mut spread = Spread::default();
-        let mut near = 0;
+        // A table meets what is near only if it agrees on the probed prefix, so not each table does.
+        let mut others = 0;
         for document in self.snapshot.sample(QUERIES)? {
             self.console().ensure_wanted()?;
             let Some(query) = Query::like(&document) else { continue };
             let query = query.max_distance(self.max_distance).limit(0);
             let (_, explained) = self.snapshot.explain(&query)?;
             spread.queries += 1;
-            near += explained.near * explained.probes.len() as u64;
+            others += explained.probes.iter().map(|it| it.candidates - it.near).sum::<u64>();
             spread.tables.resize_with(explained.probes.len(), TableSpread::default);
             for (table, probes) in spread.tables.iter_mut().zip(&explained.probes) {
                 (table.table, table.prefix_bits, table.ranges) =
@@ -187,10 +213,9 @@ impl Gathering<'_> {
         for table in &mut spread.tables {
             (table.expected, table.met) = (table.expected / queries, table.met / queries);
         }
-        // Each table meets what is near at most once.
-        let met: f64 = spread.tables.iter().map(|it| it.met).sum();
-        spread.others_met = (met - near as f64 / queries).max(0.0);
-        spread.others_even = spread.tables.iter().map(|it| it.even).sum();
+        spread.others_met = others as f64 / queries;
+        // The sum of no numbers would be minus zero.
+        spread.others_even = spread.tables.iter().fold(0.0, |sum, it| sum + it.even);
         let fullest = self.snapshot.fullest_prefixes(MOST_PREFIXES)?.prefixes.into_iter();
         let fullest = fullest.filter(|it| it.rows > 1 && it.times_expected() >= 2.0);
         spread.fullest = fullest

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::differences::{Piece, without_space};
+use super::differences::{Piece, told_gap, without_space};
 use super::findings::Findings;
 use super::parts::{Column, PairPart, Part, Row, Table};
+use crate::cli::units::told_count;
 
 /// The look of the page.
 const STYLE: &str = include_str!("page.css");
@@ -78,8 +79,10 @@ fn add_pair(page: &mut String, pair: &PairPart) {
             Piece::Same(words) => escaped(words),
             Piece::First(words) => marked(words, "<del>[-", "-]</del>"),
             Piece::Second(words) => marked(words, "<ins>{+", "+}</ins>"),
-            Piece::Gap(words) => format!(" <span class=\"gap\">… {words} words …</span>"),
-            Piece::More(places) => format!(" <span class=\"gap\">… and {places} more places</span>"),
+            Piece::Gap(words) => format!(" <span class=\"gap\">{}</span>", told_gap(*words)),
+            Piece::More(places) => {
+                format!(" <span class=\"gap\">… and {} more places</span>", told_count(*places as u64))
+            }
         });
         add(page, &format!("<p class=\"words\" dir=\"auto\">{}</p>", pieces.collect::<String>()));
     }

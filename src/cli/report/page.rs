@@ -1,11 +1,14 @@
 //! The file of a page.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
 
 use crate::Error;
 use crate::cli::answer::Failure;
 use crate::cli::console::Console;
+use crate::cli::resumable::sync_directory;
 
 /// The file for a page.
 pub(super) struct Page {
@@ -16,17 +19,35 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Refuses a file that exists, before there is any work for it.
+    /// Refuses a file that exists or cannot be written, before there is any work for it.
     pub(super) fn new(path: &Path, replace: bool, console: &Console) -> Result<Self, Failure> {
-        let place = console.place_of(path);
-        match !replace && place.symlink_metadata().is_ok() {
-            true => Err(Error::AlreadyExists { path: path.to_owned() }.into()),
-            false => Ok(Self { path: path.to_owned(), place, replace }),
+        let page = Self { path: path.to_owned(), place: console.place_of(path), replace };
+        if !replace && page.place.symlink_metadata().is_ok() {
+            return Err(Error::AlreadyExists { path: page.path }.into());
         }
+        if page.place.is_dir() {
+            return Err(page.refused("it is a folder"));
+        }
+        // Dropped at once, so nothing is left if the process is killed at its work.
+        page.temporary()?;
+        Ok(page)
     }
 
     /// Writes the page. The file has its name only when it is whole.
     pub(super) fn write(&self, page: &str) -> Result<(), Failure> {
+        let mut file = self.temporary()?;
+        let written = file.write_all(page.as_bytes()).and_then(|()| file.as_file().sync_all());
+        written.map_err(|error| self.failed(&error))?;
+        let named = match self.replace {
+            true => file.persist(&self.place),
+            false => file.persist_noclobber(&self.place),
+        };
+        named.map_err(|it| self.failed(&it.error))?;
+        sync_directory(&self.place)
+    }
+
+    /// A new file beside the page.
+    fn temporary(&self) -> Result<NamedTempFile, Failure> {
         let folder = match self.place.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
@@ -38,17 +59,21 @@ impl Page {
             // Those of other new files. Without it, nobody else could read the page.
             names.permissions(std::fs::Permissions::from_mode(0o666));
         }
-        let written = names.prefix(".simdb-").tempfile_in(folder).and_then(|mut file| {
-            file.write_all(page.as_bytes())?;
-            file.as_file().sync_all()?;
-            match self.replace {
-                true => file.persist(&self.place).map_err(|it| it.error),
-                false => file.persist_noclobber(&self.place).map_err(|it| it.error),
-            }
-        });
-        match written {
-            Ok(_) => Ok(()),
-            Err(error) => Err(format!("{}: the page cannot be written: {error}", self.path.display()).into()),
+        names.prefix(".simdb-").tempfile_in(folder).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => self.refused("there is no such folder"),
+            _ => self.failed(&error),
+        })
+    }
+
+    fn failed(&self, error: &io::Error) -> Failure {
+        // The error of a temporary file names it, and nobody has heard of that.
+        match error.get_ref().and_then(|it| it.source()) {
+            Some(cause) => self.refused(&cause.to_string()),
+            None => self.refused(&error.to_string()),
         }
+    }
+
+    fn refused(&self, reason: &str) -> Failure {
+        format!("{}: the page cannot be written: {reason}", self.path.display()).into()
     }
 }

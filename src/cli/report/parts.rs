@@ -103,9 +103,9 @@ impl Distances {
             table.add_with_bar([distance.to_string(), told_count(count)], bar);
         }
         let mut parts = vec![Part::Heading("Distances"), Part::Table(table)];
-        if self.has_unlike {
-            let text = "Only the fingerprints count here. Some of these pairs are not near-duplicates, as the sketches \
-                        tell that their texts are not similar enough.";
+        if self.has_unlike && self.counts.iter().any(|&count| count > 0) {
+            let text = "Only the fingerprints count here. Pairs are counted too whose sketches tell that their texts \
+                        are not similar enough. Those are not near-duplicates.";
             parts.push(Part::Paragraph(text.to_owned()));
         }
         if let Some(by_chance) = self.by_chance {

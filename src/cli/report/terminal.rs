@@ -1,8 +1,9 @@
 //! A report as text.
 
-use super::differences::{Piece, without_space};
+use super::differences::{Piece, told_gap, without_space};
 use super::findings::Findings;
 use super::parts::{PairPart, Part, Table};
+use crate::cli::units::told_count;
 
 /// The length of the longest bar.
 const LONGEST_BAR: f64 = 40.0;
@@ -61,8 +62,8 @@ fn pair_text(pair: &PairPart) -> String {
             Piece::Same(words) => words.clone(),
             Piece::First(words) => marked(words, "[-", "-]"),
             Piece::Second(words) => marked(words, "{+", "+}"),
-            Piece::Gap(words) => format!(" … {words} words …"),
-            Piece::More(places) => format!(" … and {places} more places"),
+            Piece::Gap(words) => format!(" {}", told_gap(*words)),
+            Piece::More(places) => format!(" … and {} more places", told_count(*places as u64)),
         });
         text += &format!("\n  {}", pieces.collect::<String>().trim_start());
     }
