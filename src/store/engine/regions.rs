@@ -148,7 +148,9 @@ mod tests {
         };
         write(&engine, 1);
         drop(engine);
-        let engine = redb::Database::builder().create_file(file.try_clone().expect("it can be cloned"));
+        let storage = redb::backends::FileBackend::new(file.try_clone().expect("it can be cloned"));
+        let storage = storage.expect("the file can be locked");
+        let engine = redb::Database::builder().create_with_backend(storage);
         let engine = engine.expect("the file is a database");
         write(&engine, 2);
         drop(engine);
