@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 
 use super::snapshot::Reader;
 use super::write::Transaction;
@@ -15,12 +16,12 @@ use crate::memory::Cache;
 use crate::metrics::{Meters, Tallies};
 use crate::plan::Plan;
 use crate::store::dense::{self, CopyProgress};
-use crate::store::engine::{Access, Changes, NewFile, OpenFile, directory_of, ensure_nothing_at};
+use crate::store::engine::{Access, Changes, NewFile, OpenFile, directory_of, ensure_nothing_at, guarded};
 #[cfg(test)]
 use crate::store::engine::{Engine, FirstRows, Recording};
 use crate::store::expiry::{self, Conditions, Removed};
 use crate::store::file::{self, CacheLimit, CacheUse, Now, Patience, Settings, Shared, Turn};
-use crate::store::merging::{Worker, settle};
+use crate::store::merging::{Worker, fold_log, settle};
 use crate::store::sizes::Sizes;
 
 /// An open file, and the thread that merges its levels.
@@ -28,6 +29,15 @@ pub(crate) struct Store {
     pub(super) shared: Arc<Shared>,
     /// Stops merging when it is dropped. `None` if the file is only read.
     _worker: Option<Worker>,
+}
+
+impl Drop for Store {
+    /// Closes the file in order. A drop has nobody to tell. What cannot be folded stays in the log, as after a kill.
+    fn drop(&mut self) {
+        if !thread::panicking() && self.is_writable() {
+            _ = self.fold();
+        }
+    }
 }
 
 impl fmt::Debug for Store {
@@ -219,6 +229,12 @@ impl Store {
     /// The sizes of runs, blocks and merges.
     pub(crate) fn sizes(&self) -> &Sizes {
         &self.shared.sizes
+    }
+
+    /// Puts the rows of the log into the tables.
+    fn fold(&self) -> Result<()> {
+        let turn = Turn::wait(&self.shared)?;
+        guarded(|| fold_log(turn.shared()))
     }
 
     /// Waits until no merge is due. For tests and measurements.

@@ -13,10 +13,10 @@ use crate::fingerprint::Fingerprint;
 use crate::source::SourceRecord;
 use crate::store::blocks::Blocks;
 use crate::store::file::{
-    Appended, Change, Counters, Edit, KEYS, NewLevels, Operation, Shared, SourceRows, Turn, View, Written,
+    Appended, Change, Counters, Edit, KEYS, Operation, Shared, SourceRows, Turn, View, Written,
     WrittenFingerprints, permuted,
 };
-use crate::store::merging::{keep_pace, wait_for_empty_log};
+use crate::store::merging::{Fold, keep_pace, wait_for_room_for_a_level};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 
 /// A transaction does not go through the log if it has more operations than this multiple of those that may
@@ -272,7 +272,7 @@ impl Transaction {
 }
 
 /// Commits a transaction that is too long for the log: as a new first level of each set. Rows of the log
-/// count as newer than those of levels. So the log must be empty before.
+/// count as newer than those of levels. So those that are in it go into the new levels too.
 fn commit_as_levels(
     shared: &Shared,
     view: Arc<View>,
@@ -280,7 +280,7 @@ fn commit_as_levels(
     mut written: Written,
 ) -> Result<()> {
     // Until the commit, nobody changes levels.
-    let _merging = wait_for_empty_log(shared)?;
+    let _merging = wait_for_room_for_a_level(shared)?;
     // The last view does not keep the pages that merges have freed in the meantime.
     drop(view);
     let view = shared.view()?;
@@ -288,11 +288,11 @@ fn commit_as_levels(
     let Written { overlays, scopes, documents, sources } = written;
     drop(documents);
     let sources = SourceRows::of(sources, &view)?;
-    let levels = NewLevels::new(overlays, &view.state().sets, view.settings().file, &shared.sizes);
+    let fold = Fold::new(overlays, view.state(), view.blocks(), &shared.sizes)?;
     drop(view);
     shared.commit_transaction(|edit, of| {
         edit.state.counters = counters;
-        levels.apply(edit, of)?;
+        fold.apply(edit, of)?;
         edit.add_scopes(scopes);
         edit.put_sources(sources);
         appended.apply(edit, of)
@@ -402,23 +402,27 @@ mod tests {
     /// A transaction that waits for merges would wait for ever if nobody merges.
     #[test]
     fn a_large_transaction_returns_the_error_of_the_merges_and_smaller_ones_go_on() -> Result<()> {
-        // With these sizes, nothing is frozen before the thread ends.
-        let sizes = Sizes { recent_operations: 200, ..Sizes::default() };
+        // With these sizes, each transaction of more than eight documents becomes a level.
+        let sizes = Sizes { recent_operations: 4, short_rows: 0, ..Sizes::default() };
         let store = Store::on_backend(Recording::default(), Some(&Settings::for_tests()), sizes)?;
-        put_all(&store, 0..5)?.commit()?;
-        let writer = put_all(&store, 5..500)?;
         let shared = store.shared.clone();
         // Its thread ends.
         drop(store);
         let failure = MergeFailure::without_thread(&std::io::Error::other("no thread"));
         shared.progress.lock().failure = Some(failure);
-        assert!(matches!(writer.commit(), Err(Error::Storage(_))));
-        assert!(!shared.progress.lock().empties_log);
-        let mut writer = begin(&shared)?;
-        assert!(writer.find(b"key 50")?.is_none());
-        writer.put(&document(5), None)?;
-        writer.commit()?;
-        assert!(begin(&shared)?.find(b"key 5")?.is_some());
+        let put = |numbers: std::ops::Range<u64>| -> Result<()> {
+            let mut writer = begin(&shared)?;
+            numbers.into_iter().try_for_each(|number| writer.put(&document(number), None))?;
+            writer.commit()
+        };
+        for level in 0..9 {
+            put(level * 10..(level + 1) * 10)?;
+        }
+        assert!(matches!(put(90..100), Err(Error::Storage(_))));
+        put(100..101)?;
+        let writer = begin(&shared)?;
+        assert!(writer.find(b"key 95")?.is_none());
+        assert!(writer.find(b"key 100")?.is_some());
         Ok(())
     }
 

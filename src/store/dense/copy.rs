@@ -1,26 +1,21 @@
-//! A dense copy of what is committed: one level for each set, full blocks, nothing deleted. A small copy may
-//! have the log of its documents instead of levels. It has the same permuted tables, or those of another
-//! plan. Compaction replaces the file by it. A backup puts it beside the file.
+//! A dense copy of what is committed: one level for each set, full blocks, nothing deleted, an empty log. It has
+//! the same permuted tables, or those of another plan. Compaction replaces the file by it. A backup puts it beside
+//! the file.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
-
 use super::bulk::{Bulk, DocumentsWriter, SetWriter};
 use super::sort::Sorter;
 use crate::error::{Error, Result};
 use crate::plan::{Permuted, Plan, Table};
-use crate::store::blocks::{BlockCache, DocumentRef, Lists, SetBlocks};
-use crate::store::engine::{Engine, NewFile, OpenFile, allocated_bytes, available_bytes, directory_of};
+use crate::store::blocks::{BlockCache, Lists, SetBlocks};
+use crate::store::engine::{Engine, NewFile, OpenFile, available_bytes, directory_of};
 use crate::store::file::{
-    self, Change, FIXED, KEYS, Operation, Set, SetRow, Settings, SourceRows, State, View, by_row,
-    damaged_document, missing_scope, permuted,
+    self, FIXED, KEYS, Set, SetRow, Settings, SourceRows, State, View, by_row, permuted,
 };
-use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::{SetLevel, SortedSet};
 
@@ -59,33 +54,11 @@ pub(super) fn copy<'a>(
     let failed = |source: io::Error| Error::Io { path: target.to_owned(), source: source.into() };
     let copy = Copy { view, settings, directory, sorting: memory.sorting };
     let mut counter = Counter::new(progress);
-    let mut write = |form| {
-        let engine = file::create(&new, directory, settings, memory.engine)?;
-        copy.write(form, &engine, sizes, &mut counter)?;
-        engine.trimmed(&new, directory, memory.engine)
-    };
-    let mut engine = write(Form::Levels)?;
-    // Few documents take less room in the log than in levels. If the copy turns out to be larger than the
-    // file, which has them in the log, the copy has them there too.
-    if view.state().counters.documents <= sizes.recent_operations as u64 {
-        let length = new.file.metadata().map_err(failed)?.len();
-        if length > allocated_bytes(&view.metadata().map_err(failed)?) {
-            drop(engine);
-            new.file.set_len(0).map_err(failed)?;
-            engine = write(Form::Log)?;
-        }
-    }
+    let engine = file::create(&new, directory, settings, memory.engine)?;
+    copy.write(&engine, sizes, &mut counter)?;
+    let engine = engine.trimmed(&new, directory, memory.engine)?;
     new.file.sync_all().map_err(failed)?;
     Ok(Copied { new, engine, counter })
-}
-
-/// Where a copy has the rows of the sets.
-#[derive(Clone, Copy)]
-enum Form {
-    /// One level for each set.
-    Levels,
-    /// The log, from which the rows in memory are made at opening.
-    Log,
 }
 
 /// The most bytes that a block of one document takes.
@@ -129,7 +102,7 @@ struct Copy<'a> {
 }
 
 impl Copy<'_> {
-    fn write(&self, form: Form, engine: &Engine, sizes: &Sizes, counter: &mut Counter<'_>) -> Result<()> {
+    fn write(&self, engine: &Engine, sizes: &Sizes, counter: &mut Counter<'_>) -> Result<()> {
         let old = self.view.state();
         let mut state = State::new(&self.settings.plan);
         state.counters = old.counters;
@@ -137,37 +110,11 @@ impl Copy<'_> {
         state.next_block = old.next_block;
         let mut bulk = Bulk::new(engine, sizes, self.settings.file, state);
         (counter.done, counter.all) = (0, old.documents.rows().0);
-        let scopes = self.view.all_scopes()?;
-        match form {
-            Form::Levels => {
-                self.write_sets(&mut bulk, counter)?;
-                self.write_documents(&mut bulk, counter, |_| Ok(()))?;
-            }
-            Form::Log => {
-                let mut operations = Vec::new();
-                self.write_documents(&mut bulk, counter, |document| {
-                    operations.push(self.put(document, &scopes)?);
-                    Ok(())
-                })?;
-                bulk.edit.log(&operations);
-            }
-        }
-        bulk.edit.add_scopes(scopes);
+        self.write_sets(&mut bulk, counter)?;
+        self.write_documents(&mut bulk, counter)?;
+        bulk.edit.add_scopes(self.view.all_scopes()?);
         bulk.edit.put_sources(SourceRows::copied(&self.view.sources()?, self.settings.file));
         bulk.finish()
-    }
-
-    /// The operation that puts a document.
-    fn put(&self, document: &DocumentRef<'_>, scopes: &BTreeMap<String, ScopeNumber>) -> Result<Operation> {
-        let number = DocumentNumber(document.number);
-        let scope = document.to_document().map_err(|problem| damaged_document(number, problem))?;
-        let scope = match scope.scope() {
-            "" => ScopeNumber::EMPTY,
-            name => *scopes.get(name).ok_or_else(|| missing_scope(name))?,
-        };
-        let (change, fingerprint) = (Change::Put, document.fingerprint);
-        let key_hash = xxh3_64_with_seed(document.key, self.settings.key_seed);
-        Ok(Operation { change, number, key_hash, fingerprint, scope })
     }
 
     /// Writes one level for each set.
@@ -192,20 +139,14 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// Writes the documents that are not dead, and calls `each` with them.
-    fn write_documents(
-        &self,
-        bulk: &mut Bulk<'_>,
-        counter: &mut Counter<'_>,
-        mut each: impl FnMut(&DocumentRef<'_>) -> Result<()>,
-    ) -> Result<()> {
+    /// Writes the documents that are not dead.
+    fn write_documents(&self, bulk: &mut Bulk<'_>, counter: &mut Counter<'_>) -> Result<()> {
         let mut writer = DocumentsWriter::new();
         let mut next = 0;
         while let Some(stored) = self.view.stored_documents(next)? {
             next = stored.last() + 1;
             let live = stored.read()?;
             for document in live.iter() {
-                each(&document)?;
                 writer.documents.push_copy(&document);
             }
             counter.add(live.iter().count())?;

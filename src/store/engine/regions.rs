@@ -7,8 +7,9 @@
 //! header of a new file, before redb reads the header back.
 //!
 //! It also changes the first length of the file to a power of two, which it then has whenever it doubles. So
-//! the new half is one free piece. With redb's length, there are small pieces at the end. redb takes these
-//! first, and a copy of 48 MB had a length of 67 MB.
+//! the new half is one free piece. With redb's length, which is one page more than a power of two, there are small
+//! pieces at the end. redb takes these first, and a copy of 48 MB had a length of 67 MB. The length is a megabyte,
+//! since redb syncs a file each time it becomes longer.
 
 use std::fs::File;
 use std::io;
@@ -27,9 +28,11 @@ const REDB_REGION_PAGES: u32 = 1 << 20;
 /// Where the header of a file has the number of pages of a region.
 const REGION_PAGES_BYTES: Range<usize> = 20..24;
 
-/// The pages of a new file, and the number that redb would give it. The page of the header is not counted.
+/// The pages of a new file. The page of the header is not counted.
 const FIRST_PAGES: u32 = 256;
-const REDB_FIRST_PAGES: u32 = 257;
+
+/// The most pages that redb gives a new file: 257 before 4.6, 17 since.
+const MOST_REDB_FIRST_PAGES: u32 = 257;
 
 /// Where the header of a file has the number of pages in the last region.
 const LAST_PAGES_BYTES: Range<usize> = 28..32;
@@ -57,7 +60,7 @@ fn with_small_regions(offset: u64, data: &[u8]) -> Option<Vec<u8>> {
     }
     let mut changed = data.to_vec();
     changed[REGION_PAGES_BYTES].copy_from_slice(&REGION_PAGES.to_le_bytes());
-    if last_pages == REDB_FIRST_PAGES.to_le_bytes() {
+    if u32::from_le_bytes(last_pages.try_into().ok()?) <= MOST_REDB_FIRST_PAGES {
         changed[LAST_PAGES_BYTES].copy_from_slice(&FIRST_PAGES.to_le_bytes());
     }
     Some(changed)
@@ -80,7 +83,7 @@ impl StorageBackend for NewStorage {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        let is_new = len == length_of(REDB_FIRST_PAGES) && self.0.len()? == 0;
+        let is_new = len <= length_of(MOST_REDB_FIRST_PAGES) && self.0.len()? == 0;
         self.0.set_len(if is_new { length_of(FIRST_PAGES) } else { len })
     }
 
@@ -148,7 +151,7 @@ mod tests {
         };
         write(&engine, 1);
         drop(engine);
-        let storage = redb::backends::FileBackend::new(file.try_clone().expect("it can be cloned"));
+        let storage = FileBackend::new(file.try_clone().expect("it can be cloned"));
         let storage = storage.expect("the file can be locked");
         let engine = redb::Database::builder().create_with_backend(storage);
         let engine = engine.expect("the file is a database");

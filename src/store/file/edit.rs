@@ -102,16 +102,19 @@ impl Edit {
         self.drop_log();
     }
 
-    /// Leaves out a number of a page, for a transaction that writes no page. The log is empty.
+    /// Leaves out all pages of the log and removes them. The edit puts their rows into levels.
     ///
-    /// So the numbers grow with every transaction. By them, an older commit is told from a newer one.
-    pub(crate) fn leave_out_page(&mut self) {
-        let has_old_pages = self.state.has_old_pages();
+    /// It leaves out a number of a page too. So the numbers grow with every transaction, also with one that writes no
+    /// page. By them, an older commit is told from a newer one.
+    pub(crate) fn empty_log(&mut self) {
+        self.freed_bytes += (self.state.next_page - self.state.oldest_page) * PAGE_BYTES;
         self.state.next_page += 1;
-        (self.state.first_page, self.state.frozen_pages) = (self.state.next_page, self.state.next_page);
-        if !has_old_pages {
-            self.state.oldest_page = self.state.first_page;
-        }
+        self.state.oldest_page = self.state.next_page;
+        self.state.first_page = self.state.next_page;
+        self.state.frozen_pages = self.state.next_page;
+        self.state.log_sums = LogSums::default();
+        self.state.recent_operations = 0;
+        self.changes.log_begins_at = Some(self.state.first_page);
     }
 
     /// Leaves out the pages of the log whose rows are in no run any more, and removes some of those that were left
@@ -206,7 +209,7 @@ mod tests {
         assert_eq!(removed, [Some(257), Some(513), Some(700), None]);
         assert!(!state.has_old_pages());
         let mut edit = Edit::new(State::new(&settings.plan), settings.file, &Sizes::default());
-        edit.leave_out_page();
+        edit.empty_log();
         assert!(!edit.state.has_old_pages(), "a number that is left out is no page");
     }
 

@@ -6,7 +6,6 @@ mod edit;
 mod known_scopes;
 mod log;
 mod meta;
-mod new_levels;
 mod now;
 mod opening;
 mod operation;
@@ -30,15 +29,12 @@ pub(crate) use edit::Edit;
 pub(crate) use known_scopes::KnownScopes;
 pub use meta::FORMAT_VERSION;
 pub(crate) use meta::{Counters, Settings, decode_scope};
-pub(crate) use new_levels::NewLevels;
 pub(crate) use now::Now;
 #[cfg(test)]
 pub(crate) use opening::first_rows;
 pub(crate) use opening::{create, read_state};
 pub(crate) use operation::{Change, Operation, RowSink, give_fingerprint_rows};
-#[cfg(test)]
-pub(crate) use overlays::Overlays;
-pub(crate) use overlays::Runs;
+pub(crate) use overlays::{Overlays, Runs};
 pub(crate) use pins::CountedSnapshot;
 pub(crate) use progress::{MergeFailure, Progress};
 pub(crate) use replay::runs_of;

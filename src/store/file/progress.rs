@@ -7,8 +7,6 @@ use crate::error::Error;
 pub(crate) struct Progress {
     /// The number of commits. A thread that waits for a commit compares it, and so misses none.
     pub(crate) commits: u64,
-    /// Whether a transaction waits until the log is empty.
-    pub(crate) empties_log: bool,
     /// Whether the thread is to end.
     pub(crate) stop: bool,
     /// Why the last merge failed.

@@ -181,11 +181,6 @@ impl State {
         self.sets.directory_bytes() + self.documents.memory_bytes()
     }
 
-    /// Whether the log has pages of recent operations.
-    pub(crate) fn has_recent_pages(&self) -> bool {
-        self.frozen_pages < self.next_page
-    }
-
     /// Whether the log has no pages. Then all rows of all sets are in levels.
     pub(crate) fn is_log_empty(&self) -> bool {
         self.first_page == self.next_page

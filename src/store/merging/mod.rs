@@ -1,5 +1,6 @@
 //! Merging runs into levels and levels into larger ones, in steps, in a thread of its own.
 
+mod fold;
 mod pace;
 mod policy;
 mod reclaim;
@@ -9,5 +10,6 @@ mod stream;
 mod tests;
 mod worker;
 
-pub(crate) use pace::{keep_pace, settle, wait_for_empty_log, wait_for_merges};
+pub(crate) use fold::{Fold, fold_log};
+pub(crate) use pace::{keep_pace, settle, wait_for_merges, wait_for_room_for_a_level};
 pub(crate) use worker::Worker;

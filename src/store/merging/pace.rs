@@ -50,39 +50,18 @@ pub(crate) fn wait_for_merges(shared: &Shared) -> Result<()> {
     }
 }
 
-/// Waits until the log is empty and every set has room for one more level. Then keeps the merging thread
-/// from working, until the guard is dropped. The caller has the turn to write, and holds a view, so that
-/// nobody takes commits back.
-pub(crate) fn wait_for_empty_log(shared: &Shared) -> Result<MutexGuard<'_, ()>> {
-    let _asked = Asked::new(shared);
+/// Waits until every set has room for one more level. Then keeps the merging thread from working, until the
+/// guard is dropped. The caller has the turn to write, and holds a view, so that nobody takes commits back.
+pub(crate) fn wait_for_room_for_a_level(shared: &Shared) -> Result<MutexGuard<'_, ()>> {
     loop {
         let commits = shared.progress.lock().commits;
         shared.ensure_certain()?;
-        let view = shared.view()?;
-        let is_ready = view.state().is_log_empty() && policy::has_room_for_levels(view.state());
-        drop(view);
-        if is_ready {
-            // Merges of levels may go on until then. They add no level, and nothing to the log.
-            return Ok(shared.merging.lock());
+        let merging = shared.merging.lock();
+        if policy::has_room_for_levels(shared.view()?.state()) {
+            return Ok(merging);
         }
+        drop(merging);
         wait_for_commit_after(shared, commits)?;
-    }
-}
-
-/// Asks the merging thread to empty the log, until it is dropped.
-struct Asked<'a>(&'a Shared);
-
-impl<'a> Asked<'a> {
-    fn new(shared: &'a Shared) -> Self {
-        shared.progress.lock().empties_log = true;
-        shared.changed.notify_all();
-        Self(shared)
-    }
-}
-
-impl Drop for Asked<'_> {
-    fn drop(&mut self) {
-        self.0.progress.lock().empties_log = false;
     }
 }
 

@@ -57,11 +57,6 @@ pub(super) fn is_freezing_due(state: &State, least: usize) -> bool {
     is_long && !state.sets.any_frozen()
 }
 
-/// Whether the recent runs are to be frozen if the log is to become empty.
-pub(super) fn is_freezing_possible(state: &State) -> bool {
-    state.has_recent_pages() && !state.sets.any_frozen()
-}
-
 /// The sets with so many runs that some of them are to be merged. The frozen run of a set can go into a level
 /// only after that. In a pause, runs are to be fewer.
 pub(super) fn with_runs_to_merge(
@@ -72,6 +67,31 @@ pub(super) fn with_runs_to_merge(
     state.sets.sets().filter(
         move |&any| by_row!(any, set => state.sets[set].has_runs_to_merge(sizes.short_rows, in_pause)),
     )
+}
+
+/// A fold takes a first level into the new one if that level has at most this many times the rows that the new one
+/// has so far. So of levels that folds have left, each is that many times larger than the one before it.
+const ABSORBED_TIMES: u64 = 8;
+
+/// A fold takes levels of at most this multiple of the rows of a short run. So closing a file of any size takes
+/// little time.
+const MOST_ABSORBED: u64 = 16;
+
+/// The number of first levels that a fold of `rows` rows takes into the new level.
+pub(super) fn absorbed<R: Row>(set: &SortedSet<R>, rows: u64, sizes: &Sizes) -> usize {
+    let short = sizes.short_rows as u64;
+    let mut absorbed = 0;
+    let mut taken = 0;
+    for index in 0..set.levels.len() {
+        let of_level = rows_of(set, index);
+        let is_small = of_level <= ABSORBED_TIMES * (rows + taken) || of_level <= short / 4;
+        taken += of_level;
+        if !is_small || taken > MOST_ABSORBED * short {
+            break;
+        }
+        absorbed += 1;
+    }
+    absorbed
 }
 
 /// Whether each set may get one more level.
@@ -111,19 +131,29 @@ fn most_urgent_of<R: Row>(set: &SortedSet<R>, waiting: f64, sizes: &Sizes) -> Op
         (Source::Level(below - 1), ((puts + marks) as f64 / wanted).min(MOST_WAITING as f64))
     });
     let due = full.filter(|(_, urgency)| *urgency > 1.0);
-    let due = frozen.into_iter().chain(due).chain(too_many(set));
+    let due = frozen.into_iter().chain(due).chain(out_of_order(set)).chain(too_many(set));
     due.reduce(|most, task| if task.1 > most.1 { task } else { most })
+}
+
+/// If a level is larger than the one below it, the merge of the two. Folds leave small levels, and what comes
+/// later may be larger.
+fn out_of_order<R: Row>(set: &SortedSet<R>) -> Option<(Source, f64)> {
+    let mut above = 1..set.levels.len();
+    let below = above.find(|&below| rows_of(set, below - 1) > rows_of(set, below))?;
+    Some((Source::Level(below - 1), 1.0))
 }
 
 /// If a set has too many levels, the merge of the two neighbours that are smallest together. Large
 /// transactions of few different rows leave small levels, none of which is too large.
 fn too_many<R: Row>(set: &SortedSet<R>) -> Option<(Source, f64)> {
-    let rows = |index: usize| {
-        let (puts, marks) = set.levels[index].level.rows();
-        puts + marks
-    };
-    let smallest = (1..set.levels.len()).min_by_key(|&below| rows(below - 1) + rows(below));
+    let smallest = (1..set.levels.len()).min_by_key(|&below| rows_of(set, below - 1) + rows_of(set, below));
     smallest.filter(|_| set.levels.len() > MOST_LEVELS).map(|below| (Source::Level(below - 1), 1.0))
+}
+
+/// The rows that a level puts and marks.
+fn rows_of<R: Row>(set: &SortedSet<R>, index: usize) -> u64 {
+    let (puts, marks) = set.levels[index].level.rows();
+    puts + marks
 }
 
 /// The factor between the size of a level and that of the level above it. The runs in memory are above the

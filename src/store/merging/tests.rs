@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use super::fold::Fold;
 use super::policy::{self, Source, Task};
 use super::reclaim::{self, Look, Sweep};
 use super::step;
@@ -15,8 +16,8 @@ use crate::plan::{Plan, plan_named};
 use crate::store::blocks::{Blocks, DocumentBlock, MemoryBlocks, pack_documents};
 use crate::store::engine::{LevelChange, LevelName, RemovedBlocks};
 use crate::store::file::{
-    AnySet, DEAD, DOCUMENTS, Edit, KEYS, NewLevels, Overlays, POSTINGS, Set, SetRow, State, by_row, key_row,
-    permuted, posting_row,
+    AnySet, DEAD, DOCUMENTS, Edit, KEYS, Overlays, POSTINGS, Set, SetRow, State, by_row, key_row, permuted,
+    posting_row,
 };
 use crate::store::file::{Change, Operation};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
@@ -73,18 +74,18 @@ impl MemoryFile {
         operations.iter().for_each(|it| overlays.apply(it, &self.plan));
         let is_long = operations.len() > 2 * SIZES.recent_operations;
         if is_long {
-            while !self.state.is_log_empty() || !policy::has_room_for_levels(&self.state) {
-                assert!(self.merge_for(true, &mut Sweep::default())?, "the log does not become empty");
+            while !policy::has_room_for_levels(&self.state) {
+                assert!(self.merge(&mut Sweep::default())?, "no level becomes free");
             }
         }
         let mut documents = DocumentBlock::default();
         for it in operations.iter().filter(|it| it.change == Change::Put) {
             documents.push(it.number.0, &document(it.number.0));
         }
-        let (generation, sets) = (self.state.generation(), self.state.sets.clone());
+        let (generation, state) = (self.state.generation(), self.state.clone());
         self.commit(|edit, blocks| {
             if is_long {
-                NewLevels::new(overlays, &sets, edit.file(), &SIZES).apply(edit, blocks)?;
+                Fold::new(overlays, &state, blocks, &SIZES)?.apply(edit, blocks)?;
             } else {
                 edit.log(operations);
                 edit.add_runs(overlays.into_runs());
@@ -112,21 +113,14 @@ impl MemoryFile {
 
     /// Does one step of the most urgent work, as the merging thread does. False if nothing is due.
     fn merge(&mut self, sweep: &mut Sweep) -> Result<bool> {
-        self.merge_for(false, sweep)
-    }
-
-    /// The same, while a transaction waits for an empty log.
-    fn merge_for(&mut self, empties_log: bool, sweep: &mut Sweep) -> Result<bool> {
-        if policy::is_freezing_due(&self.state, SIZES.recent_operations)
-            || empties_log && policy::is_freezing_possible(&self.state)
-        {
+        if policy::is_freezing_due(&self.state, SIZES.recent_operations) {
             self.freeze()?;
             return Ok(true);
         }
-        let several: Vec<AnySet> = policy::with_runs_to_merge(&self.state, &SIZES, empties_log).collect();
+        let several: Vec<AnySet> = policy::with_runs_to_merge(&self.state, &SIZES, false).collect();
         for any in &several {
             by_row!(*any, set => {
-                let merged = self.state.sets[set].merged_runs(SIZES.short_rows, empties_log).expect("runs to merge");
+                let merged = self.state.sets[set].merged_runs(SIZES.short_rows, false).expect("runs to merge");
                 self.state.sets[set].replace_runs(merged);
             });
         }
@@ -134,7 +128,7 @@ impl MemoryFile {
             return Ok(true);
         }
         let blocks = self.memory.blocks();
-        let waiting = if empties_log { f64::INFINITY } else { policy::waiting(&self.state, &SIZES) };
+        let waiting = policy::waiting(&self.state, &SIZES);
         if let Some(&Task { set, source, .. }) = policy::due(&self.state, waiting, &SIZES).first() {
             by_row!(set, set => self.step(set, source)?);
             return Ok(true);
@@ -145,6 +139,13 @@ impl MemoryFile {
             Look::Done => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Folds the log, as whoever closes the file does.
+    fn fold(&mut self) -> Result<()> {
+        let state = self.state.clone();
+        let nothing = Overlays::new(&self.plan);
+        self.commit(|edit, blocks| Fold::new(nothing, &state, blocks, &SIZES)?.apply(edit, blocks))
     }
 
     fn freeze(&mut self) -> Result<()> {
@@ -279,13 +280,13 @@ proptest! {
     #[test]
     fn merges_move_rows_and_lose_none(
         transactions in prop::collection::vec(
-            // Half of the transactions are too long for the log.
-            (0..40u64, prop::collection::vec(any::<prop::sample::Index>(), 0..20), 0..60usize), 1..25),
+            // Half of the transactions are too long for the log. Some of them are the last before the file is closed.
+            (0..40u64, prop::collection::vec(any::<prop::sample::Index>(), 0..20), 0..60usize, any::<bool>()), 1..25),
     ) {
         let mut file = MemoryFile::new();
         let (mut model, mut sweep) = (Model::default(), Sweep::default());
         let fails = |error: crate::Error| TestCaseError::fail(error.to_string());
-        for (puts, removes, steps) in transactions {
+        for (puts, removes, steps, closes) in transactions {
             file.transact(&model.transact(puts, &removes)).map_err(fails)?;
             // The merges may be behind when the next transaction comes, or done.
             for _ in 0..steps {
@@ -293,6 +294,10 @@ proptest! {
                     break;
                 }
                 model.agree(&file).map_err(fails)?;
+            }
+            if closes {
+                file.fold().map_err(fails)?;
+                prop_assert!(file.state.is_log_empty() && !file.state.sets.any_frozen());
             }
             model.agree(&file).map_err(fails)?;
             assert_whole(&file);

@@ -118,24 +118,24 @@ impl Merger {
     fn run(&mut self) {
         let (mut pause, mut seen) = (Pause::None, 0);
         loop {
-            let (commits, empties_log) = {
+            let commits = {
                 let progress = self.shared.progress.lock();
                 if progress.stop {
                     return;
                 }
-                (progress.commits, progress.empties_log)
+                progress.commits
             };
             if commits != seen {
                 (pause, seen) = (Pause::None, commits);
             }
-            match guarded(|| self.merge_once(pause, empties_log)) {
+            match guarded(|| self.merge_once(pause)) {
                 Ok(true) => {
                     self.shared.progress.lock().failure = None;
                 }
                 Ok(false) => {
                     self.shared.progress.lock().failure = None;
                     self.shared.changed.notify_all();
-                    let came = self.wait_for_commit_after(commits, empties_log, pause);
+                    let came = self.wait_for_commit_after(commits, pause);
                     pause = if came { Pause::None } else { pause.longer() };
                 }
                 Err(error) => {
@@ -158,13 +158,9 @@ impl Merger {
         }
     }
 
-    /// Waits for a commit, or until a transaction asks for an empty log, and returns whether that came. It waits
-    /// only until the pause is a longer one.
-    fn wait_for_commit_after(&self, commits: u64, empties_log: bool, pause: Pause) -> bool {
-        let none = |progress: &mut Progress| {
-            let asked = progress.empties_log && !empties_log;
-            progress.commits == commits && !asked && !progress.stop
-        };
+    /// Waits for a commit, and returns whether it came. It waits only until the pause is a longer one.
+    fn wait_for_commit_after(&self, commits: u64, pause: Pause) -> bool {
+        let none = |progress: &mut Progress| progress.commits == commits && !progress.stop;
         let mut progress = self.shared.progress.lock();
         let longest = match pause {
             Pause::None => PAUSE_BEFORE_FEWER_RUNS,
@@ -178,22 +174,19 @@ impl Merger {
     }
 
     /// Does one step of the most urgent work. False if there is none.
-    fn merge_once(&mut self, pause: Pause, empties_log: bool) -> Result<bool> {
+    fn merge_once(&mut self, pause: Pause) -> Result<bool> {
         let shared = self.shared.clone();
         let _merging = shared.merging.lock();
         let view = shared.view()?;
         let part = if pause == Pause::Long { LEAST_FREEZING_PART } else { 1 };
-        if policy::is_freezing_due(view.state(), shared.sizes.recent_operations.div_ceil(part))
-            || empties_log && policy::is_freezing_possible(view.state())
-        {
+        if policy::is_freezing_due(view.state(), shared.sizes.recent_operations.div_ceil(part)) {
             self.commit(view, |edit, _| {
                 edit.freeze();
                 Ok(())
             })?;
             return Ok(true);
         }
-        // A transaction that waits for an empty log waits for the frozen runs above all.
-        let waiting = if empties_log { f64::INFINITY } else { policy::waiting(view.state(), &shared.sizes) };
+        let waiting = policy::waiting(view.state(), &shared.sizes);
         let at_once = at_once(waiting);
         let in_pause = pause != Pause::None;
         let sets = policy::with_runs_to_merge(view.state(), &shared.sizes, in_pause);

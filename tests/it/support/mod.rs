@@ -111,6 +111,26 @@ pub(crate) fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> 
     }
 }
 
+/// Runs an ignored test of this program in a process of its own, which is to end as if it were killed: by
+/// [`std::process::abort`]. The test finds `path` in the environment, see [`path_of_the_killed`].
+pub(crate) fn run_and_kill(test: &str, path: &Path) -> std::io::Result<()> {
+    let ran = Command::new(std::env::current_exe()?)
+        .args(["--exact", test, "--ignored", "--quiet"])
+        .env(KILLED, path)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()?;
+    assert_eq!(ran.code(), None, "{test} ended in order, with {ran}");
+    Ok(())
+}
+
+/// The path that [`run_and_kill`] was given. `None` in an ordinary run of all ignored tests.
+pub(crate) fn path_of_the_killed() -> Option<PathBuf> {
+    std::env::var_os(KILLED).map(PathBuf::from)
+}
+
+const KILLED: &str = "SIMDB_TEST_KILLED";
+
 /// The keys and distances of matches, in order.
 pub(crate) fn listed(matches: &Matches) -> Vec<(String, u32)> {
     let key = |document: &Document| String::from_utf8_lossy(document.key()).into_owned();

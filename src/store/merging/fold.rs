@@ -1,0 +1,158 @@
+//! Folding: the rows that are in no level yet become a first level of each set, in one commit, and the log is
+//! empty.
+//!
+//! Whoever closes a file in order does it, so that a file that nobody has open has all rows in its tables. A
+//! transaction that is too long for the log does it too, with its own rows as the newest.
+//!
+//! The plain algorithm: of each set, merge the rows in memory, the newest over the older, and pack them as a new
+//! first level. It departs from that in one point. A process that adds a few documents and ends, again and again,
+//! would leave a level each time. So small first levels are taken into the new one (`policy::absorbed`).
+//!
+//! Rows are read and packed before the gate that commits go through. The caller has the turn to write, and holds
+//! the lock of the merges, so nobody changes the sets meanwhile.
+
+use super::pace::wait_for_room_for_a_level;
+use super::policy;
+use crate::error::Result;
+use crate::parallel;
+use crate::store::blocks::{Blocks, CachedRow, Lists, Packed, Packer, SetBlocks};
+use crate::store::file::{ByRow, Edit, Overlays, PerSet, RowFamily, Set, SetRow, Shared, State, by_row};
+use crate::store::sizes::Sizes;
+use crate::store::sorted_set::{Overlay, Rules, Run, SetLevel, SortedSet};
+
+/// Folds the log of a file that is about to be closed. Does nothing if there is nothing in it. The caller has the
+/// turn to write.
+pub(crate) fn fold_log(shared: &Shared) -> Result<()> {
+    if shared.view()?.state().is_log_empty() {
+        return Ok(());
+    }
+    let _merging = wait_for_room_for_a_level(shared)?;
+    let view = shared.view()?;
+    let nothing = Overlays::new(&view.settings().plan);
+    let fold = Fold::new(nothing, view.state(), view.blocks(), &shared.sizes)?;
+    drop(view);
+    shared.commit_transaction(|edit, blocks| fold.apply(edit, blocks))
+}
+
+/// The first levels of all sets, read and packed.
+pub(crate) struct Fold(PerSet<FoldedSets>);
+
+struct FoldedSets;
+
+impl RowFamily for FoldedSets {
+    type Of<R: SetRow> = FoldedSet<R>;
+}
+
+/// The new first level of a set.
+struct FoldedSet<R> {
+    /// The number of levels whose rows are in it.
+    absorbed: usize,
+    blocks: Vec<Packed<R>>,
+}
+
+impl Fold {
+    /// Packs the rows that a state has in memory, with those that a transaction has written.
+    pub(crate) fn new(written: Overlays, state: &State, blocks: &Blocks, sizes: &Sizes) -> Result<Self> {
+        let sets: Vec<_> = state.sets.sets().zip(written).collect();
+        let rows = state.recent_operations as usize;
+        let folded = parallel::map_each_of(sets, rows, |(name, written)| -> Result<ByRow<FoldedSets>> {
+            Ok(match (name, written) {
+                (ByRow::Narrow(name), ByRow::Narrow(written)) => {
+                    ByRow::Narrow(fold_set(name, written, state, blocks, sizes)?)
+                }
+                (ByRow::Wide(name), ByRow::Wide(written)) => {
+                    ByRow::Wide(fold_set(name, written, state, blocks, sizes)?)
+                }
+                _ => unreachable!("both are of the same set"),
+            })
+        });
+        Ok(Self(folded.into_iter().collect::<Result<Vec<_>>>()?.into_iter().collect()))
+    }
+
+    /// Makes the levels part of an edit. The edit is of the state for which they were packed, or of a later one
+    /// with the same sets.
+    pub(crate) fn apply(self, edit: &mut Edit, blocks: &Blocks) -> Result<()> {
+        edit.empty_log();
+        for (name, folded) in edit.state.sets.sets().zip(self.0) {
+            by_row!(name, folded, (name, folded) => folded.apply(name, edit, blocks)?);
+        }
+        Ok(())
+    }
+}
+
+fn fold_set<R: SetRow>(
+    name: Set<R>,
+    written: Overlay<R>,
+    state: &State,
+    blocks: &Blocks,
+    sizes: &Sizes,
+) -> Result<FoldedSet<R>> {
+    let set = &state.sets[name];
+    let blocks = blocks.of_table(name.table());
+    let written = written.into_unsearched_run();
+    let rows = set.recent.iter().chain(&set.frozen).chain([&written]).map(|run| run.len() as u64).sum();
+    if rows == 0 {
+        return Ok(FoldedSet { absorbed: 0, blocks: Vec::new() });
+    }
+    let absorbed = policy::absorbed(set, rows, sizes);
+    let run = merged(set, absorbed, written, blocks)?;
+    // There are no rows below the last level that marks could remove.
+    let marks = if absorbed == set.levels.len() { &[] } else { run.marks() };
+    let mut packer = Packer::new(sizes.block_bytes, set.rules.filtered, blocks.file());
+    packer.waiting.extend((run.puts(), marks));
+    drop(run);
+    Ok(FoldedSet { absorbed, blocks: packer.finish() })
+}
+
+/// All rows of the first levels and of the runs in memory, with the newest of all.
+fn merged<R: CachedRow>(
+    set: &SortedSet<R>,
+    levels: usize,
+    newest: Run<R>,
+    blocks: SetBlocks<'_>,
+) -> Result<Run<R>> {
+    let rules = set.rules.unsearched();
+    let mut runs = Vec::new();
+    for level in set.levels[..levels].iter().rev() {
+        runs.push(read(level, rules, blocks)?);
+    }
+    runs.extend(set.frozen.iter().chain(&set.recent).cloned());
+    runs.push(newest);
+    runs.retain(|run| run.len() > 0);
+    Ok(Run::of_all(&runs, rules))
+}
+
+/// All rows of a small level.
+fn read<R: CachedRow>(
+    SetLevel { level, .. }: &SetLevel<R>,
+    rules: Rules,
+    blocks: SetBlocks<'_>,
+) -> Result<Run<R>> {
+    let mut rows = Lists::default();
+    for entry in level.entries(level.all(), blocks)? {
+        blocks.append_rows(entry, &mut rows)?;
+    }
+    Ok(Run::new(rows.puts, rows.marks, rules))
+}
+
+impl<R: SetRow> FoldedSet<R> {
+    fn apply(self, name: Set<R>, edit: &mut Edit, blocks: &Blocks) -> Result<()> {
+        let mut set = edit.state.sets[name].clone();
+        set.recent.clear();
+        set.frozen.clear();
+        let mut absorbed: Vec<SetLevel<R>> = set.levels.drain(..self.absorbed).collect();
+        // The last of them becomes the new level, so its blocks are replaced in their place.
+        let mut new = absorbed.pop().unwrap_or_else(|| set.new_level());
+        for SetLevel { number, level, .. } in absorbed {
+            let nothing: Vec<Packed<R>> = Vec::new();
+            edit.replace(name.level(number), &level, level.all(), nothing, blocks)?;
+        }
+        new.level = edit.replace(name.level(new.number), &new.level, new.level.all(), self.blocks, blocks)?;
+        new.next = R::MIN;
+        if new.level.blocks() > 0 {
+            set.levels.insert(0, new);
+        }
+        edit.state.sets[name] = set;
+        Ok(())
+    }
+}
