@@ -15,6 +15,8 @@ mod read_txn;
 mod recording;
 mod redb_tables;
 mod regions;
+#[cfg(test)]
+mod reliance_tests;
 mod spill;
 
 pub(crate) use block_tables::{BlockTable, LevelChange, LevelName, RemovedBlocks, Replaced};

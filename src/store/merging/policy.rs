@@ -73,6 +73,9 @@ pub(super) fn with_runs_to_merge(
 /// has so far. So of levels that folds have left, each is that many times larger than the one before it.
 const ABSORBED_TIMES: u64 = 8;
 
+/// A level that has fewer rows than may be recent is at least this many times larger than the one above it.
+const SMALL_TIMES: u64 = 4;
+
 /// A fold takes levels of at most this multiple of the rows of a short run. So closing a file of any size takes
 /// little time.
 const MOST_ABSORBED: u64 = 16;
@@ -131,15 +134,18 @@ fn most_urgent_of<R: Row>(set: &SortedSet<R>, waiting: f64, sizes: &Sizes) -> Op
         (Source::Level(below - 1), ((puts + marks) as f64 / wanted).min(MOST_WAITING as f64))
     });
     let due = full.filter(|(_, urgency)| *urgency > 1.0);
-    let due = frozen.into_iter().chain(due).chain(out_of_order(set)).chain(too_many(set));
+    let due = frozen.into_iter().chain(due).chain(out_of_order(set, sizes)).chain(too_many(set));
     due.reduce(|most, task| if task.1 > most.1 { task } else { most })
 }
 
 /// If a level is larger than the one below it, the merge of the two. Folds leave small levels, and what comes
-/// later may be larger.
-fn out_of_order<R: Row>(set: &SortedSet<R>) -> Option<(Source, f64)> {
-    let mut above = 1..set.levels.len();
-    let below = above.find(|&below| rows_of(set, below - 1) > rows_of(set, below))?;
+/// later may be larger. Of small levels, each is to be several times larger than the one above it, so that they are
+/// few.
+fn out_of_order<R: Row>(set: &SortedSet<R>, sizes: &Sizes) -> Option<(Source, f64)> {
+    let is_large = |below: usize| rows_of(set, below) >= sizes.recent_operations as u64;
+    let times = |below: usize| if is_large(below) { 1 } else { SMALL_TIMES };
+    let mut all = 1..set.levels.len();
+    let below = all.find(|&below| times(below) * rows_of(set, below - 1) > rows_of(set, below))?;
     Some((Source::Level(below - 1), 1.0))
 }
 
@@ -239,6 +245,29 @@ mod tests {
         // Two levels of a growth of ten hold a hundred times the recent rows.
         assert_eq!(source(&[500, 9_000], true), Some(Source::Frozen));
         assert_eq!(source(&[500, 11_000], true), Some(Source::FrozenAlone));
+    }
+
+    /// A process that adds some documents and ends left a level each time, or wrote all rows each time.
+    #[test]
+    fn folding_again_and_again_leaves_few_levels_and_writes_each_row_some_times() {
+        const ROWS: u64 = 100;
+        let sizes = Sizes { recent_operations: 250_000, short_rows: 4096, ..SIZES };
+        let (mut levels, mut written) = (Vec::new(), 0);
+        for fold in 1..=5_000 {
+            let absorbed = absorbed(&set(&levels, false), ROWS, &sizes);
+            let rows = ROWS + levels.drain(..absorbed).sum::<u64>();
+            assert!(rows <= 16 * 4096 + ROWS, "one fold writes {rows} rows");
+            levels.insert(0, rows);
+            written += rows;
+            // The merging thread has time while the next process has the file open.
+            while let Some((Source::Level(above), _)) = most_urgent_of(&set(&levels, false), 0.0, &sizes) {
+                written += levels[above] + levels[above + 1];
+                levels[above + 1] += levels.remove(above);
+            }
+            assert!(levels.len() <= 5, "{levels:?} after {fold}");
+        }
+        assert_eq!(levels.iter().sum::<u64>(), 5_000 * ROWS);
+        assert!(written < 30 * 5_000 * ROWS, "each row was written {} times", written / (5_000 * ROWS));
     }
 
     #[test]
