@@ -23,6 +23,7 @@ mod parallel;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 mod plan;
+mod process;
 mod sketch;
 mod source;
 mod store;

@@ -1,6 +1,7 @@
 //! Listening: one thread that lets requests in, each of which is answered in a thread of its own.
 
 use std::io;
+use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use super::serving::serve;
 use super::socket_file::SocketFile;
 use crate::cli::{Answer, Frame, VERSION};
 use crate::error::{Error, Result};
+use crate::process::{Kept, OfProcess, give_up_inherited};
 use crate::store::Store;
 
 /// A socket on which a thread listens, until this is dropped.
@@ -22,13 +24,11 @@ use crate::store::Store;
 pub(super) struct Listening {
     room: Arc<Room>,
     path: PathBuf,
-    /// `None` after the end.
-    file: Option<SocketFile>,
-    /// The thread ends when this is closed.
-    stop: Option<UnixStream>,
-    thread: Option<JoinHandle<()>>,
-    /// The process that listens. One that is forked from it has no such thread.
-    process: u32,
+    /// `None` after the end. A process that is forked from the one that listens has no such thread.
+    file: Option<OfProcess<SocketFile>>,
+    /// The thread ends when this is shut down.
+    stop: Kept<UnixStream>,
+    thread: Option<OfProcess<JoinHandle<()>>>,
 }
 
 /// How long requests have to end when the socket is closed.
@@ -38,23 +38,19 @@ impl Listening {
     pub(super) fn start(store: &Arc<Store>, path: &Path) -> Result<Self> {
         let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
         let (listener, file) = SocketFile::bind(path)?;
+        let listener = Kept::new(listener);
         listener.set_nonblocking(true).map_err(failed)?;
         let (stop, stopped) = UnixStream::pair().map_err(failed)?;
+        let (stop, stopped) = (Kept::new(stop), Kept::new(stopped));
         let room = Room::new(store);
         let thread = thread::Builder::new().name("simdb-admin".to_owned());
         let thread = thread.spawn({
             let room = room.clone();
             move || listen(&listener, &stopped, &room)
         });
-        let thread = Some(thread.map_err(failed)?);
-        Ok(Self {
-            room,
-            path: file.path.clone(),
-            file: Some(file),
-            stop: Some(stop),
-            thread,
-            process: std::process::id(),
-        })
+        let thread = Some(OfProcess::new(thread.map_err(failed)?));
+        let (path, file) = (file.path.clone(), Some(OfProcess::new(file)));
+        Ok(Self { room, path, file, stop, thread })
     }
 
     pub(super) fn room(&self) -> &Room {
@@ -68,22 +64,24 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        if self.process != std::process::id() {
-            // The socket and the thread belong to the process that this one was forked from.
-            std::mem::forget((self.file.take(), self.thread.take()));
+        if !self.room.is_here() {
+            // The socket and the thread belong to the process that this one was forked from. But a client that connects
+            // would wait for ever if that process is gone and this one still listens.
+            _ = give_up_inherited();
             return;
         }
         // Nobody finds it any more.
         self.file = None;
-        self.stop = None;
+        // Closing it would not do, since a process that was forked from this one has it too.
+        _ = self.stop.shutdown(Shutdown::Both);
         self.room.close(PATIENCE);
-        if let Some(thread) = self.thread.take() {
+        if let Some(thread) = self.thread.take().and_then(OfProcess::take) {
             _ = thread.join();
         }
     }
 }
 
-/// Lets requests in until `stopped` is closed at its other end.
+/// Lets requests in until `stopped` is shut down at its other end.
 fn listen(listener: &UnixListener, stopped: &UnixStream, room: &Arc<Room>) {
     /// So long nobody is let in after the system had no handle for another.
     const PAUSE: Duration = Duration::from_millis(100);
@@ -95,7 +93,7 @@ fn listen(listener: &UnixListener, stopped: &UnixStream, room: &Arc<Room>) {
             return;
         }
         match polled.map_err(io::Error::from).and_then(|_| listener.accept()) {
-            Ok((stream, _)) => let_in(stream, room),
+            Ok((stream, _)) => let_in(Kept::new(stream), room),
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {
                 }
@@ -105,7 +103,7 @@ fn listen(listener: &UnixListener, stopped: &UnixStream, room: &Arc<Room>) {
     }
 }
 
-fn let_in(stream: UnixStream, room: &Arc<Room>) {
+fn let_in(stream: Kept<UnixStream>, room: &Arc<Room>) {
     // Some systems hand the mode of the listening socket on.
     if stream.set_nonblocking(false).is_err() {
         return;

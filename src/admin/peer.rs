@@ -11,6 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::room::Room;
 use crate::cli::{Frame, MOST_REQUEST_BYTES, PIECE_BYTES, Piece, Step, Terminal, Written, line_of};
+use crate::process::Kept;
 
 /// How long a client has to send its request.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -21,7 +22,7 @@ const MOST_LINE_BYTES: usize = 64;
 
 /// A client that is connected.
 pub(super) struct Peer {
-    stream: Arc<UnixStream>,
+    stream: Arc<Kept<UnixStream>>,
     room: Arc<Room>,
     /// What was read and not used yet.
     incoming: Mutex<Vec<u8>>,
@@ -33,7 +34,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(stream: Arc<UnixStream>, room: Arc<Room>) -> Self {
+    pub(super) fn new(stream: Arc<Kept<UnixStream>>, room: Arc<Room>) -> Self {
         Self {
             stream,
             room,
@@ -98,7 +99,7 @@ impl Peer {
     /// Reads some bytes, at least one.
     fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            match (&*self.stream).read(buffer) {
+            match (&**self.stream).read(buffer) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 read => return read,

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::process::{Kept, Process};
 use crate::store::Store;
 
 /// The most requests that are answered at once.
@@ -18,19 +19,21 @@ pub(super) const MOST_GUESTS: usize = 8;
 pub(super) struct Room {
     /// The database is not kept open by those who wait for requests.
     store: Weak<Store>,
+    /// The process that answers.
+    process: Process,
     is_closing: AtomicBool,
     /// Whether nobody else is let in.
     is_full: AtomicBool,
     /// The requests that are understood and not answered yet.
     answering: AtomicUsize,
-    guests: Mutex<Vec<Arc<UnixStream>>>,
+    guests: Mutex<Vec<Arc<Kept<UnixStream>>>>,
     left: Condvar,
 }
 
 /// A request that is being answered, until this is dropped.
 pub(super) struct Guest {
     pub(super) room: Arc<Room>,
-    pub(super) stream: Arc<UnixStream>,
+    pub(super) stream: Arc<Kept<UnixStream>>,
 }
 
 /// Counts an answered request when it is dropped.
@@ -46,6 +49,7 @@ impl Room {
     pub(super) fn new(store: &Arc<Store>) -> Arc<Self> {
         Arc::new(Self {
             store: Arc::downgrade(store),
+            process: Process::here(),
             is_closing: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
             answering: AtomicUsize::new(0),
@@ -64,7 +68,7 @@ impl Room {
     }
 
     /// Lets a request in. Gives the stream back if there are too many.
-    pub(super) fn enter(self: &Arc<Self>, stream: UnixStream) -> Result<Guest, UnixStream> {
+    pub(super) fn enter(self: &Arc<Self>, stream: Kept<UnixStream>) -> Result<Guest, Kept<UnixStream>> {
         let mut guests = self.guests.lock();
         if guests.len() >= MOST_GUESTS || self.is_closing() || self.is_full.load(Ordering::Acquire) {
             return Err(stream);
@@ -74,8 +78,13 @@ impl Room {
         Ok(Guest { room: self.clone(), stream })
     }
 
+    /// Whether this is the process that answers. One that is forked from it has none of its threads.
+    pub(super) fn is_here(&self) -> bool {
+        self.process.is_here()
+    }
+
     pub(super) fn is_answering(&self) -> bool {
-        self.answering.load(Ordering::Acquire) > 0
+        self.is_here() && self.answering.load(Ordering::Acquire) > 0
     }
 
     /// Counts a request as being answered while `answer` runs.

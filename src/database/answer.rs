@@ -9,6 +9,7 @@ use std::thread::{self, ThreadId};
 use parking_lot::{Condvar, Mutex};
 
 use crate::error::{Error, Result};
+use crate::process::Process;
 
 /// Is called with an answer, on the writer's thread.
 pub(super) type Callback<T> = Box<dyn FnOnce(Result<T>) + Send>;
@@ -19,6 +20,7 @@ pub(super) struct Answer<T> {
     /// Signalled when the answer is given.
     given: Condvar,
     pub(super) mark: Mark,
+    process: Process,
 }
 
 enum State<T> {
@@ -32,7 +34,8 @@ enum State<T> {
 
 impl<T> Answer<T> {
     fn new(state: State<T>) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::new(state), given: Condvar::new(), mark: Mark::new() })
+        let (state, given) = (Mutex::new(state), Condvar::new());
+        Arc::new(Self { state, given, mark: Mark::new(), process: Process::here() })
     }
 
     /// The answer, if it is there.
@@ -92,7 +95,8 @@ impl<T> Answer<T> {
     }
 }
 
-/// The duty to give an answer. If it is dropped, the answer is that the writer has ended.
+/// The duty to give an answer. If it is dropped, the answer is that the writer has ended. A forked process has no such
+/// duty: it calls nothing back, and wakes nobody.
 pub(super) struct Promise<T>(Option<Arc<Answer<T>>>);
 
 impl<T> Promise<T> {
@@ -117,7 +121,7 @@ impl<T> Promise<T> {
 
 impl<T> Drop for Promise<T> {
     fn drop(&mut self) {
-        if let Some(answer) = self.0.take() {
+        if let Some(answer) = self.0.take().filter(|it| it.process.is_here()) {
             answer.give(Err(Error::WriterClosed));
         }
     }

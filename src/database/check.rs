@@ -98,6 +98,7 @@ impl Database {
         &self,
         mut progress: impl FnMut(u64, u64) -> ControlFlow<()> + Send,
     ) -> Result<CheckReport> {
+        self.store.ensure_usable()?;
         let done = |report: &CheckReport, took| {
             events::checked(report.documents, report.total_problems, took);
         };
@@ -125,7 +126,7 @@ impl Snapshot {
         &self,
         mut progress: impl FnMut(u64, u64) -> ControlFlow<()> + Send,
     ) -> Result<CheckReport> {
-        CheckReport::default().completed(self.reader(), &mut progress)
+        CheckReport::default().completed(self.reader()?, &mut progress)
     }
 }
 

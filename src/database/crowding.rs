@@ -107,7 +107,7 @@ impl Snapshot {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn largest_groups(&self, most: usize, most_read: u64) -> Result<LargestGroups> {
-        let Crowds { list, all_from } = largest_groups(self.reader(), most, most_read)?;
+        let Crowds { list, all_from } = largest_groups(self.reader()?, most, most_read)?;
         let mut groups = Vec::with_capacity(list.len());
         for crowd in list.into_iter().filter(|crowd| crowd.rows > 1) {
             let fingerprint = Fingerprint::from_bits(crowd.prefix);
@@ -121,10 +121,10 @@ impl Snapshot {
         let all = DocumentNumber::MIN..DocumentNumber::MAX;
         let mut newest = None;
         for &scope in ScopeNumber::ALL_DOCUMENTS {
-            newest = newest.max(self.reader().newest(fingerprint, scope, all.clone(), 1)?.first().copied());
+            newest = newest.max(self.reader()?.newest(fingerprint, scope, all.clone(), 1)?.first().copied());
         }
         // A group has documents, as they were counted in the same snapshot.
-        newest.map_or(Ok(Vec::new()), |it| self.reader().linked_key(it))
+        newest.map_or(Ok(Vec::new()), |it| self.reader()?.linked_key(it))
     }
 
     /// The prefixes of the permuted tables that have most rows in comparison with what is expected of fingerprints
@@ -146,11 +146,11 @@ impl Snapshot {
     /// For each table the reading of up to a million rows, or of its directories and some blocks. What is read of
     /// directories stays in the cache: less than a byte a document.
     pub fn fullest_prefixes(&self, most: usize) -> Result<FullestPrefixes> {
-        let plan = &self.reader().settings().plan;
-        let rows = self.reader().fingerprints() as f64;
+        let plan = &self.reader()?.settings().plan;
+        let rows = self.reader()?.fingerprints() as f64;
         let mut fullest = FullestPrefixes { prefixes: Vec::new(), complete_from: 2 };
         for (index, table) in plan.tables().iter().enumerate() {
-            let Crowds { list, all_from } = fullest_prefixes(self.reader(), index, most, MOST_READ)?;
+            let Crowds { list, all_from } = fullest_prefixes(self.reader()?, index, most, MOST_READ)?;
             fullest.complete_from = fullest.complete_from.max(all_from);
             let (prefix_bits, mask) = (table.prefix_bits, table.permutation.prefix_mask(table.prefix_bits));
             let expected = rows / 2f64.powi(prefix_bits as i32);

@@ -13,6 +13,7 @@ use super::writer::Writer;
 use super::writer_options::WriterOptions;
 use crate::error::{Error, Result};
 use crate::memory::Cache;
+use crate::process::give_up_inherited;
 use crate::sketch::SketchSize;
 use crate::store::{Access, Patience, Store};
 #[cfg(feature = "text")]
@@ -300,6 +301,26 @@ impl Database {
         self.store.open_again()
     }
 
+    /// Gives up what a forked process has inherited, so that it no longer keeps the file locked.
+    ///
+    /// A process that was forked while the database was open shares the lock of the file, though it can use nothing.
+    /// So if the process that opened the database is killed, the file stays in use until the forked one ends too. This
+    /// call closes what the forked process has of files and sockets of simdb: those of this database, and of all others
+    /// that it has inherited. The lock stays with the process that opened the database. Nothing is written, and nobody
+    /// is waited for. Afterwards every call is [`Error::Forked`], as before. To drop the handle does the same.
+    ///
+    /// What this process has opened itself stays as it is. So in the process that opened the database, this does
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if the system gives no descriptor, which is needed for a moment.
+    pub fn abandon(&self) -> Result<()> {
+        let failed =
+            |source: std::io::Error| Error::Io { path: self.path().to_owned(), source: source.into() };
+        give_up_inherited().map_err(failed)
+    }
+
     /// Waits until no merge is due.
     ///
     /// Merges go on by themselves, so this is only for measurements.
@@ -312,5 +333,15 @@ impl Database {
     #[doc(hidden)]
     pub fn settle(&self) -> Result<()> {
         self.store.settle()
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        // Others may have the store too, also threads that a forked process does not have. So it may never be dropped.
+        if !self.store.is_here() {
+            // Without a descriptor, they are closed when the process ends.
+            _ = give_up_inherited();
+        }
     }
 }

@@ -78,9 +78,10 @@ impl Snapshot {
         expiry: &Expiry,
         mut each: impl FnMut(Document) -> ControlFlow<()>,
     ) -> Result<u64> {
+        let reader = self.reader()?;
         let Some(conditions) = expiry.conditions() else { return Ok(0) };
         let mut count = 0;
-        _ = self.reader.to_expire(&conditions, &mut |document| {
+        _ = reader.to_expire(&conditions, &mut |document| {
             count += 1;
             each(document)
         })?;
@@ -133,6 +134,7 @@ impl Database {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn expire(&self, expiry: &Expiry, mut progress: impl FnMut(u64) -> ControlFlow<()>) -> Result<u64> {
+        self.store.ensure_usable()?;
         let Some(conditions) = expiry.conditions() else { return Ok(0) };
         self.store.expire(&conditions, &mut progress)
     }

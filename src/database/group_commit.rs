@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::answer::Promise;
 use super::policy::Policy;
-use super::submissions::{Group, Insertion, Work};
+use super::submissions::{Group, Insertion, Submissions, Work};
 use super::ticket::Desk;
 use super::verdict::Verdict;
 use super::write::WriteTxn;
@@ -33,18 +33,21 @@ impl GroupCommit {
         self.desk.decide_here();
         // If this panics, nobody may wait for an answer that will not come.
         let _ends = Ends(&self.desk);
-        while let Some(group) = self.desk.submissions.next_group() {
+        // A function that was called with an answer may have forked, and have returned in the forked process.
+        while let Ok(submissions) = self.desk.submissions()
+            && let Some(group) = submissions.next_group()
+        {
             let begun = Instant::now();
-            self.commit(group);
-            self.desk.submissions.answered(begun.elapsed());
+            self.commit(group, submissions);
+            submissions.answered(begun.elapsed());
         }
     }
 
-    fn commit(&self, Group { work, submitted }: Group) {
-        let mut decided = Decided::new(self.desk.submissions.options().answers, work.len());
+    fn commit(&self, Group { work, submitted }: Group, submissions: &Submissions) {
+        let mut decided = Decided::new(submissions.options().answers, work.len());
         let outcome = self.decide(work, &mut decided).and_then(WriteTxn::commit);
         match &outcome {
-            Ok(()) => self.desk.submissions.durable(&submitted),
+            Ok(()) => submissions.durable(&submitted),
             Err(error) => _ = self.failure.lock().get_or_insert_with(|| error.clone()),
         }
         for pending in decided.pending {
@@ -109,7 +112,7 @@ struct Ends<'g>(&'g Desk);
 
 impl Drop for Ends<'_> {
     fn drop(&mut self) {
-        self.0.submissions.abandon();
+        _ = self.0.submissions().map(Submissions::abandon);
     }
 }
 

@@ -174,8 +174,9 @@ impl Database {
     /// ```
     pub fn metrics(&self) -> Metrics {
         let (meters, tallies) = (self.store.meters(), self.store.tallies());
-        let now = self.store.now();
-        let (queue_length, queue_bytes) = meters.queued();
+        let now = self.store.now().unwrap_or_default();
+        let is_usable = self.store.ensure_usable().is_ok();
+        let (queue_length, queue_bytes) = if is_usable { meters.queued() } else { (0, 0) };
         Metrics {
             open_for: meters.opened.elapsed(),
             documents: now.documents,

@@ -30,7 +30,7 @@ const POSTINGS_COUNTED_TOGETHER: u64 = 1 << 19;
 #[derive(Debug)]
 pub struct Snapshot {
     // Before the store, so that the engine's transaction ends before the engine.
-    pub(super) reader: Reader,
+    reader: Reader,
     pub(super) store: Arc<Store>,
 }
 
@@ -45,8 +45,10 @@ impl Snapshot {
         self.store.path()
     }
 
-    pub(super) fn reader(&self) -> &Reader {
-        &self.reader
+    /// What is read from. Every call begins with this.
+    #[inline]
+    pub(super) fn reader(&self) -> Result<&Reader> {
+        self.store.ensure_usable().map(|()| &self.reader)
     }
 
     /// The document of a key, or `None` if there is none.
@@ -65,8 +67,9 @@ impl Snapshot {
     /// A search for the key in each level, and the reading of the document's block. Filters in memory
     /// recognise most keys that are absent.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Document>> {
+        let reader = self.reader()?;
         validate_key(key.as_ref())?;
-        Ok(self.reader.find(key.as_ref())?.map(|(_, document)| document))
+        Ok(reader.find(key.as_ref())?.map(|(_, document)| document))
     }
 
     /// Finds the documents within the max distance of the query's fingerprint.
@@ -99,7 +102,8 @@ impl Snapshot {
     ///
     /// Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, section 3.
     pub fn query(&self, query: &Query) -> Result<Matches> {
-        self.counted(|| search::answer(&self.reader, query), Matches::total)
+        let reader = self.reader()?;
+        self.counted(|| search::answer(reader, query), Matches::total)
     }
 
     /// Counts a single query, whose answer has a number of matches. Times one in some of them.
@@ -130,7 +134,8 @@ impl Snapshot {
     /// scopes and time in a database where nothing is deleted, or where the marks of deletion are merged
     /// away. There the first near fingerprint is enough, and no document is looked up.
     pub fn any_match(&self, query: &Query) -> Result<bool> {
-        self.counted(|| search::answer_any(&self.reader, query), |&any| u64::from(any))
+        let reader = self.reader()?;
+        self.counted(|| search::answer_any(reader, query), |&any| u64::from(any))
     }
 
     /// Answers many queries, in their order, on all cores.
@@ -146,6 +151,7 @@ impl Snapshot {
     /// Each core answers a share of the queries together, up to 1,024 of them. The queries of a share
     /// that need a scan have it in common.
     pub fn query_batch(&self, queries: &[Query]) -> Result<Vec<Matches>> {
+        let reader = self.reader()?;
         let answered = |answers: &Vec<Matches>, took| {
             let (tallies, matches) = (self.store.tallies(), answers.iter().map(Matches::total).sum());
             tallies.add(Tally::Queries, queries.len() as u64);
@@ -153,19 +159,7 @@ impl Snapshot {
             self.store.meters().query_batches.record(took);
             events::answered(queries.len(), matches, took);
         };
-        events::watch(Operation::QueryBatch, self.store.path(), || self.answers(queries), answered)
-    }
-
-    fn answers(&self, queries: &[Query]) -> Result<Vec<Matches>> {
-        // A few queries are answered in the time that it takes to start a thread.
-        let share = queries.len().div_ceil(parallel::cores()).clamp(32, 1024);
-        let shares: Vec<&[Query]> = queries.chunks(share).collect();
-        let answers = parallel::map(shares.len(), |share| search::answer_all(&self.reader, shares[share]));
-        let mut all = Vec::with_capacity(queries.len());
-        for answers in answers {
-            all.extend(answers?);
-        }
-        Ok(all)
+        events::watch(Operation::QueryBatch, self.store.path(), || answers(reader, queries), answered)
     }
 
     /// Answers a query and tells how: what is read, the expected and the real number of candidates, and
@@ -181,8 +175,9 @@ impl Snapshot {
     /// read besides, to measure how the fingerprints are spread.
     pub fn explain(&self, query: &Query) -> Result<(Matches, Explanation)> {
         // First, since it measures how long it takes to read blocks that are not in memory.
-        let mut explanation = explain::explain(&self.reader, query)?;
-        let matches = search::answer(&self.reader, query)?;
+        let reader = self.reader()?;
+        let mut explanation = explain::explain(reader, query)?;
+        let matches = search::answer(reader, query)?;
         explanation.total = matches.total();
         Ok((matches, explanation))
     }
@@ -215,8 +210,9 @@ impl Snapshot {
         path: impl AsRef<Path>,
         mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<()> {
-        let copy = || self.reader.backup(path.as_ref(), self.store.sizes(), &mut progress);
-        let done = |(): &(), took| events::backed_up(self.reader.counters().documents, took);
+        let reader = self.reader()?;
+        let copy = || reader.backup(path.as_ref(), self.store.sizes(), &mut progress);
+        let done = |(): &(), took| events::backed_up(reader.counters().documents, took);
         events::watch(Operation::Backup, self.store.path(), copy, done)
     }
 
@@ -230,7 +226,7 @@ impl Snapshot {
     ///
     /// One look-up. The first one after opening reads the records of all sources.
     pub fn source(&self, name: impl AsRef<[u8]>) -> Result<Option<Source>> {
-        self.reader.source(name.as_ref())
+        self.reader()?.source(name.as_ref())
     }
 
     /// The sources that documents were read from, in the order of their names, and how far they have been read.
@@ -240,7 +236,7 @@ impl Snapshot {
     /// [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
     /// [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
     pub fn sources(&self) -> Result<Vec<Source>> {
-        self.reader.sources()
+        self.reader()?.sources()
     }
 
     /// Goes through all documents in the order in which they were written.
@@ -262,8 +258,9 @@ impl Snapshot {
     ///
     /// A block of documents is read for each, and those in which all are deleted.
     pub fn sample(&self, most: usize) -> Result<Vec<Document>> {
+        let reader = self.reader()?;
         let mut sample = Vec::with_capacity(most.min(1 << 16));
-        let (all, mut behind) = (u128::from(self.reader.counters().next_document), DocumentNumber::MIN);
+        let (all, mut behind) = (u128::from(reader.counters().next_document), DocumentNumber::MIN);
         let begin = |index: usize| (all * index as u128 / most as u128) as u64;
         for index in 0..most {
             // Scattered, so that no rhythm of the documents is that of the sample.
@@ -272,7 +269,7 @@ impl Snapshot {
             let mut from = DocumentNumber::MIN.after(from);
             // What is deleted is passed over once.
             while from >= behind
-                && let Some((block, next)) = self.reader.documents(from)?
+                && let Some((block, next)) = reader.documents(from)?
             {
                 (from, behind) = (next, next);
                 if let Some((number, document)) = block.into_iter().next() {
@@ -289,10 +286,11 @@ impl Snapshot {
     #[cfg(feature = "ingest")]
     pub(crate) fn each_too_short(&self, mut each: impl FnMut(&Document)) -> Result<()> {
         let mut next = DocumentNumber::MIN;
-        if self.reader.counters().too_short == 0 {
+        let reader = self.reader()?;
+        if reader.counters().too_short == 0 {
             return Ok(());
         }
-        while let Some((block, after)) = self.reader.documents_with(next, |it| it.is_none())? {
+        while let Some((block, after)) = reader.documents_with(next, |it| it.is_none())? {
             next = after;
             block.into_iter().try_for_each(|(_, document)| document.map(|it| each(&it)))?;
         }
@@ -313,9 +311,10 @@ impl Snapshot {
     ///
     /// Reads the postings once, on all cores: a row of 16 bytes for each document. At most some 100 MB of memory.
     pub fn count_fingerprints(&self, mut progress: impl FnMut(u64, u64) -> ControlFlow<()>) -> Result<u64> {
-        let parts = self.reader.posted_parts(POSTINGS_COUNTED_TOGETHER)?;
+        let reader = self.reader()?;
+        let parts = reader.posted_parts(POSTINGS_COUNTED_TOGETHER)?;
         let (mut all, mut failed) = (0, None);
-        let count = |part: usize| self.reader.posted_fingerprints(parts[part]);
+        let count = |part: usize| reader.posted_fingerprints(parts[part]);
         parallel::in_order(parts.len(), count, |part, count| {
             match count {
                 Ok(count) => all += count,
@@ -337,8 +336,20 @@ impl Snapshot {
     ///
     /// [`Error::Io`](crate::Error::Io) if the system does not tell the size of the file.
     pub fn stats(&self) -> Result<Statistics> {
-        Statistics::of(&self.reader, &self.store)
+        Statistics::of(self.reader()?, &self.store)
     }
+}
+
+fn answers(reader: &Reader, queries: &[Query]) -> Result<Vec<Matches>> {
+    // A few queries are answered in the time that it takes to start a thread.
+    let share = queries.len().div_ceil(parallel::cores()).clamp(32, 1024);
+    let shares: Vec<&[Query]> = queries.chunks(share).collect();
+    let answers = parallel::map(shares.len(), |share| search::answer_all(reader, shares[share]));
+    let mut all = Vec::with_capacity(queries.len());
+    for answers in answers {
+        all.extend(answers?);
+    }
+    Ok(all)
 }
 
 /// All documents of a [`Snapshot`], in the order in which they were written.
@@ -356,24 +367,33 @@ impl Iterator for Documents<'_> {
     type Item = Result<Document>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        while self.block.as_slice().is_empty() && !self.failed {
-            match self.snapshot.reader.documents(self.next) {
+        if self.failed {
+            return None;
+        }
+        let reader = match self.snapshot.reader() {
+            Ok(reader) => reader,
+            Err(error) => return Some(Err(self.failed_with(error))),
+        };
+        while self.block.as_slice().is_empty() {
+            match reader.documents(self.next) {
                 Ok(Some((block, next))) => {
                     self.block = block.into_iter();
                     self.next = next;
                 }
                 Ok(None) => return None,
-                Err(error) => {
-                    self.failed = true;
-                    return Some(Err(error));
-                }
+                Err(error) => return Some(Err(self.failed_with(error))),
             }
         }
         let (_, document) = self.block.next()?;
-        if document.is_err() {
-            self.failed = true;
-            self.block = Vec::new().into_iter();
-        }
-        Some(document)
+        Some(document.map_err(|error| self.failed_with(error)))
+    }
+}
+
+impl Documents<'_> {
+    /// Ends with an error.
+    fn failed_with(&mut self, error: Error) -> Error {
+        self.failed = true;
+        self.block = Vec::new().into_iter();
+        error
     }
 }

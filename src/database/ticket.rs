@@ -11,7 +11,9 @@ use super::answer::{Answer, Promise};
 use super::place::Place;
 use super::submissions::{Submissions, Work};
 use super::verdict::Verdict;
+use super::writer_options::WriterOptions;
 use crate::error::{Error, Result};
+use crate::process::Process;
 use crate::store::Store;
 
 /// What a submission to a [`Writer`](crate::Writer) gives. Its answer comes when the submission is durable, or
@@ -42,11 +44,12 @@ impl<T> Ticket<T> {
     ///   is the writer's own. The submission is done all the same.
     /// * [`Error::WriterClosed`] if the writer ended without an answer.
     pub fn wait(self) -> Result<T> {
+        let submissions = self.desk.submissions()?;
         if let Some(answer) = self.answer.take() {
             return answer;
         }
         self.desk.ensure_may_wait()?;
-        let waiting = self.desk.submissions.wait_here_for(&self.answer.mark);
+        let waiting = submissions.wait_here_for(&self.answer.mark);
         let answer = self.answer.wait();
         drop(waiting);
         answer
@@ -58,6 +61,9 @@ impl<T> Ticket<T> {
     ///
     /// The ticket, if there is no answer yet.
     pub fn try_wait(self) -> Result<Result<T>, Self> {
+        if let Err(error) = self.desk.submissions() {
+            return Ok(Err(error));
+        }
         self.answer.take().ok_or(self)
     }
 }
@@ -66,9 +72,10 @@ impl<T> Future for Ticket<T> {
     type Output = Result<T>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let submissions = self.desk.submissions()?;
         let polled = self.answer.poll(context);
         if polled.is_pending() {
-            self.desk.submissions.wait_for(&self.answer.mark);
+            submissions.wait_for(&self.answer.mark);
         }
         polled
     }
@@ -82,7 +89,8 @@ impl<T> fmt::Debug for Ticket<T> {
 
 /// Where submissions are handed in.
 pub(super) struct Desk {
-    pub(super) submissions: Submissions,
+    submissions: Submissions,
+    process: Process,
     /// Not kept open by tickets.
     store: Weak<Store>,
     /// The thread that decides, when it has begun.
@@ -91,7 +99,19 @@ pub(super) struct Desk {
 
 impl Desk {
     pub(super) fn new(submissions: Submissions, store: &Arc<Store>) -> Arc<Self> {
-        Arc::new(Self { submissions, store: Arc::downgrade(store), thread: OnceLock::new() })
+        let store = Arc::downgrade(store);
+        Arc::new(Self { submissions, process: Process::here(), store, thread: OnceLock::new() })
+    }
+
+    /// The queue. Everything that is done with a writer or a ticket begins with this, before a lock is taken: a process
+    /// that was forked has no thread that decides, and other threads that it does not have may hold the locks.
+    pub(super) fn submissions(&self) -> Result<&Submissions> {
+        self.process.ensure_here().map(|()| &self.submissions)
+    }
+
+    /// How the writer was started.
+    pub(super) fn options(&self) -> &WriterOptions {
+        self.submissions.options()
     }
 
     /// Notes that this thread decides.
@@ -109,9 +129,11 @@ impl Desk {
         }
     }
 
-    /// Refuses submissions after a commit whose outcome is not known.
-    pub(super) fn ensure_certain(&self) -> Result<()> {
-        self.store.upgrade().map_or(Err(Error::WriterClosed), |store| store.ensure_certain())
+    /// The queue, for submissions. They are refused after a commit whose outcome is not known.
+    pub(super) fn ready(&self) -> Result<&Submissions> {
+        let submissions = self.submissions()?;
+        self.store.upgrade().ok_or(Error::WriterClosed)?.ensure_certain()?;
+        Ok(submissions)
     }
 }
 
@@ -142,14 +164,17 @@ impl Future for Submitting {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let (place, ticket) = match std::mem::replace(&mut self.progress, Progress::Done) {
             Progress::New(work, ticket) => {
-                let handed_in = self.desk.ensure_certain().and_then(|()| self.desk.submissions.line_up(work));
+                let handed_in = self.desk.ready().and_then(|submissions| submissions.line_up(work));
                 match handed_in {
                     Ok(None) => return Poll::Ready(Ok(ticket)),
                     Ok(Some(place)) => (place, ticket),
                     Err(error) => return Poll::Ready(Err(error)),
                 }
             }
-            Progress::InLine(place, ticket) => (place, ticket),
+            Progress::InLine(place, ticket) => {
+                self.desk.submissions()?;
+                (place, ticket)
+            }
             Progress::Done => panic!("a submission was polled after it was done"),
         };
         if place.is_let_in_or_wakes(context.waker()) {
@@ -163,7 +188,7 @@ impl Future for Submitting {
 impl Drop for Submitting {
     fn drop(&mut self) {
         if let Progress::InLine(place, _) = &self.progress {
-            self.desk.submissions.withdraw(place);
+            _ = self.desk.submissions().map(|submissions| submissions.withdraw(place));
         }
     }
 }

@@ -15,6 +15,7 @@ use super::verdict::Verdict;
 use super::writer_options::WriterOptions;
 use crate::document::{Document, validate_key};
 use crate::error::{Error, Result};
+use crate::process::OfProcess;
 use crate::source::Reached;
 use crate::store::Store;
 
@@ -71,7 +72,7 @@ impl Writer {
         let thread = thread::Builder::new().name("simdb-writer".to_owned()).spawn(move || work.run());
         let failed =
             |source: std::io::Error| Error::Io { path: store.path().to_owned(), source: source.into() };
-        let thread = Mutex::new(Some(thread.map_err(failed)?));
+        let thread = Mutex::new(Some(OfProcess::new(thread.map_err(failed)?)));
         Ok(Self { handle: Arc::new(Handle { desk, failure, thread }) })
     }
 
@@ -166,8 +167,8 @@ impl Writer {
     /// [`Error::WriterClosed`] and [`Error::OutcomeUnknown`], as for [`submit`](Self::submit).
     pub fn try_submit(&self, document: Document, policy: &Policy) -> Result<TrySubmit> {
         let (work, ticket) = self.insertion(document, policy, None);
-        self.handle.desk.ensure_certain()?;
-        Ok(match self.handle.desk.submissions.try_add(work)? {
+        let submissions = self.handle.desk.ready()?;
+        Ok(match submissions.try_add(work)? {
             Some(Work::Insert(asked, _)) => TrySubmit::Full(asked.document),
             _ => TrySubmit::Accepted(ticket),
         })
@@ -255,7 +256,7 @@ impl Writer {
     /// Ends the queue as if the thread had panicked.
     #[cfg(test)]
     pub(super) fn abandon(&self) {
-        self.handle.desk.submissions.abandon();
+        self.handle.desk.submissions().expect("it is the same process").abandon();
     }
 
     fn insertion(&self, document: Document, policy: &Policy, reached: Option<Reached>) -> (Work, Ticket) {
@@ -266,18 +267,19 @@ impl Writer {
     }
 
     fn hand_in(&self, work: Work) -> Result<()> {
-        self.handle.desk.ensure_certain()?;
+        self.handle.desk.ready()?;
         self.queue_up(work)
     }
 
     /// Puts work into the queue. Waits if it is full.
     fn queue_up(&self, work: Work) -> Result<()> {
         let desk = &self.handle.desk;
-        match desk.submissions.try_add(work)? {
+        let submissions = desk.submissions()?;
+        match submissions.try_add(work)? {
             None => Ok(()),
             Some(work) => {
                 desk.ensure_may_wait()?;
-                desk.submissions.add(work)
+                submissions.add(work)
             }
         }
     }
@@ -285,9 +287,7 @@ impl Writer {
 
 impl fmt::Debug for Writer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writer")
-            .field("options", self.handle.desk.submissions.options())
-            .finish_non_exhaustive()
+        f.debug_struct("Writer").field("options", self.handle.desk.options()).finish_non_exhaustive()
     }
 }
 
@@ -305,16 +305,16 @@ struct Handle {
     desk: Arc<Desk>,
     failure: Arc<Mutex<Option<Error>>>,
     /// `None` when it has ended.
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Mutex<Option<OfProcess<JoinHandle<()>>>>,
 }
 
 impl Handle {
     fn close(&self) -> Result<()> {
-        self.desk.submissions.close();
+        self.desk.submissions()?.close();
         // Whoever closes it last need not wait for the thread, which ends by itself.
         self.desk.ensure_may_wait()?;
         let mut thread = self.thread.lock();
-        if let Some(thread) = thread.take() {
+        if let Some(thread) = thread.take().and_then(OfProcess::take) {
             // A panic of the thread has answered everybody.
             _ = thread.join();
         }
@@ -324,7 +324,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // A drop has nobody to tell. Tickets have told their errors.
+        // A drop has nobody to tell. Tickets have told their errors. In a forked process nothing is done.
         _ = self.close();
     }
 }

@@ -64,6 +64,11 @@ impl fmt::Display for Error {
                 "the database was opened again after this snapshot was taken, and the snapshot cannot be read any \
                  more: take a new one",
             ),
+            Self::Forked => f.write_str(
+                "this handle belongs to the process that this one was forked from, and nothing was done: let that \
+                 process do the work, or close the database there before the fork and open it here; \
+                 `Database::abandon` gives up what was inherited",
+            ),
             Self::SchemeMismatch { stored, given } => write!(
                 f,
                 "the database holds fingerprints of scheme {stored}, not {given}; fingerprints of different schemes \

@@ -13,6 +13,7 @@ use parquet::file::properties::WriterProperties;
 use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
+use crate::process::OfProcess;
 
 /// What is done with a file that stands where a new one is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +28,7 @@ pub(super) enum Existing {
 pub(super) struct Output {
     path: PathBuf,
     existing: Existing,
-    file: NamedTempFile,
+    file: OfProcess<NamedTempFile>,
     writer: ArrowWriter<File>,
 }
 
@@ -61,7 +62,7 @@ impl Output {
         let second = file.as_file().try_clone().map_err(failed)?;
         let writer = ArrowWriter::try_new_with_options(second, schema, options);
         let writer = writer.map_err(|error| write_failed(&path, error))?;
-        Ok(Self { path, existing, file, writer })
+        Ok(Self { path, existing, file: OfProcess::new(file), writer })
     }
 
     pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
@@ -74,6 +75,7 @@ impl Output {
         let failed = |source: io::Error| Error::Io { path: path.clone(), source: source.into() };
         writer.finish().map_err(|error| write_failed(&path, error))?;
         drop(writer);
+        let file = file.take().ok_or(Error::Forked)?;
         file.as_file().sync_all().map_err(failed)?;
         let bytes = file.as_file().metadata().map_err(failed)?.len();
         let named = match existing {

@@ -15,6 +15,7 @@ use crate::events::{self, Operation};
 use crate::memory::Cache;
 use crate::metrics::{Meters, Tallies};
 use crate::plan::Plan;
+use crate::process::give_up_inherited;
 use crate::store::dense::{self, CopyProgress};
 use crate::store::engine::{Access, Changes, NewFile, OpenFile, directory_of, ensure_nothing_at, guarded};
 #[cfg(test)]
@@ -27,6 +28,8 @@ use crate::store::sizes::Sizes;
 /// An open file, and the thread that merges its levels.
 pub(crate) struct Store {
     pub(super) shared: Arc<Shared>,
+    /// The settings at the time of opening. A compaction changes only the plan.
+    settings: Arc<Settings>,
     /// Stops merging when it is dropped. `None` if the file is only read.
     _worker: Option<Worker>,
 }
@@ -43,6 +46,15 @@ impl Drop for Store {
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store").field("path", &self.shared.path).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if !self.is_here() {
+            // What is left open is closed when the process ends.
+            _ = give_up_inherited();
+        }
     }
 }
 
@@ -85,7 +97,7 @@ impl Store {
         let writes = open.engine.ensure_writable().is_ok();
         let shared = Arc::new(Shared::new(path, open, limit, sizes)?);
         let worker = writes.then(|| Worker::start(shared.clone()));
-        Ok(Self { shared, _worker: worker })
+        Ok(Self { settings: shared.settings(), shared, _worker: worker })
     }
 
     /// Opens a store on a recorded storage, or creates it if there are settings.
@@ -100,7 +112,7 @@ impl Store {
             path: std::path::PathBuf::new(),
             source: source.into(),
         })?;
-        Self::new(Path::new(""), OpenFile::new(engine, file), limit, sizes)
+        Self::new(Path::new(""), OpenFile::new(engine, crate::process::Kept::new(file)), limit, sizes)
     }
 
     /// Makes everything that is done with the file fail from now on, or no longer.
@@ -113,32 +125,51 @@ impl Store {
         &self.shared.path
     }
 
+    /// What is shared by all who use the file. All calls of handles go through here.
+    #[inline]
+    fn shared(&self) -> Result<&Arc<Shared>> {
+        self.shared.ensure_usable().map(|()| &self.shared)
+    }
+
+    /// Refuses a call that cannot be answered, for example in a process that was forked.
+    #[inline]
+    pub(crate) fn ensure_usable(&self) -> Result<()> {
+        self.shared.ensure_usable()
+    }
+
+    /// Whether this is the process that opened the file.
+    pub(crate) fn is_here(&self) -> bool {
+        self.shared.is_here()
+    }
+
     /// The metadata of the file, such as its size.
     pub(crate) fn metadata(&self) -> Result<fs::Metadata> {
         let failed = |source: io::Error| Error::Io { path: self.shared.path.clone(), source: source.into() };
-        self.shared.open().file.metadata().map_err(failed)
+        self.shared()?.open().file.metadata().map_err(failed)
     }
 
-    pub(crate) fn settings(&self) -> Arc<Settings> {
-        self.shared.settings()
+    /// The settings, but for the plan, which a compaction changes.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// A snapshot: what is committed now.
     pub(crate) fn begin_read(&self) -> Result<Reader> {
-        let counted = self.shared.count_snapshot();
-        self.shared.view().map(|view| Reader::new(view, counted))
+        let shared = self.shared()?;
+        let counted = shared.count_snapshot();
+        shared.view().map(|view| Reader::new(view, counted))
     }
 
     /// Waits until no other transaction writes, and begins one. `None` if that does not come in time.
     pub(crate) fn begin_write(&self, patience: Patience) -> Result<Option<Transaction>> {
         self.ensure_writable()?;
-        let turn = Turn::take(&self.shared, patience)?;
+        let turn = Turn::take(self.shared()?, patience)?;
         turn.map(Transaction::new).transpose()
     }
 
     /// If the engine has failed, opens the file again and goes on with what it holds.
     pub(crate) fn open_again(&self) -> Result<()> {
-        let turn = Turn::wait(&self.shared)?;
+        let turn = Turn::wait(self.shared()?)?;
         let open = || turn.shared().open_again();
         events::watch(Operation::Reopening, self.path(), open, |&had_failed, took| {
             events::reopened(had_failed, took);
@@ -153,12 +184,12 @@ impl Store {
 
     /// Refuses to go on after a commit whose outcome is not known.
     pub(crate) fn ensure_certain(&self) -> Result<()> {
-        self.shared.ensure_certain()
+        self.shared()?.ensure_certain()
     }
 
     /// Refuses to write to a file that is open for reading only.
     pub(crate) fn ensure_writable(&self) -> Result<()> {
-        self.shared.open().engine.ensure_writable()
+        self.shared()?.open().engine.ensure_writable()
     }
 
     /// Removes the documents that meet the conditions, in steps that are transactions of their own, until
@@ -177,14 +208,14 @@ impl Store {
     /// Whether the checksums of all pages are right. If not, the engine goes back to the last whole
     /// commit, if there is one.
     pub(crate) fn check_pages(&self) -> Result<bool> {
-        self.shared.check_pages()
+        self.shared()?.check_pages()
     }
 
     /// Replaces the file by a dense copy, with the tables of `plan` if there is one. Nobody writes while
     /// it is made. Snapshots go on with the old file. Its space is free when the last of them is gone.
     pub(crate) fn compact(&self, plan: Option<Plan>, progress: CopyProgress<'_>) -> Result<()> {
         self.ensure_writable()?;
-        let turn = Turn::wait(&self.shared)?;
+        let turn = Turn::wait(self.shared()?)?;
         let _merging = turn.shared().merging.lock();
         turn.shared().ensure_certain()?;
         let length = || self.metadata().map_or(0, |metadata| metadata.len());
@@ -203,7 +234,7 @@ impl Store {
 
     /// Sets another limit of the cache.
     pub(crate) fn set_cache(&self, cache: Cache) -> Result<()> {
-        self.shared.set_cache(cache)
+        self.shared()?.set_cache(cache)
     }
 
     /// What the cache takes, and what it would need for the data of a snapshot.
@@ -222,8 +253,8 @@ impl Store {
     }
 
     /// How the open file stands now.
-    pub(crate) fn now(&self) -> Now {
-        self.shared.now()
+    pub(crate) fn now(&self) -> Result<Now> {
+        self.shared().map(|shared| shared.now())
     }
 
     /// The sizes of runs, blocks and merges.
@@ -239,6 +270,6 @@ impl Store {
 
     /// Waits until no merge is due. For tests and measurements.
     pub(crate) fn settle(&self) -> Result<()> {
-        settle(&self.shared)
+        settle(self.shared()?)
     }
 }

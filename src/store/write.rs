@@ -121,6 +121,7 @@ impl Transaction {
 
     /// The record of a source, as this transaction has it.
     pub(crate) fn source(&self, name: &[u8]) -> Result<Option<SourceRecord>> {
+        self.turn.shared().ensure_usable()?;
         match self.written.sources.get(name) {
             Some(record) => Ok(record.clone()),
             None => self.view.source(name),
@@ -134,6 +135,7 @@ impl Transaction {
 
     /// Makes all changes durable at once. If nothing was changed, nothing is written.
     pub(crate) fn commit(self) -> Result<()> {
+        self.turn.shared().ensure_usable()?;
         if self.operations.as_ref().is_some_and(Vec::is_empty) && self.written.sources.is_empty() {
             return self.ensure_whole();
         }
@@ -189,6 +191,7 @@ impl Transaction {
     /// Refuses a transaction in which an operation stopped half-way. Every operation begins with this. So it
     /// is known which thread has the transaction.
     pub(crate) fn ensure_whole(&self) -> Result<()> {
+        self.turn.shared().ensure_usable()?;
         self.turn.use_here();
         if self.broken { Err(Error::Aborted) } else { Ok(()) }
     }

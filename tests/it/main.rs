@@ -20,6 +20,8 @@ mod events;
 mod exactness;
 mod files;
 mod floors;
+#[cfg(unix)]
+mod fork;
 mod holders;
 mod input;
 mod interrupted;

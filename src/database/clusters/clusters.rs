@@ -141,12 +141,13 @@ impl Snapshot {
             return Ok(totals);
         };
         (totals.connected, totals.largest_connected) = gathered.components.unwrap_or_default();
-        let question = clustering.question(&self.reader);
+        let reader = self.reader()?;
+        let question = clustering.question(reader);
         let all = gathered.len() as u64;
         let (mut result, mut done) = (Ok(()), 0);
         let read = |part: usize, hand_over: &mut dyn FnMut(Result<ReadClusters>) -> ControlFlow<()>| {
             let indexes = part * TOGETHER..gathered.len().min((part + 1) * TOGETHER);
-            _ = hand_over(ReadClusters::read(indexes, &gathered, &question, &self.reader));
+            _ = hand_over(ReadClusters::read(indexes, &gathered, &question, reader));
         };
         streaming::in_order(gathered.len().div_ceil(TOGETHER), read, |_, clusters| {
             let clusters = match clusters {

@@ -136,10 +136,10 @@ struct Survivors<'s> {
 impl Survivors<'_> {
     /// A duplicate, which is a document of `of`, of a survivor.
     fn duplicate_of(&mut self, survivor: DocumentNumber, it: &Clustered, of: &Snapshot) -> Result<Duplicate> {
-        let document = of.reader.linked_document(it.number)?;
+        let document = of.reader()?.linked_document(it.number)?;
         let key = match self.last.take().filter(|last| last.0 == survivor) {
             Some((_, key)) => key,
-            None => self.snapshot.reader.linked_key(survivor)?,
+            None => self.snapshot.reader()?.linked_key(survivor)?,
         };
         self.last = Some((survivor, key.clone()));
         Ok(Duplicate { document, survivor: key, distance: it.distance, similarity: it.similarity })

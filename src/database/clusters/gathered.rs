@@ -51,8 +51,9 @@ impl Gathered {
         counts_components: bool,
         progress: Progress<'_>,
     ) -> Result<Option<Self>> {
-        let question = clustering.question(&snapshot.reader);
-        question.check_similarity(&snapshot.reader)?;
+        let reader = snapshot.reader()?;
+        let question = clustering.question(reader);
+        question.check_similarity(reader)?;
         let beside = match beside {
             None => AllBeside::default(),
             Some(beside) => match Beside::find_all(snapshot, beside, &question, progress)? {

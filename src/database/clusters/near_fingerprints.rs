@@ -140,7 +140,7 @@ impl NearFingerprints {
             return Ok(());
         }
         let query = [NearQuery { fingerprint: Fingerprint::from_bits(bits), max_distance }];
-        let mut search = NearSearch::new(&snapshot.reader, &query);
+        let mut search = NearSearch::new(snapshot.reader()?, &query);
         while let Some(part) = search.next_part()? {
             let indexes = part.iter().filter_map(|(_, near)| self.index_of(near.fingerprint));
             to.extend(indexes.filter(|&it| it != index));

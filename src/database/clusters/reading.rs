@@ -59,7 +59,7 @@ pub(super) fn read_nodes(
     clustering: &Clustering,
     progress: Progress<'_>,
 ) -> Result<Option<Nodes>> {
-    let least = clustering.question(&snapshot.reader).min_similarity;
+    let least = clustering.question(snapshot.reader()?).min_similarity;
     let mut growing = Growing::of(near.len());
     let all_beside: HashSet<Fingerprint, RandomState> = beside.keys().map(|it| it.0).collect();
     let is_beside = |it| !all_beside.is_empty() && all_beside.contains(&it);
@@ -200,7 +200,7 @@ fn each_document<W, T: Send>(
     progress: Progress<'_>,
     take: &mut impl FnMut(T),
 ) -> Result<ControlFlow<()>> {
-    let all = snapshot.reader.counters().next_document;
+    let all = snapshot.reader()?.counters().next_document;
     let read = |part: usize, hand_over: &mut dyn FnMut(Result<Vec<T>>) -> ControlFlow<()>| {
         let bound = |part: usize| DocumentNumber::MIN.after(part as u64 * NUMBERS_OF_PART);
         _ = hand_over(seen_of_part(snapshot, bound(part)..bound(part + 1), wanted, see));
@@ -231,7 +231,7 @@ fn seen_of_part<W, T>(
     // The last block reaches into the next part.
     let see = |it, number, document: &Document| (number < part.end).then(|| see(it, number, document))?;
     while next < part.end {
-        match snapshot.reader.seen_of_block(next, |it| wanted(it?), see)? {
+        match snapshot.reader()?.seen_of_block(next, |it| wanted(it?), see)? {
             Some((of_block, after)) => {
                 seen.extend(of_block);
                 next = after;

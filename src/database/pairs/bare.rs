@@ -97,7 +97,7 @@ impl Question {
         enough: u32,
         observe: &mut dyn FnMut(FoundBare) -> ControlFlow<()>,
     ) -> Result<()> {
-        let reader = &snapshot.reader;
+        let reader = snapshot.reader()?;
         let scopes = self.scopes_of(reader)?;
         let units = Units::new(reader, None, self.checked_distance()?, snapshot.store.sizes().part_rows, "")?;
         let (mut result, mut last, all) = (Ok(()), None, units.len() as u64);

@@ -65,17 +65,18 @@ impl Question {
         keys: Keys,
         observe: &mut dyn FnMut(Found) -> ControlFlow<()>,
     ) -> Result<()> {
-        if let Some(other) = other {
-            self.ensure_alike(&snapshot.reader, &other.reader)?;
+        let reader = snapshot.reader()?;
+        let of_other = other.map(Snapshot::reader).transpose()?;
+        if let Some(of_other) = of_other {
+            self.ensure_alike(reader, of_other)?;
         }
         // The tables of the larger side are gone through, each once.
-        let is_larger = |other: &Snapshot| other.reader.fingerprints() > snapshot.reader.fingerprints();
-        let is_turned = other.is_some_and(is_larger);
-        let (snapshot, other) = match other.filter(|_| is_turned) {
-            Some(larger) => (larger, Some(snapshot)),
-            None => (snapshot, other),
+        let larger = of_other.filter(|it| it.fingerprints() > reader.fingerprints());
+        let is_turned = larger.is_some();
+        let (reader, other) = match larger {
+            Some(larger) => (larger, Some(reader)),
+            None => (reader, of_other),
         };
-        let (reader, other) = (&snapshot.reader, other.map(|other| &other.reader));
         let members = self.members(reader, keys)?;
         let others = other.map(|other| self.members(other, keys)).transpose()?;
         let search = Search { members, others, is_turned, min_similarity: self.min_similarity };

@@ -12,10 +12,11 @@
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::HashMap;
 use std::ptr::NonNull;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
+
+use crate::process::PerProcess;
 
 /// The bytes of a large page. Other processors than those of PCs may have larger ones. There, the chunks are of
 /// no use, but do no harm.
@@ -35,12 +36,20 @@ const FREE_BYTES: usize = 64 << 20;
 /// large page. That is not worth it for a size that few blocks have.
 const MISSED_PART: usize = 16;
 
-/// The chunks of each size of cells.
-static CLASSES_OF_CHUNKS: LazyLock<[Mutex<Class>; CLASSES]> =
-    LazyLock::new(|| std::array::from_fn(|_| Mutex::default()));
-/// The bytes of all chunks, and of their free cells.
-static CHUNK_BYTES: AtomicUsize = AtomicUsize::new(0);
-static UNUSED_BYTES: AtomicUsize = AtomicUsize::new(0);
+/// All chunks. A forked process begins without any, and leaves those alone that it inherits.
+static CHUNKS: PerProcess<Chunks> = PerProcess::new(|| Chunks {
+    classes: std::array::from_fn(|_| Mutex::default()),
+    bytes: AtomicUsize::new(0),
+    unused_bytes: AtomicUsize::new(0),
+});
+
+struct Chunks {
+    /// The chunks of each size of cells.
+    classes: [Mutex<Class>; CLASSES],
+    /// The bytes of all chunks, and of their free cells.
+    bytes: AtomicUsize,
+    unused_bytes: AtomicUsize,
+}
 
 /// The chunks with cells of one size.
 #[derive(Default)]
@@ -87,17 +96,18 @@ pub(super) fn cell_bytes(bytes: usize) -> usize {
 /// were asked for, if too many of other sizes are free, or without memory. Then ordinary memory has to do.
 pub(super) fn allocate(bytes: usize) -> Option<NonNull<u8>> {
     let (class, cell) = class_of(bytes)?;
-    let mut class = CLASSES_OF_CHUNKS[class].lock();
+    let chunks = CHUNKS.get();
+    let mut class = chunks.classes[class].lock();
     let open = match class.open.last() {
         Some(&open) => open,
-        None => class.add_chunk(cell)?,
+        None => class.add_chunk(cell, chunks)?,
     };
     let chunk = class.chunks.get_mut(&open)?;
     let (memory, index, has_room) = (chunk.memory, chunk.take(), chunk.has_room(cell));
     if !has_room {
         class.open.pop();
     }
-    UNUSED_BYTES.fetch_sub(cell, Ordering::Relaxed);
+    chunks.unused_bytes.fetch_sub(cell, Ordering::Relaxed);
     // SAFETY: the index is one of the cells, all of which lie in the chunk.
     Some(unsafe { memory.add(index * cell) })
 }
@@ -109,26 +119,28 @@ pub(super) fn allocate(bytes: usize) -> Option<NonNull<u8>> {
 /// The cell is one that [`allocate`] gave for so many bytes, and nobody uses it any more.
 pub(super) unsafe fn free(address: NonNull<u8>, bytes: usize) {
     let Some((class, cell)) = class_of(bytes) else { return };
-    let mut class = CLASSES_OF_CHUNKS[class].lock();
+    let chunks = CHUNKS.get();
+    let mut class = chunks.classes[class].lock();
     let of = address.addr().get() / PAGE_BYTES;
+    // A forked process does not have the chunks of cells that it inherits.
     let Some(chunk) = class.chunks.get_mut(&of) else { return };
     let was_full = !chunk.has_room(cell);
     chunk.free.push((address.addr().get() % PAGE_BYTES / cell) as u16);
     let is_empty = chunk.free.len() == chunk.fresh;
-    UNUSED_BYTES.fetch_add(cell, Ordering::Relaxed);
+    chunks.unused_bytes.fetch_add(cell, Ordering::Relaxed);
     if was_full {
         class.open.push(of);
     }
     if is_empty {
-        class.remove_chunk(of, cell);
+        class.remove_chunk(of, cell, chunks);
     }
 }
 
 impl Class {
     /// Adds a chunk, and returns its name.
-    fn add_chunk(&mut self, cell: usize) -> Option<usize> {
+    fn add_chunk(&mut self, cell: usize, of: &Chunks) -> Option<usize> {
         self.missed += 1;
-        let (all, unused) = (CHUNK_BYTES.load(Ordering::Relaxed), UNUSED_BYTES.load(Ordering::Relaxed));
+        let (all, unused) = (of.bytes.load(Ordering::Relaxed), of.unused_bytes.load(Ordering::Relaxed));
         let too_many_free = unused > FREE_BYTES && unused > all / FREE_PART;
         if self.missed * MISSED_PART < cells(cell) || too_many_free {
             return None;
@@ -140,16 +152,16 @@ impl Class {
         let name = memory.addr().get() / PAGE_BYTES;
         self.chunks.insert(name, Chunk { memory, fresh: 0, free: Vec::new() });
         self.open.push(name);
-        CHUNK_BYTES.fetch_add(PAGE_BYTES, Ordering::Relaxed);
-        UNUSED_BYTES.fetch_add(cells(cell) * cell, Ordering::Relaxed);
+        of.bytes.fetch_add(PAGE_BYTES, Ordering::Relaxed);
+        of.unused_bytes.fetch_add(cells(cell) * cell, Ordering::Relaxed);
         Some(name)
     }
 
-    fn remove_chunk(&mut self, name: usize, cell: usize) {
+    fn remove_chunk(&mut self, name: usize, cell: usize, of: &Chunks) {
         self.open.retain(|&open| open != name);
         if let Some(chunk) = self.chunks.remove(&name) {
-            CHUNK_BYTES.fetch_sub(PAGE_BYTES, Ordering::Relaxed);
-            UNUSED_BYTES.fetch_sub(cells(cell) * cell, Ordering::Relaxed);
+            of.bytes.fetch_sub(PAGE_BYTES, Ordering::Relaxed);
+            of.unused_bytes.fetch_sub(cells(cell) * cell, Ordering::Relaxed);
             // SAFETY: it was allocated with this layout, and all its cells were given back.
             unsafe { dealloc(chunk.memory.as_ptr(), CHUNK) };
         }
@@ -258,7 +270,7 @@ mod tests {
             }
             held = (0..).zip(held).filter(|(index, _)| keep(*index)).map(|(_, memory)| memory).collect();
         }
-        let class = CLASSES_OF_CHUNKS[class].lock();
+        let class = CHUNKS.get().classes[class].lock();
         assert!(class.chunks.is_empty() && class.open.is_empty());
     }
 

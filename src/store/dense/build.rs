@@ -265,7 +265,7 @@ mod tests {
         let open = Arc::new(OpenFile::new(engine, new.file));
         verify(&open, &settings, &same_hash, &mut || Ok(()))?;
         let mut bytes = Vec::new();
-        let mut file = &open.file;
+        let mut file: &std::fs::File = &open.file;
         file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut bytes)).expect("it can be read");
         let middle = bytes.windows(6).rposition(|it| it == b"he key").expect("a document is there");
         bytes[middle] ^= 1;

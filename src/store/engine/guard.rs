@@ -6,12 +6,12 @@
 
 use std::any::Any;
 use std::cell::Cell;
-use std::ops::{Deref, DerefMut};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 use std::thread;
 
 use crate::error::{Error, Result};
+use crate::process::OfProcess;
 
 thread_local! {
     /// The number of guards on the stack of this thread.
@@ -62,28 +62,29 @@ fn message_of(payload: &(dyn Any + Send)) -> &str {
     text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no reason given")
 }
 
-/// A handle of the engine that is dropped under a guard.
-pub(crate) struct Guarded<T>(Option<T>);
+/// A handle of the engine that is dropped under a guard. In a process that was forked from the one that opened it,
+/// nobody can enter it, and it is not dropped: it may be locked for ever, and would write to the file.
+pub(crate) struct Guarded<T>(Option<OfProcess<T>>);
 
 impl<T> Guarded<T> {
     pub(crate) fn new(handle: T) -> Self {
-        Self(Some(handle))
+        Self(Some(OfProcess::new(handle)))
+    }
+
+    /// The handle, or [`Error::Forked`].
+    pub(crate) fn enter(&self) -> Result<&T> {
+        let handle = self.0.as_ref().expect(THERE);
+        handle.process().ensure_here().map(|()| &**handle)
+    }
+
+    /// The handle, or [`Error::Forked`].
+    pub(crate) fn enter_mut(&mut self) -> Result<&mut T> {
+        let handle = self.0.as_mut().expect(THERE);
+        handle.process().ensure_here().map(|()| &mut **handle)
     }
 }
 
-impl<T> Deref for Guarded<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        self.0.as_ref().expect("a handle is there until it is dropped")
-    }
-}
-
-impl<T> DerefMut for Guarded<T> {
-    fn deref_mut(&mut self) -> &mut T {
-        self.0.as_mut().expect("a handle is there until it is dropped")
-    }
-}
+const THERE: &str = "a handle is there until it is dropped";
 
 impl<T> Drop for Guarded<T> {
     fn drop(&mut self) {

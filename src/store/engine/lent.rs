@@ -4,25 +4,32 @@
 //! lock on the file away. So the storage belongs to simdb. A loan can be taken back, and the storage lent to
 //! another engine. The lock stays meanwhile. The old engine can then neither write nor read any more.
 
+use std::fs::File;
 use std::io;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use redb::{BackendError, StorageBackend};
+use redb::{BackendError, DatabaseError, StorageBackend};
+
+use crate::process::{Kept, Process};
 
 /// A storage that is closed, and so unlocked, when the last loan of it is gone.
 #[derive(Debug)]
 struct Owned {
-    storage: Box<dyn StorageBackend>,
+    storage: Kept<Box<dyn StorageBackend>>,
+    process: Process,
     #[cfg(test)]
     is_broken: AtomicBool,
 }
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // A drop has nobody to tell. Everything durable was synced before.
-        _ = self.storage.close();
+        // A process that was forked must not release the lock of the one that has it.
+        if self.process.is_here() {
+            // A drop has nobody to tell. Everything durable was synced before.
+            _ = self.storage.close();
+        }
     }
 }
 
@@ -57,9 +64,24 @@ impl LoanState {
 }
 
 impl Lent {
-    pub(super) fn new(storage: impl StorageBackend) -> Self {
+    /// The storage that `make` makes of a file.
+    pub(super) fn of_file<S: StorageBackend>(
+        file: File,
+        make: impl FnOnce(File) -> Result<S, DatabaseError>,
+    ) -> Result<Self, DatabaseError> {
+        let boxed = |file| make(file).map(|storage| Box::new(storage) as Box<dyn StorageBackend>);
+        Kept::new(file).try_map(boxed).map(Self::new)
+    }
+
+    #[cfg(test)]
+    pub(super) fn recorded(storage: super::recording::Recording) -> Self {
+        Self::new(Kept::without_descriptor(Box::new(storage)))
+    }
+
+    fn new(storage: Kept<Box<dyn StorageBackend>>) -> Self {
         let owned = Owned {
-            storage: Box::new(storage),
+            storage,
+            process: Process::here(),
             #[cfg(test)]
             is_broken: AtomicBool::new(false),
         };
@@ -94,7 +116,7 @@ impl Lent {
     }
 
     fn run<T>(&self, operation: impl FnOnce(&dyn StorageBackend) -> io::Result<T>) -> io::Result<T> {
-        let done = self.ensure_mine().and_then(|()| operation(self.owned.storage.as_ref()));
+        let done = self.ensure_mine().and_then(|()| operation(&**self.owned.storage));
         if done.is_err() {
             self.state.has_failed.store(true, Ordering::Release);
         }
@@ -108,7 +130,7 @@ impl Lent {
         take: impl FnOnce(&dyn StorageBackend) -> Result<T, BackendError>,
     ) -> Result<T, BackendError> {
         self.ensure_mine()?;
-        if self.is_locked { Ok(have) } else { take(self.owned.storage.as_ref()) }
+        if self.is_locked { Ok(have) } else { take(&**self.owned.storage) }
     }
 }
 

@@ -10,19 +10,20 @@ use tempfile::TempPath;
 use super::files::{directory_of, is_same_file, sync_directory};
 use super::privacy;
 use crate::error::{Error, Result};
+use crate::process::{Kept, OfProcess};
 
 /// A new file that is not whole yet.
 pub(crate) struct NewFile {
     pub(crate) temporary: Temporary,
     /// A second handle of the file. It can still be used when the file has its final name.
-    pub(crate) file: File,
+    pub(crate) file: Kept<File>,
 }
 
 /// The right to give a new file its name. The file is gone if this is dropped instead.
 pub(crate) struct Temporary {
-    file: File,
+    file: Kept<File>,
     /// Its name until then. If it has none, nothing is left of it even if the process is killed.
-    name: Option<TempPath>,
+    name: Option<OfProcess<TempPath>>,
 }
 
 impl NewFile {
@@ -60,7 +61,11 @@ impl NewFile {
             Some(file) => (file, None),
             None => with_name(directory, mode)?,
         };
-        Ok(Self { file: file.try_clone()?, temporary: Temporary { file, name } })
+        let second = Kept::new(file.try_clone()?);
+        Ok(Self {
+            file: second,
+            temporary: Temporary { file: Kept::new(file), name: name.map(OfProcess::new) },
+        })
     }
 }
 
@@ -74,7 +79,10 @@ impl Temporary {
         };
         let Self { file, name } = self;
         match name {
-            Some(name) => name.persist_noclobber(path).map_err(|error| failed(error.error))?,
+            Some(name) => {
+                let name = name.take().ok_or(Error::Forked)?;
+                name.persist_noclobber(path).map_err(|error| failed(error.error))?;
+            }
             None => link(&file, path).map_err(failed)?,
         }
         // Some file systems ask for the first sync too, since the file had no name when it was synced.
@@ -90,7 +98,7 @@ impl Temporary {
         let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
         let Self { file, name } = self;
         let name = match name {
-            Some(name) => name,
+            Some(name) => name.take().ok_or(Error::Forked)?,
             // Only a file with a name can replace another. The name lives for a moment only. Whoever is
             // killed in this moment leaves it behind, so nothing may be done in between.
             None => {
@@ -199,7 +207,10 @@ mod tests {
     fn named(folder: &tempfile::TempDir) -> NewFile {
         let (file, name) = with_name(folder.path(), 0o666).expect("a file can be made");
         let second = file.try_clone().expect("the file is open");
-        NewFile { file: second, temporary: Temporary { file, name } }
+        NewFile {
+            file: Kept::new(second),
+            temporary: Temporary { file: Kept::new(file), name: name.map(OfProcess::new) },
+        }
     }
 
     #[test]

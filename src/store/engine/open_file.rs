@@ -20,6 +20,7 @@ use super::recording::Recording;
 use super::redb_tables::{self, Changes, MetaRow};
 use super::regions::NewStorage;
 use crate::error::{Error, Result};
+use crate::process::Kept;
 
 /// What a store may do with its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,12 +39,12 @@ pub(crate) fn page_cache_bytes(cache_bytes: usize) -> usize {
 pub(crate) struct OpenFile {
     pub(crate) engine: Engine,
     /// A handle of the file itself, for its size and identity. The file may have been renamed since.
-    pub(crate) file: File,
+    pub(crate) file: Kept<File>,
     _registered: Registered,
 }
 
 impl OpenFile {
-    pub(crate) fn new(engine: Engine, file: File) -> Self {
+    pub(crate) fn new(engine: Engine, file: Kept<File>) -> Self {
         let registered = Registered::new(&file);
         Self { engine, file, _registered: registered }
     }
@@ -64,14 +65,12 @@ impl OpenFile {
         }
         loop {
             let write = access == Access::ReadWrite;
-            let file = File::options().read(true).write(write).open(path).map_err(failed)?;
+            let file = Kept::new(File::options().read(true).write(write).open(path).map_err(failed)?);
+            let storage = Lent::of_file(file.try_clone().map_err(failed)?, FileBackend::new);
+            let storage = storage.map_err(|error| open_error(path, error))?;
             let engine = match access {
-                Access::ReadWrite => {
-                    let storage = FileBackend::new(file.try_clone().map_err(failed)?);
-                    let storage = storage.map_err(|error| open_error(path, error))?;
-                    Engine::on_storage(Lent::new(storage), path, page_cache_bytes)?
-                }
-                Access::ReadOnly => Engine::open_read_only(path, page_cache_bytes)?,
+                Access::ReadWrite => Engine::on_storage(storage, path, page_cache_bytes)?,
+                Access::ReadOnly => Engine::read_only(storage, path, page_cache_bytes)?,
             };
             // Before the engine locked the file, a compaction may have replaced it.
             let at_path = fs::metadata(path).map_err(failed)?;
@@ -88,7 +87,7 @@ impl OpenFile {
             Engine::ReadOnly(_) => Self::open(path, Access::ReadOnly, page_cache_bytes),
             Engine::ReadWrite(_, storage) => {
                 let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
-                let file = self.file.try_clone().map_err(failed)?;
+                let file = Kept::new(self.file.try_clone().map_err(failed)?);
                 Ok(Self::new(Engine::on_storage(storage.take_back(), path, page_cache_bytes)?, file))
             }
         }
@@ -102,7 +101,8 @@ pub(crate) struct FirstRows<'a> {
     pub(crate) meta: &'a [MetaRow],
 }
 
-/// The engine on an open file. A panic of the engine is an error here, also when it is dropped.
+/// The engine on an open file. A panic of the engine is an error here, also when it is dropped. In a forked process
+/// everything is an error, and nothing is dropped.
 pub(crate) enum Engine {
     ReadWrite(Guarded<redb::Database>, Lent),
     ReadOnly(Guarded<redb::ReadOnlyDatabase>),
@@ -119,10 +119,11 @@ impl Engine {
         })
     }
 
-    fn open_read_only(path: &Path, page_cache_bytes: usize) -> Result<Self> {
+    /// Opens a file on its storage, to read only. `path` is for error messages.
+    fn read_only(storage: Lent, path: &Path, page_cache_bytes: usize) -> Result<Self> {
         guarded(|| {
             let mut builder = redb::Builder::new();
-            let engine = builder.set_cache_size(page_cache_bytes).open_read_only(path);
+            let engine = builder.set_cache_size(page_cache_bytes).open_read_only_with_backend(storage);
             engine.map(|it| Self::ReadOnly(Guarded::new(it))).map_err(|error| open_error(path, error))
         })
     }
@@ -137,8 +138,8 @@ impl Engine {
     ) -> Result<Self> {
         let failed = |source: io::Error| Error::Io { path: directory.to_owned(), source: source.into() };
         let file = new.file.try_clone().map_err(failed)?;
-        let storage = NewStorage::new(file).map_err(|error| open_error(directory, error))?;
-        let engine = Self::on_storage(Lent::new(storage), directory, page_cache_bytes)?;
+        let storage = Lent::of_file(file, NewStorage::new).map_err(|error| open_error(directory, error))?;
+        let engine = Self::on_storage(storage, directory, page_cache_bytes)?;
         // A durable commit would cut the short file to some odd length. Its free space would then be in
         // pieces, small ones at the end, and the engine takes small ones first.
         guarded(|| engine.with_first_rows(first, Durability::None))
@@ -158,8 +159,8 @@ impl Engine {
         // The engine cuts the free pages at the end of a file when it closes it.
         drop(self);
         let file = new.file.try_clone().map_err(failed)?;
-        let storage = FileBackend::new(file).map_err(|error| open_error(directory, error))?;
-        Self::on_storage(Lent::new(storage), directory, page_cache_bytes)
+        let storage = Lent::of_file(file, FileBackend::new).map_err(|error| open_error(directory, error))?;
+        Self::on_storage(storage, directory, page_cache_bytes)
     }
 
     /// Works on a recorded storage. If there are first rows, creates the tables.
@@ -169,7 +170,7 @@ impl Engine {
         page_cache_bytes: usize,
         first: Option<&FirstRows<'_>>,
     ) -> Result<Self> {
-        let engine = Self::on_storage(Lent::new(backend), Path::new(""), page_cache_bytes)?;
+        let engine = Self::on_storage(Lent::recorded(backend), Path::new(""), page_cache_bytes)?;
         match first {
             Some(first) => engine.with_first_rows(first, Durability::Immediate),
             None => Ok(engine),
@@ -188,8 +189,10 @@ impl Engine {
     pub(crate) fn begin_read(&self) -> Result<ReadTxn> {
         guarded(|| {
             let (txn, loan) = match self {
-                Self::ReadWrite(engine, storage) => (engine.begin_read(), Some(storage.state().clone())),
-                Self::ReadOnly(engine) => (engine.begin_read(), None),
+                Self::ReadWrite(engine, storage) => {
+                    (engine.enter()?.begin_read(), Some(storage.state().clone()))
+                }
+                Self::ReadOnly(engine) => (engine.enter()?.begin_read(), None),
             };
             Ok(ReadTxn::new(txn.map_err(engine_error)?, loan))
         })
@@ -212,7 +215,7 @@ impl Engine {
     ) -> Result<()> {
         let Self::ReadWrite(engine, _) = self else { return Err(Error::ReadOnly) };
         guarded(|| {
-            let mut txn = engine.begin_write().map_err(engine_error)?;
+            let mut txn = engine.enter()?.begin_write().map_err(engine_error)?;
             txn.set_durability(durability).map_err(engine_error)?;
             // With this the file opens in milliseconds after a crash, whatever its size.
             txn.set_quick_repair(matches!(durability, Durability::Immediate));
@@ -241,6 +244,6 @@ impl Engine {
     /// Nobody may read.
     pub(crate) fn check_integrity(&mut self) -> Result<bool> {
         let Self::ReadWrite(engine, _) = self else { return Err(Error::ReadOnly) };
-        guarded(|| engine.check_integrity().map_err(engine_error))
+        guarded(|| engine.enter_mut()?.check_integrity().map_err(engine_error))
     }
 }

@@ -58,7 +58,7 @@ impl ReadTxn {
     /// A row of the table `meta`. `None` if there is no such row or no such table.
     pub(crate) fn meta(&self, name: &str) -> Result<Option<Vec<u8>>> {
         self.loan.read(|| {
-            let table = match self.txn.open_table(META) {
+            let table = match self.txn.enter()?.open_table(META) {
                 Ok(table) => table,
                 Err(redb::TableError::TableDoesNotExist(_) | redb::TableError::TableTypeMismatch { .. }) => {
                     return Ok(None);
@@ -76,7 +76,7 @@ impl ReadTxn {
         mut each: impl FnMut(u128, &[u8]) -> Result<()>,
     ) -> Result<()> {
         self.loan.read(|| {
-            let table = self.txn.open_table(SUMMARIES).map_err(engine_error)?;
+            let table = self.txn.enter()?.open_table(SUMMARIES).map_err(engine_error)?;
             for row in table.range((level.id(), 0)..=(level.id(), u128::MAX)).map_err(engine_error)? {
                 let (key, bytes) = row.map_err(engine_error)?;
                 each(key.value().1, bytes.value())?;
@@ -93,7 +93,7 @@ impl ReadTxn {
         mut each: impl FnMut(u64, Option<&[u8]>) -> Result<()>,
     ) -> Result<()> {
         self.loan.read(|| {
-            let table = self.txn.open_table(LOG).map_err(engine_error)?;
+            let table = self.txn.enter()?.open_table(LOG).map_err(engine_error)?;
             for page in pages {
                 let bytes = table.get(page).map_err(engine_error)?;
                 each(page, bytes.as_ref().map(redb::AccessGuard::value))?;
@@ -105,7 +105,7 @@ impl ReadTxn {
     /// The numbers of the first and the last page of the log.
     pub(crate) fn ends_of_log(&self) -> Result<Option<(u64, u64)>> {
         self.loan.read(|| {
-            let table = self.txn.open_table(LOG).map_err(engine_error)?;
+            let table = self.txn.enter()?.open_table(LOG).map_err(engine_error)?;
             let (first, last) = (table.first().map_err(engine_error)?, table.last().map_err(engine_error)?);
             Ok(first.zip(last).map(|(first, last)| (first.0.value(), last.0.value())))
         })
@@ -137,15 +137,15 @@ struct OpenTables {
 
 impl OpenTables {
     fn blocks(&self, table: &BlockTable) -> Result<&OpenBlockTable> {
-        open_once(&self.blocks[table.index()], || OpenBlockTable::open(&self.txn, table))
+        open_once(&self.blocks[table.index()], || OpenBlockTable::open(self.txn.enter()?, table))
     }
 
     fn directory(&self) -> Result<&ReadOnlyTable<ChunkKey, &'static [u8]>> {
-        open_once(&self.directory, || self.txn.open_table(DIRECTORY).map_err(engine_error))
+        open_once(&self.directory, || self.txn.enter()?.open_table(DIRECTORY).map_err(engine_error))
     }
 
     fn scopes(&self) -> Result<&ReadOnlyTable<&'static str, &'static [u8]>> {
-        open_once(&self.scopes, || self.txn.open_table(SCOPES).map_err(engine_error))
+        open_once(&self.scopes, || self.txn.enter()?.open_table(SCOPES).map_err(engine_error))
     }
 }
 
@@ -167,7 +167,7 @@ impl BlockSource for Tables {
         last: u128,
         read: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<bool> {
-        self.loan.read(|| self.tables.blocks(level.table)?.read(level.number, last, read))
+        self.loan.read(|| self.tables.enter()?.blocks(level.table)?.read(level.number, last, read))
     }
 
     fn read_chunk(
@@ -176,9 +176,11 @@ impl BlockSource for Tables {
         last: u128,
         read: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<bool> {
-        self.loan.read(|| match self.tables.directory()?.get((level.id(), last)).map_err(engine_error)? {
-            Some(bytes) => read(bytes.value()).map(|()| true),
-            None => Ok(false),
+        self.loan.read(|| {
+            match self.tables.enter()?.directory()?.get((level.id(), last)).map_err(engine_error)? {
+                Some(bytes) => read(bytes.value()).map(|()| true),
+                None => Ok(false),
+            }
         })
     }
 }
@@ -186,12 +188,12 @@ impl BlockSource for Tables {
 impl Tables {
     /// The number of blocks in a table.
     pub(crate) fn block_count(&self, table: &BlockTable) -> Result<u64> {
-        self.loan.read(|| self.tables.blocks(table)?.len())
+        self.loan.read(|| self.tables.enter()?.blocks(table)?.len())
     }
 
     /// Calls `each` with the level and the last row of every block in a table.
     pub(crate) fn block_keys(&self, table: &BlockTable, each: impl FnMut(u8, u128)) -> Result<()> {
-        self.loan.read(|| self.tables.blocks(table)?.keys(each))
+        self.loan.read(|| self.tables.enter()?.blocks(table)?.keys(each))
     }
 
     /// Calls `each` with the key of every chunk.
@@ -210,7 +212,7 @@ impl Tables {
         mut each: impl FnMut(ChunkKey),
     ) -> Result<()> {
         self.loan.read(|| {
-            let table = self.tables.txn.open_table(table).map_err(engine_error)?;
+            let table = self.tables.enter()?.txn.enter()?.open_table(table).map_err(engine_error)?;
             for row in table.iter().map_err(engine_error)? {
                 each(row.map_err(engine_error)?.0.value());
             }
@@ -221,7 +223,7 @@ impl Tables {
     /// Calls `each` with the number of every page of the log.
     pub(crate) fn log_page_numbers(&self, mut each: impl FnMut(u64)) -> Result<()> {
         self.loan.read(|| {
-            let table = self.tables.txn.open_table(LOG).map_err(engine_error)?;
+            let table = self.tables.enter()?.txn.enter()?.open_table(LOG).map_err(engine_error)?;
             for row in table.iter().map_err(engine_error)? {
                 each(row.map_err(engine_error)?.0.value());
             }
@@ -232,7 +234,7 @@ impl Tables {
     /// The record of a scope.
     pub(crate) fn scope(&self, name: &str) -> Result<Option<Vec<u8>>> {
         self.loan.read(|| {
-            let bytes = self.tables.scopes()?.get(name).map_err(engine_error)?;
+            let bytes = self.tables.enter()?.scopes()?.get(name).map_err(engine_error)?;
             Ok(bytes.map(|bytes| bytes.value().to_vec()))
         })
     }
@@ -240,7 +242,7 @@ impl Tables {
     /// The record of a source.
     pub(crate) fn source(&self, name: &[u8]) -> Result<Option<Vec<u8>>> {
         self.loan.read(|| {
-            let table = self.tables.txn.open_table(SOURCES).map_err(engine_error)?;
+            let table = self.tables.enter()?.txn.enter()?.open_table(SOURCES).map_err(engine_error)?;
             let bytes = table.get(name).map_err(engine_error)?;
             Ok(bytes.map(|bytes| bytes.value().to_vec()))
         })
@@ -249,7 +251,7 @@ impl Tables {
     /// Calls `each` with the name and the record of every source.
     pub(crate) fn sources(&self, mut each: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
         self.loan.read(|| {
-            let table = self.tables.txn.open_table(SOURCES).map_err(engine_error)?;
+            let table = self.tables.enter()?.txn.enter()?.open_table(SOURCES).map_err(engine_error)?;
             for row in table.iter().map_err(engine_error)? {
                 let (name, bytes) = row.map_err(engine_error)?;
                 each(name.value(), bytes.value())?;
@@ -261,7 +263,7 @@ impl Tables {
     /// Calls `each` with the name and the record of every scope.
     pub(crate) fn scopes(&self, mut each: impl FnMut(&str, &[u8]) -> Result<()>) -> Result<()> {
         self.loan.read(|| {
-            for row in self.tables.scopes()?.iter().map_err(engine_error)? {
+            for row in self.tables.enter()?.scopes()?.iter().map_err(engine_error)? {
                 let (name, bytes) = row.map_err(engine_error)?;
                 each(name.value(), bytes.value())?;
             }

@@ -23,6 +23,7 @@ use crate::error::{Error, Result};
 use crate::events;
 use crate::memory::Cache;
 use crate::metrics::{Meters, Tallies};
+use crate::process::Process;
 use crate::store::blocks::{BlockCache, Blocks};
 use crate::store::engine::{OpenFile, is_same_file, names_of};
 use crate::store::sizes::Sizes;
@@ -32,6 +33,8 @@ use crate::store::sizes::Sizes;
 /// Locks are taken in this order: the turn to write, `merging`, `gate`, `current`, `open`. The others are held for
 /// a moment only, and no lock is taken while one of them is held.
 pub(crate) struct Shared {
+    /// The process that opened the file.
+    process: Process,
     pub(crate) path: PathBuf,
     /// The file itself, in case the path is a link or the process changes its directory. Empty if there is
     /// none. Everything that is done with the file goes by this path. Messages name the other one.
@@ -83,6 +86,7 @@ impl Shared {
         let state = opening::read_state(&txn, &settings)?;
         let view = Arc::new(View::new(&open, txn, state, settings.clone(), cache.clone()));
         let shared = Self {
+            process: Process::here(),
             path: path.to_owned(),
             target,
             open: Mutex::new(open),
@@ -104,6 +108,18 @@ impl Shared {
         };
         shared.share_cache(view.state());
         Ok(shared)
+    }
+
+    /// Refuses a call that cannot be answered. All calls begin with this, before they take a lock: in a process that
+    /// was forked, threads that it does not have may hold the locks.
+    #[inline]
+    pub(crate) fn ensure_usable(&self) -> Result<()> {
+        self.process.ensure_here()
+    }
+
+    /// Whether this is the process that opened the file. In another, nothing is given back that it has only inherited.
+    pub(crate) fn is_here(&self) -> bool {
+        self.process.is_here()
     }
 
     /// The last commit.

@@ -34,6 +34,9 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.0.turns.give_back();
+        // A forked process has a copy of a turn that is not its own, and the line may be locked for ever.
+        if self.0.is_here() {
+            self.0.turns.give_back();
+        }
     }
 }

@@ -11,6 +11,7 @@ use super::step::{self, Step};
 use crate::error::{Error, Result};
 use crate::events::{self, Operation};
 use crate::parallel;
+use crate::process::OfProcess;
 use crate::store::blocks::Blocks;
 use crate::store::engine::{available_bytes, guarded};
 use crate::store::file::{
@@ -65,7 +66,7 @@ impl RowFamily for Prepared {
 /// The merging thread of an open file. It ends when this is dropped.
 pub(crate) struct Worker {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<OfProcess<JoinHandle<()>>>,
 }
 
 impl Worker {
@@ -76,15 +77,19 @@ impl Worker {
         if let Err(error) = &thread {
             shared.progress.lock().failure = Some(MergeFailure::without_thread(error));
         }
-        Self { shared, thread: thread.ok() }
+        Self { shared, thread: thread.ok().map(OfProcess::new) }
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
+        // A forked process has no such thread, and what it shares with the thread may be locked for ever.
+        if !self.shared.is_here() {
+            return;
+        }
         self.shared.progress.lock().stop = true;
         self.shared.changed.notify_all();
-        if let Some(thread) = self.thread.take() {
+        if let Some(thread) = self.thread.take().and_then(OfProcess::take) {
             // A panic of the thread is an error of simdb. A drop has nobody to tell, and every step left
             // the file whole.
             _ = thread.join();

@@ -1,0 +1,12 @@
+//! Which process this is, and what another process may not touch that was forked from it.
+
+mod descriptors;
+mod of_process;
+mod per_process;
+#[expect(clippy::module_inception, reason = "the folder is named after what it shows first")]
+mod process;
+
+pub(crate) use descriptors::{Kept, give_up_inherited};
+pub(crate) use of_process::OfProcess;
+pub(crate) use per_process::PerProcess;
+pub(crate) use process::Process;

@@ -1,0 +1,751 @@
+//! A process that is forked while its parent has a database open. It can use nothing that it inherits, and does no harm
+//! to the parent.
+//!
+//! A child that committed through its parent's handle was told that it had done so, and the parent then wrote over what
+//! it had stored. Dropping the handle waited for threads that the child does not have, or panicked. The file stayed in
+//! use by a process that was gone, as long as a child of it lived.
+
+use std::future::Future as _;
+use std::io::{Read as _, Write as _};
+use std::ops::ControlFlow;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::Path;
+use std::pin::pin;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use simdb::{
+    Clustering, CreateOptions, Database, Document, Error, Expiry, Fingerprint, Holder, OpenOptions, Policy,
+    Query, Scheme, Snapshot, TrySubmit, WriterOptions,
+};
+
+use crate::support::{Folder, TestResult, assert_sound, document, go_on, insert_all, run, within};
+
+/// So long a call of a child may take, and so long a child may live.
+const CALL: Duration = Duration::from_secs(1);
+const CHILD: Duration = Duration::from_secs(30);
+
+/// Runs a test in a process of its own. So its children inherit nothing from other tests.
+fn alone(test: &str, body: impl FnOnce() -> TestResult) -> TestResult {
+    const IS_ALONE: &str = "SIMDB_TEST_IS_ALONE";
+    if std::env::var_os(IS_ALONE).is_some() {
+        return body();
+    }
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["--exact", &format!("fork::{test}"), "--nocapture", "--test-threads", "1"]);
+    let output = command.env(IS_ALONE, "1").stdin(Stdio::null()).output()?;
+    let told = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
+    assert!(output.status.success() && told[0].contains("1 passed"), "{}{}", told[0], told[1]);
+    Ok(())
+}
+
+/// A process that was forked from this one.
+struct Child(libc::pid_t);
+
+/// Forks. `None` in the child, which has to go on with [`in_child`].
+#[expect(unsafe_code, reason = "the tests are about forks")]
+fn fork() -> std::io::Result<Option<Child>> {
+    // SAFETY: the child has a copy of this thread, and takes no lock that another thread may have held.
+    match unsafe { libc::fork() } {
+        -1 => Err(std::io::Error::last_os_error()),
+        0 => Ok(None),
+        number => Ok(Some(Child(number))),
+    }
+}
+
+/// Ends at once, as a process does that is killed: nothing is dropped.
+#[expect(unsafe_code, reason = "the tests are about processes that end")]
+fn end(code: i32) -> ! {
+    // SAFETY: it does nothing else than to end the process.
+    unsafe { libc::_exit(code) }
+}
+
+/// The work of a child. It ends with code 0, with 1 if the work fails, or as a panic would end it.
+fn in_child(work: impl FnOnce() -> TestResult) -> ! {
+    end(match panic::catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(())) => 0,
+        Ok(Err(error)) => {
+            _ = writeln!(std::io::stderr(), "in a child: {error}");
+            1
+        }
+        Err(_) => 101,
+    })
+}
+
+impl Child {
+    /// Waits until it has ended, and asserts that it ended well.
+    #[track_caller]
+    #[expect(unsafe_code, reason = "a child has no handle of the standard library")]
+    fn ends_well(self) {
+        let (begun, mut status) = (Instant::now(), 0);
+        // SAFETY: the process is a child of this one, and nobody else waits for it.
+        while unsafe { libc::waitpid(self.0, &mut status, libc::WNOHANG) } == 0 {
+            if begun.elapsed() > CHILD {
+                // SAFETY: as above.
+                unsafe { libc::kill(self.0, libc::SIGKILL) };
+                panic!("a child hangs");
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(libc::WIFEXITED(status), "a child was ended by signal {}", libc::WTERMSIG(status));
+        assert_eq!(libc::WEXITSTATUS(status), 0, "the exit code of a child");
+    }
+}
+
+/// Asserts that a call is refused at once, since this process was forked.
+#[track_caller]
+fn refused<T>(call: impl FnOnce() -> simdb::Result<T>) {
+    let begun = Instant::now();
+    let answer = call().map(drop);
+    assert!(matches!(answer, Err(Error::Forked)), "{answer:?}");
+    assert!(begun.elapsed() < CALL, "{:?}", begun.elapsed());
+}
+
+fn external() -> CreateOptions {
+    CreateOptions::new().scheme(Scheme::External)
+}
+
+/// The keys of all documents.
+fn keys(snapshot: &Snapshot) -> simdb::Result<Vec<String>> {
+    let mut keys = Vec::new();
+    for document in snapshot.documents() {
+        keys.push(String::from_utf8_lossy(document?.key()).into_owned());
+    }
+    keys.sort_unstable();
+    Ok(keys)
+}
+
+/// Asserts that the database has these documents and is sound, and that a process that opens it anew sees the same.
+fn assert_holds(database: Database, path: &Path, expected: &[&str]) -> TestResult {
+    assert_eq!(keys(&database.snapshot()?)?, expected);
+    assert_sound(&database)?;
+    drop(database);
+    let database = Database::open(path, &OpenOptions::new())?;
+    assert_eq!(keys(&database.snapshot()?)?, expected);
+    assert_sound(&database)?;
+    Ok(())
+}
+
+/// Who holds the database, for a process that wants to open it.
+fn holder(path: &Path) -> simdb::Result<Option<Holder>> {
+    match Database::open(path, &OpenOptions::new()) {
+        Ok(_) => Ok(None),
+        Err(Error::Busy { holder, .. }) => Ok(Some(holder)),
+        Err(error) => Err(error),
+    }
+}
+
+fn poll<T>(future: impl Future<Output = T>) -> Poll<T> {
+    pin!(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn go_on_expiring(_: u64) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+fn near(bits: u64) -> Query {
+    Query::new(Fingerprint::from_bits(bits))
+}
+
+#[test]
+fn every_call_on_a_database_and_a_snapshot_is_refused_in_a_forked_process() -> TestResult {
+    alone("every_call_on_a_database_and_a_snapshot_is_refused_in_a_forked_process", || {
+        let folder = Folder::new()?;
+        let path = folder.path("d.simdb");
+        let database = Database::create(&path, &external())?;
+        insert_all(&database, ["a", "b"].map(|key| document(key, 1)))?;
+        let snapshot = database.snapshot()?;
+        // The iterator has a block in memory.
+        let mut documents = snapshot.documents();
+        assert!(documents.next().is_some_and(|it| it.is_ok()));
+        let Some(child) = fork()? else {
+            in_child(|| {
+                refused(|| database.snapshot());
+                refused(|| database.begin_write());
+                refused(|| database.try_begin_write());
+                refused(|| database.begin_write_within(CHILD));
+                refused(|| database.writer(WriterOptions::new()));
+                refused(|| database.reopen());
+                refused(|| database.settle());
+                refused(|| database.check());
+                refused(|| database.compact(go_on));
+                refused(|| database.set_cache(simdb::Cache::Bytes(1 << 20)));
+                refused(|| database.expire(&Expiry::new(), go_on_expiring));
+                refused(|| database.expire(&Expiry::new().before(7), go_on_expiring));
+                refused(|| database.delete_duplicates(&Clustering::new(), |_| ControlFlow::Continue(())));
+                refused(|| database.admin_socket(folder.path("another.sock")));
+                refused(|| snapshot.get("a"));
+                refused(|| snapshot.query(&near(1)));
+                refused(|| snapshot.any_match(&near(1)));
+                refused(|| snapshot.query_batch(&[near(1)]));
+                refused(|| snapshot.query_batch(&[]));
+                refused(|| snapshot.explain(&near(1)));
+                refused(|| snapshot.backup(folder.path("copy.simdb"), go_on));
+                refused(|| snapshot.source("source"));
+                refused(|| snapshot.sources());
+                refused(|| snapshot.sample(0));
+                refused(|| snapshot.count_fingerprints(go_on));
+                refused(|| snapshot.stats());
+                refused(|| snapshot.check_with(go_on));
+                refused(|| snapshot.to_expire(&Expiry::new(), |_| ControlFlow::Continue(())));
+                refused(|| snapshot.largest_groups(1, 1));
+                refused(|| snapshot.fullest_prefixes(1));
+                refused(|| snapshot.pairs(3).run(|_| ControlFlow::Continue(())));
+                refused(|| snapshot.clusters(&Clustering::new(), |_| ControlFlow::Continue(())));
+                refused(|| snapshot.duplicates(&Clustering::new(), |_| ControlFlow::Continue(())));
+                #[cfg(feature = "parquet")]
+                refused(|| simdb::parquet::Export::of(&snapshot).run(folder.path("d.parquet"), go_on));
+                // The second document is in the block that was read before the fork.
+                refused(|| documents.next().expect("an error"));
+                assert!(documents.next().is_none());
+                refused(|| snapshot.documents().next().expect("an error"));
+                // What never changes is still told.
+                assert_eq!((database.path(), database.scheme()), (&*path, Scheme::External));
+                assert_eq!((database.max_distance(), database.min_similarity()), (3, None));
+                _ = (database.sketch_size(), database.metrics(), format!("{database:?} {snapshot:?}"));
+                Ok(())
+            })
+        };
+        child.ends_well();
+        assert!(!folder.path("copy.simdb").exists() && !folder.path("d.parquet").exists());
+        assert!(documents.next().is_some_and(|it| it.is_ok()));
+        drop(snapshot);
+        insert_all(&database, [document("c", 2)])?;
+        assert_holds(database, &path, &["a", "b", "c"])
+    })
+}
+
+#[test]
+fn a_transaction_of_the_parent_is_refused_in_a_forked_process_and_goes_on_in_the_parent() -> TestResult {
+    alone("a_transaction_of_the_parent_is_refused_in_a_forked_process_and_goes_on_in_the_parent", || {
+        let folder = Folder::new()?;
+        let path = folder.path("d.simdb");
+        let database = Database::create(&path, &external())?;
+        insert_all(&database, [document("a", 1)])?;
+        let mut txn = database.begin_write()?;
+        txn.insert(&document("b", 2))?;
+        for commits in [false, true] {
+            let Some(child) = fork()? else {
+                in_child(move || {
+                    refused(|| txn.insert(&document("of the child", 3)));
+                    refused(|| txn.insert_if_new(&document("of the child", 3), &Policy::skip()));
+                    refused(|| txn.insert_batch_if_new(&[document("of the child", 3)], &Policy::skip()));
+                    refused(|| txn.delete("a"));
+                    refused(|| txn.touch("a", 7));
+                    refused(|| txn.forget_source("source"));
+                    if commits {
+                        refused(|| txn.commit());
+                    } else {
+                        drop(txn);
+                    }
+                    refused(|| database.begin_write());
+                    drop(database);
+                    Ok(())
+                })
+            };
+            child.ends_well();
+        }
+        txn.insert(&document("c", 3))?;
+        txn.commit()?;
+        // The turn was not given back twice.
+        let txn = database.begin_write()?;
+        assert!(
+            thread::scope(|scope| scope.spawn(|| database.try_begin_write()).join().expect("no panic"))?
+                .is_none()
+        );
+        drop(txn);
+        assert_holds(database, &path, &["a", "b", "c"])
+    })
+}
+
+#[test]
+fn a_writer_and_its_tickets_are_refused_in_a_forked_process_and_go_on_in_the_parent() -> TestResult {
+    alone("a_writer_and_its_tickets_are_refused_in_a_forked_process_and_go_on_in_the_parent", || {
+        let folder = Folder::new()?;
+        let path = folder.path("d.simdb");
+        let database = Database::create(&path, &external())?;
+        let writer = database.writer(WriterOptions::new().queue(1))?;
+        let policy = Policy::link();
+        let answered = writer.submit(document("a", 1), &policy)?;
+        writer.flush()?;
+        let (mut reader, pipe) = std::io::pipe()?;
+        let mut pipe = Some(pipe);
+        // The thread of the writer waits for its turn with the first, another is in the queue, and a third before it.
+        let txn = database.begin_write()?;
+        let first = writer.submit(document("b", 2), &policy)?;
+        thread::sleep(Duration::from_millis(200));
+        let mut to_parent = pipe.take().expect("a pipe");
+        writer.submit_with(document("c", 3), &policy, move |_| _ = to_parent.write_all(b"!"))?;
+        let mut in_line = Box::pin(writer.submit_async(document("d", 4), &policy));
+        assert!(in_line.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let new = writer.submit_async(document("of the child", 4), &policy);
+        let Some(child) = fork()? else {
+            in_child(move || {
+                let of_child = || document("of the child", 9);
+                refused(|| writer.submit(of_child(), &policy));
+                refused(|| writer.submit_with(of_child(), &policy, |_| panic!("nothing is answered")));
+                refused(|| writer.try_submit(of_child(), &policy));
+                refused(|| writer.insert_if_new(of_child(), &policy));
+                refused(|| writer.submit_delete("a"));
+                refused(|| writer.delete("a"));
+                refused(|| writer.flush());
+                refused(|| writer.close());
+                refused(|| first.wait());
+                refused(|| match answered.try_wait() {
+                    Ok(answer) => answer,
+                    Err(_) => panic!("the ticket comes back"),
+                });
+                for waits in [in_line.as_mut(), pin!(new)] {
+                    match waits.poll(&mut Context::from_waker(Waker::noop())) {
+                        Poll::Ready(answer) => refused(|| answer),
+                        Poll::Pending => panic!("it would wait for ever"),
+                    }
+                }
+                drop((writer.clone(), in_line, txn, writer, database));
+                Ok(())
+            })
+        };
+        child.ends_well();
+        // Polled as a future, and dropped with the writer while the parent lives on.
+        let Some(child) = fork()? else {
+            in_child(move || {
+                match poll(first) {
+                    Poll::Ready(answer) => refused(|| answer),
+                    Poll::Pending => panic!("it would wait for ever"),
+                }
+                drop((answered, in_line, new));
+                drop((database, writer));
+                Ok(())
+            })
+        };
+        child.ends_well();
+        drop((txn, new));
+        assert!(first.wait().is_ok() && answered.wait().is_ok());
+        writer.flush()?;
+        assert!(matches!(in_line.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(_))));
+        assert!(matches!(writer.try_submit(document("e", 5), &policy)?, TrySubmit::Accepted(_)));
+        writer.close()?;
+        let mut told = Vec::new();
+        reader.read_to_end(&mut told)?;
+        assert_eq!(told, b"!", "it was called back once, in the parent");
+        assert_holds(database, &path, &["a", "b", "c", "d", "e"])
+    })
+}
+
+/// The parent has its lock while it lives, whatever its children do. A child that opens the database was told that it
+/// was in use by itself.
+#[test]
+fn the_parent_keeps_its_lock_and_is_the_one_that_is_named() -> TestResult {
+    alone("the_parent_keeps_its_lock_and_is_the_one_that_is_named", || {
+        let folder = Folder::new()?;
+        let path = folder.path("d.simdb");
+        drop(Database::create(&path, &external())?);
+        let parent = Holder::Process(std::process::id());
+        for options in [OpenOptions::new(), OpenOptions::new().read_only(true)] {
+            let database = Database::open(&path, &options)?;
+            let snapshot = database.snapshot()?;
+            for way in 0..4 {
+                let snapshot = database.snapshot()?;
+                let Some(child) = fork()? else {
+                    let path = path.clone();
+                    in_child(move || {
+                        assert_eq!(holder(&path)?, Some(parent), "before");
+                        match way {
+                            0 => database.abandon()?,
+                            1 => drop(database),
+                            2 => drop((database, snapshot)),
+                            _ => drop((snapshot, database)),
+                        }
+                        assert_eq!(holder(&path)?, Some(parent), "after");
+                        Ok(())
+                    })
+                };
+                child.ends_well();
+                drop(snapshot);
+                run!("compact", &path).expect(2).says(&format!("number {}", std::process::id()));
+                assert_eq!(holder(&path)?, Some(Holder::ThisProcess));
+            }
+            drop(snapshot);
+            // In the process that opened the database, it does nothing.
+            database.abandon()?;
+            assert_eq!(keys(&database.snapshot()?)?, Vec::<String>::new());
+        }
+        assert_eq!(holder(&path)?, None);
+        Ok(())
+    })
+}
+
+/// What a child of a parent that is gone does to others.
+struct Orphan {
+    number: u32,
+    /// Each byte lets it do the next step.
+    steps: std::io::PipeWriter,
+    done: std::io::PipeReader,
+}
+
+impl Orphan {
+    /// A process that opens a database, forks, and is killed. `open` returns what the child keeps.
+    fn of<T>(
+        open: impl FnOnce() -> Result<T, Box<dyn std::error::Error>>,
+        steps: &[&dyn Fn(&T)],
+    ) -> std::io::Result<Self> {
+        let (told_steps, to_child) = std::io::pipe()?;
+        let (mut told, to_parent) = std::io::pipe()?;
+        let Some(parent) = fork()? else {
+            drop((to_child, told));
+            in_child(|| {
+                let opened = open()?;
+                let Some(_child) = fork()? else {
+                    let (mut told_steps, mut to_parent) = (told_steps, to_parent);
+                    in_child(|| {
+                        to_parent.write_all(&std::process::id().to_le_bytes())?;
+                        for step in steps {
+                            told_steps.read_exact(&mut [0])?;
+                            step(&opened);
+                            to_parent.write_all(b"!")?;
+                        }
+                        _ = told_steps.read(&mut [0])?;
+                        Ok(())
+                    })
+                };
+                // Nothing is dropped.
+                end(0)
+            })
+        };
+        drop((told_steps, to_parent));
+        parent.ends_well();
+        let mut number = [0; 4];
+        told.read_exact(&mut number)?;
+        Ok(Self { number: u32::from_le_bytes(number), steps: to_child, done: told })
+    }
+
+    /// Lets it do its next step, and waits for its end.
+    fn step(&mut self) -> std::io::Result<()> {
+        self.steps.write_all(b"!")?;
+        self.done.read_exact(&mut [0])
+    }
+}
+
+/// The file stayed in use by a process that was gone, and nobody was told who kept it.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_child_keeps_the_file_of_a_dead_parent_locked_and_is_named_until_it_abandons_the_handle() -> TestResult {
+    alone("a_child_keeps_the_file_of_a_dead_parent_locked_and_is_named_until_it_abandons_the_handle", || {
+        let folder = Folder::new()?;
+        let path = folder.path("d.simdb");
+        drop(Database::create(&path, &external())?);
+        let open = || -> Result<_, Box<dyn std::error::Error>> {
+            let database = Database::open(&path, &OpenOptions::new())?;
+            insert_all(&database, [document("a", 1)])?;
+            let snapshot = database.snapshot()?;
+            let writer = database.writer(WriterOptions::new())?;
+            Ok((database, snapshot, writer))
+        };
+        let opens =
+            |expected: Option<Holder>| assert_eq!(holder(&path).expect("it opens, or is in use"), expected);
+        type Held = (Database, Snapshot, simdb::Writer);
+        let steps: [&dyn Fn(&Held); 3] = [
+            &|_| opens(Some(Holder::Inherited)),
+            &|(database, _, _)| {
+                database.abandon().expect("there are descriptors");
+                database.abandon().expect("the second time nothing is done");
+                refused(|| database.snapshot());
+            },
+            &|(database, _, _)| {
+                refused(|| database.begin_write());
+                opens(None);
+            },
+        ];
+        let mut orphan = Orphan::of(open, &steps)?;
+        assert_eq!(holder(&path)?, Some(Holder::Child(orphan.number)));
+        run!("check", &path).expect(2).says(&format!("kept in use by process {}", orphan.number));
+        orphan.step()?;
+        assert_eq!(holder(&path)?, Some(Holder::Child(orphan.number)));
+        orphan.step()?;
+        assert_eq!(holder(&path)?, None, "it is abandoned");
+        orphan.step()?;
+        let database = Database::open(&path, &OpenOptions::new())?;
+        assert_holds(database, &path, &["a"])
+    })
+}
+
+/// A file that is being compacted is another one, with descriptors of its own, which nobody has in a handle yet.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_child_that_is_forked_in_the_middle_of_a_compaction_can_give_up_both_files() -> TestResult {
+    alone("a_child_that_is_forked_in_the_middle_of_a_compaction_can_give_up_both_files", || {
+        let folder = Folder::new()?;
+        let path = folder.path("d.simdb");
+        insert_all(
+            &Database::create(&path, &external())?,
+            (0..5000).map(|i| document(i.to_string(), i * 77)),
+        )?;
+        let (told, to_child) = std::io::pipe()?;
+        let Some(parent) = fork()? else {
+            drop(to_child);
+            in_child(|| {
+                let database = Database::open(&path, &OpenOptions::new())?;
+                let forked = AtomicBool::new(false);
+                database.compact(|_, _| {
+                    if !forked.swap(true, Ordering::Relaxed) && fork().expect("a child").is_none() {
+                        in_child(|| {
+                            database.abandon()?;
+                            let mut told = told.try_clone()?;
+                            _ = told.read(&mut [0])?;
+                            Ok(())
+                        });
+                    }
+                    ControlFlow::Continue(())
+                })?;
+                assert!(forked.load(Ordering::Relaxed));
+                insert_all(&database, [document("after", 1)])?;
+                end(0)
+            })
+        };
+        parent.ends_well();
+        // The child has had time to abandon it while the parent went on.
+        within(CHILD, {
+            let path = path.clone();
+            move || while holder(&path).expect("it opens, or is in use").is_some() {}
+        });
+        drop(to_child);
+        let database = Database::open(&path, &OpenOptions::new())?;
+        assert_eq!(database.snapshot()?.stats()?.documents, 5001);
+        assert_sound(&database)?;
+        Ok(())
+    })
+}
+
+/// A client of a dead process connected to the socket that a child still had, and waited for ever. A process that closed
+/// its database while a child lived waited for its own thread for ever.
+#[test]
+fn a_child_neither_removes_the_sockets_of_its_parent_nor_answers_for_it() -> TestResult {
+    alone("a_child_neither_removes_the_sockets_of_its_parent_nor_answers_for_it", || {
+        let folder = Folder::new()?;
+        let path = folder.path("d.simdb");
+        let database = Database::create(&path, &external().admin(true))?;
+        insert_all(&database, [document("a", 1)])?;
+        let other = folder.path("other.sock");
+        let socket = database.admin_socket(&other)?;
+        let beside = folder.path("d.simdb.sock");
+        for way in 0..4 {
+            let Some(child) = fork()? else {
+                in_child(move || {
+                    assert!(!socket.is_answering());
+                    match way {
+                        0 => drop(socket),
+                        1 => drop(database),
+                        2 => socket.close_when_answered(|| true),
+                        _ => database.abandon()?,
+                    }
+                    Ok(())
+                })
+            };
+            child.ends_well();
+            assert!(other.exists() && beside.exists());
+            run!("get", &path, "a").expect(0);
+            run!("get", &path, "a", "--socket", &other).expect(0);
+        }
+        // A child that lives has all descriptors too.
+        let (mut told, to_child) = std::io::pipe()?;
+        let Some(child) = fork()? else {
+            drop(to_child);
+            in_child(|| Ok(_ = told.read(&mut [0])?))
+        };
+        within(CHILD, move || drop((socket, database)));
+        assert!(!other.exists() && !beside.exists());
+        assert_eq!(holder(&path)?, None, "a parent that closes the database unlocks it for all");
+        drop(to_child);
+        child.ends_well();
+        Ok(())
+    })
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn nobody_waits_at_the_socket_of_a_dead_parent_whose_child_has_abandoned_it() -> TestResult {
+    alone("nobody_waits_at_the_socket_of_a_dead_parent_whose_child_has_abandoned_it", || {
+        let folder = Folder::new()?;
+        let path = folder.path("d.simdb");
+        drop(Database::create(&path, &external())?);
+        let other = folder.path("other.sock");
+        let open = || -> Result<_, Box<dyn std::error::Error>> {
+            let database = Database::open(&path, &OpenOptions::new().admin(true))?;
+            let socket = database.admin_socket(&other)?;
+            Ok((database, socket))
+        };
+        let abandon = |(database, _): &(Database, _)| database.abandon().expect("there are descriptors");
+        let mut orphan = Orphan::of(open, &[&abandon])?;
+        orphan.step()?;
+        for socket in [&other, &folder.path("d.simdb.sock")] {
+            let refused = std::os::unix::net::UnixStream::connect(socket).expect_err("nobody listens");
+            assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+        }
+        run!("get", &path, "a").expect(1);
+        Ok(())
+    })
+}
+
+/// Locks that other threads of the parent hold at the moment of the fork are held for ever in the child.
+#[test]
+fn a_hundred_children_of_a_busy_parent_end_at_once_and_it_loses_nothing() -> TestResult {
+    alone("a_hundred_children_of_a_busy_parent_end_at_once_and_it_loses_nothing", || {
+        let folder = Folder::new()?;
+        let path = folder.path("d.simdb");
+        let options = external().admin(true).recent_documents(500).cache(simdb::Cache::Bytes(1 << 20));
+        let database = Database::create(&path, &options)?;
+        let writer = database.writer(WriterOptions::new())?;
+        let policy = Policy::link();
+        let is_done = AtomicBool::new(false);
+        let counts = thread::scope(|scope| -> Result<Vec<u64>, Box<dyn std::error::Error>> {
+            let (database, writer, policy, is_done) = (&database, &writer, &policy, &is_done);
+            let writers = (0..2u64).map(|thread| {
+                scope.spawn(move || -> simdb::Result<u64> {
+                    let mut count = 0;
+                    while !is_done.load(Ordering::Relaxed) {
+                        let bits = (thread << 32 | count).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                        let document =
+                            Document::new(format!("{thread} {count}"), Fingerprint::from_bits(bits));
+                        writer.insert_if_new(document, policy)?;
+                        count += 1;
+                    }
+                    Ok(count)
+                })
+            });
+            let writers: Vec<_> = writers.collect();
+            let readers = (0..2).map(|_| {
+                scope.spawn(move || -> simdb::Result<()> {
+                    while !is_done.load(Ordering::Relaxed) {
+                        let snapshot = database.snapshot()?;
+                        (0..50).try_for_each(|bits| snapshot.query(&near(bits)).map(drop))?;
+                        _ = database.metrics();
+                    }
+                    Ok(())
+                })
+            });
+            let readers: Vec<_> = readers.collect();
+            let forked = (0..100).try_for_each(|_| -> TestResult {
+                let snapshot = database.snapshot()?;
+                let txn = database.try_begin_write()?;
+                let ticket = writer.try_submit(document("ours", 0), policy)?;
+                let Some(child) = fork()? else {
+                    in_child(move || {
+                        refused(|| database.snapshot());
+                        refused(|| database.begin_write());
+                        refused(|| snapshot.query(&near(1)));
+                        refused(|| writer.insert_if_new(document("of the child", 1), policy));
+                        refused(|| match ticket {
+                            TrySubmit::Accepted(ticket) => ticket.wait(),
+                            TrySubmit::Full(_) => Err(Error::Forked),
+                        });
+                        refused(|| txn.map_or(Err(Error::Forked), simdb::WriteTxn::commit));
+                        drop(snapshot);
+                        _ = (database.metrics(), database.scheme());
+                        database.abandon()?;
+                        Ok(())
+                    })
+                };
+                child.ends_well();
+                Ok(())
+            });
+            is_done.store(true, Ordering::Relaxed);
+            for reader in readers {
+                reader.join().expect("no panic")?;
+            }
+            let counts =
+                writers.into_iter().map(|it| it.join().expect("no panic")).collect::<simdb::Result<_>>()?;
+            forked.map(|()| counts)
+        })?;
+        // Here too the threads work on, and the child drops all.
+        let Some(child) = fork()? else {
+            in_child(move || {
+                drop((writer, database));
+                Ok(())
+            })
+        };
+        child.ends_well();
+        writer.close()?;
+        drop(writer);
+        let mut expected = vec!["ours".to_owned()];
+        (0..2)
+            .for_each(|thread| expected.extend((0..counts[thread]).map(|count| format!("{thread} {count}"))));
+        expected.sort_unstable();
+        let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+        assert!(expected.len() > 100, "the threads were busy");
+        assert_holds(database, &path, &expected)
+    })
+}
+
+/// A child may own a database of its own, and its children can tell whose handles they have.
+#[test]
+fn a_child_that_opens_a_database_itself_owns_it_and_its_own_children_do_not() -> TestResult {
+    alone("a_child_that_opens_a_database_itself_owns_it_and_its_own_children_do_not", || {
+        let folder = Folder::new()?;
+        let path = folder.path("d.simdb");
+        let other = folder.path("other.simdb");
+        let database = Database::create(&path, &external())?;
+        let Some(child) = fork()? else {
+            in_child(|| {
+                refused(|| database.snapshot());
+                let own = Database::create(&other, &external())?;
+                insert_all(&own, [document("a", 1)])?;
+                // Nothing of its own is given up.
+                own.abandon()?;
+                database.abandon()?;
+                let Some(grandchild) = fork()? else {
+                    in_child(move || {
+                        refused(|| database.snapshot());
+                        refused(|| own.snapshot());
+                        drop(own);
+                        assert_eq!(
+                            holder(&other)?,
+                            Some(Holder::Process(std::os::unix::process::parent_id()))
+                        );
+                        Ok(())
+                    })
+                };
+                grandchild.ends_well();
+                insert_all(&own, [document("b", 2)])?;
+                assert_holds(own, &other, &["a", "b"])
+            })
+        };
+        child.ends_well();
+        insert_all(&database, [document("c", 3)])?;
+        assert_holds(database, &path, &["c"])
+    })
+}
+
+/// A program that is started, not only forked, inherits no descriptor.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_program_that_is_started_inherits_nothing() -> TestResult {
+    alone("a_program_that_is_started_inherits_nothing", || {
+        let folder = Folder::new()?;
+        let database = Database::create(folder.path("d.simdb"), &external().tiny_blocks().admin(true))?;
+        let _socket = database.admin_socket(folder.path("other.sock"))?;
+        let _snapshot = database.snapshot()?;
+        let writer = database.writer(WriterOptions::new())?;
+        writer.insert_if_new(document("a", 1), &Policy::link())?;
+        // So many that they wait in a temporary file.
+        let mut txn = database.begin_write()?;
+        for i in 0..700u64 {
+            txn.insert(&document(i.to_string(), i.wrapping_mul(0x9e37_79b9_7f4a_7c15)))?;
+        }
+        let own = std::fs::read_dir("/proc/self/fd")?.count();
+        let mut started = Command::new("sleep")
+            .arg("60")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let descriptors = std::fs::read_dir(format!("/proc/{}/fd", started.id()))?.count();
+        started.kill()?;
+        started.wait()?;
+        assert!(own > 10, "{own}");
+        assert_eq!(descriptors, 3);
+        Ok(())
+    })
+}
