@@ -17,6 +17,7 @@ pub(crate) enum Operation {
     Backup,
     Check,
     Reopening,
+    Closing,
 }
 
 /// Does something with the database at `path` in a span of its own. If it fails, that is an event. Otherwise `done`
@@ -54,6 +55,7 @@ fn span(operation: Operation, path: &Path) -> tracing::Span {
         Operation::Backup => span!(INFO, "backup"),
         Operation::Check => span!(INFO, "check"),
         Operation::Reopening => span!(INFO, "reopening"),
+        Operation::Closing => span!(INFO, "closing"),
     }
 }
 
@@ -117,6 +119,12 @@ pub(crate) fn checked(documents: u64, problems: u64, took: Duration) {
 pub(crate) fn reopened(had_failed: bool, took: Duration) {
     let elapsed_us = micros(took);
     tell!(INFO, "reopened", had_failed, elapsed_us);
+}
+
+/// The database was closed.
+pub(crate) fn closed(took: Duration) {
+    let elapsed_us = micros(took);
+    tell!(INFO, "closed", elapsed_us);
 }
 
 fn failed(operation: Operation, path: &Path, error: &Error) {

@@ -135,10 +135,11 @@ fn images(synced: &Image, unsynced: &[Event]) -> Vec<(String, Image)> {
 fn cut(commits: u64) -> Result<usize> {
     let models = models(commits)?;
     let recording = Recording::default();
-    let open = |settings| -> Result<Database> {
+    let settings = Settings::for_tests();
+    let open = |settings: Option<&Settings>| -> Result<Database> {
         Ok(Database::of_store(Store::on_backend(recording.clone(), settings, SIZES)?.into()))
     };
-    let mut database = open(Some(&Settings::for_tests()))?;
+    let mut database = open(Some(&settings))?;
     // A new file gets its name only when it is whole. So a power cut during its creation loses nothing.
     let created = recording.events().len();
     let (mut levels, mut large) = (0, 0);

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[cfg(feature = "admin")]
+use parking_lot::Mutex;
+
+#[cfg(feature = "admin")]
 use super::door::{Door, OpenDoor};
 use super::options::{CreateOptions, OpenOptions};
 use super::snapshot::Snapshot;
@@ -12,6 +15,7 @@ use super::write::WriteTxn;
 use super::writer::Writer;
 use super::writer_options::WriterOptions;
 use crate::error::{Error, Result};
+use crate::events::{self, Operation};
 use crate::memory::Cache;
 use crate::process::give_up_inherited;
 use crate::sketch::SketchSize;
@@ -58,7 +62,7 @@ use crate::text::Scheme;
 pub struct Database {
     // Before the store, so that nobody else asks for the database when it is closed.
     #[cfg(feature = "admin")]
-    _door: Option<OpenDoor>,
+    door: Mutex<Option<OpenDoor>>,
     pub(super) store: Arc<Store>,
 }
 
@@ -138,12 +142,12 @@ impl Database {
     fn with_door(store: Store, options: &OpenOptions) -> Result<Self> {
         let store = Arc::new(store);
         #[cfg(feature = "admin")]
-        let _door = options.door.map(|Door(open)| open(&store)).transpose()?;
+        let door = Mutex::new(options.door.map(|Door(open)| open(&store)).transpose()?);
         #[cfg(not(feature = "admin"))]
         let _ = options;
         Ok(Self {
             #[cfg(feature = "admin")]
-            _door,
+            door,
             store,
         })
     }
@@ -153,7 +157,7 @@ impl Database {
     pub(crate) fn of_store(store: Arc<Store>) -> Self {
         Self {
             #[cfg(feature = "admin")]
-            _door: None,
+            door: Mutex::new(None),
             store,
         }
     }
@@ -299,6 +303,52 @@ impl Database {
     /// That of [`open`](Self::open). A transaction that is open in another thread is waited for.
     pub fn reopen(&self) -> Result<()> {
         self.store.open_again()
+    }
+
+    /// Closes the database in order, and says what failed.
+    ///
+    /// It waits until everything that was submitted to a [`Writer`](crate::Writer) is durable, and until a transaction
+    /// of another thread has ended. Then it puts the rows of the log into the tables of the file, ends all snapshots,
+    /// and gives the lock of the file away. From then on every call on any handle of the database is
+    /// [`Error::Closed`]: the database, its transactions, snapshots, writers and the calls of their tickets.
+    ///
+    /// Dropping the last handle does the same, but its errors are lost, and snapshots are handles: one that lives
+    /// keeps the file open. A process that is killed closes nothing. Nothing is lost by that: the log stays in the
+    /// file, and the next opening reads it.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::WouldDeadlock`] if this thread has a transaction open, or is that of a writer. The database stays
+    ///   open.
+    /// * [`Error::Closed`] if it is closed already, and [`Error::Forked`] in a forked process.
+    /// * The first error of a writer since its last [`flush`](crate::Writer::flush).
+    /// * [`Error::Storage`], [`Error::Io`], [`Error::OutcomeUnknown`], [`Error::Damaged`] or [`Error::Corrupted`] if
+    ///   the rows could not be put into the tables, for example because the disk is full. The database is closed all
+    ///   the same. What was committed is in the file.
+    ///
+    /// # Cost
+    ///
+    /// Less than 0.1 s for each 100,000 documents that were stored since the file was opened and are not merged, and
+    /// nothing if there are none.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("pages.simdb");
+    /// let database = simdb::Database::create(&path, &simdb::CreateOptions::new())?;
+    /// let snapshot = database.snapshot()?;
+    /// database.close()?;
+    /// assert!(matches!(snapshot.stats(), Err(simdb::Error::Closed)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn close(&self) -> Result<()> {
+        self.store.ensure_may_close()?;
+        // Nobody else asks for anything any more.
+        #[cfg(feature = "admin")]
+        drop(self.door.lock().take());
+        let close = || self.store.close();
+        events::watch(Operation::Closing, self.path(), close, |&(), took| events::closed(took))
     }
 
     /// Gives up what a forked process has inherited, so that it no longer keeps the file locked.

@@ -17,7 +17,7 @@ use crate::document::{Document, validate_key};
 use crate::error::{Error, Result};
 use crate::process::OfProcess;
 use crate::source::Reached;
-use crate::store::Store;
+use crate::store::{Store, User};
 
 /// A handle with which many threads and tasks write, without a transaction of their own.
 ///
@@ -73,7 +73,11 @@ impl Writer {
         let failed =
             |source: std::io::Error| Error::Io { path: store.path().to_owned(), source: source.into() };
         let thread = Mutex::new(Some(OfProcess::new(thread.map_err(failed)?)));
-        Ok(Self { handle: Arc::new(Handle { desk, failure, thread }) })
+        let handle = Arc::new(Handle { desk, failure, thread });
+        // First a name, since a coercion within the call would make a weak pointer to something else.
+        let user: Arc<dyn User> = handle.clone();
+        store.note_user(Arc::downgrade(&user));
+        Ok(Self { handle })
     }
 
     /// Submits a document. Its ticket gives the verdict later.
@@ -319,6 +323,16 @@ impl Handle {
             _ = thread.join();
         }
         self.failure.lock().take().map_or(Ok(()), Err)
+    }
+}
+
+impl User for Handle {
+    fn ensure_may_wait(&self) -> Result<()> {
+        self.desk.ensure_may_wait()
+    }
+
+    fn end(&self) -> Result<()> {
+        self.close()
     }
 }
 

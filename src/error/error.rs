@@ -106,6 +106,8 @@ pub enum Error {
     /// The snapshot is of the time before [`Database::reopen`](crate::Database::reopen), and the engine that
     /// it reads with is closed.
     Reopened,
+    /// The database was closed, by [`Database::close`](crate::Database::close).
+    Closed,
     /// The handle was opened by the process that this one was forked from. Only that process can use it.
     Forked,
     /// Fingerprints of one scheme cannot be mixed with those of another.

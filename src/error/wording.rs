@@ -60,6 +60,7 @@ impl fmt::Display for Error {
             Self::WriterClosed => {
                 f.write_str("the writer is closed, and the submission was not done: start a new writer")
             }
+            Self::Closed => f.write_str("the database was closed by `Database::close`; open it again"),
             Self::Reopened => f.write_str(
                 "the database was opened again after this snapshot was taken, and the snapshot cannot be read any \
                  more: take a new one",

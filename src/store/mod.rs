@@ -69,5 +69,5 @@ pub(crate) use scope_names::ScopeNames;
 pub(crate) use sizes::Sizes;
 pub(crate) use snapshot::{Reader, SetLevels};
 pub(crate) use sorted_set::Crowds;
-pub(crate) use store::Store;
+pub(crate) use store::{Store, User};
 pub(crate) use write::{Numbered, Transaction};

@@ -4,8 +4,10 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread;
+
+use parking_lot::Mutex;
 
 use super::snapshot::Reader;
 use super::write::Transaction;
@@ -30,17 +32,19 @@ pub(crate) struct Store {
     pub(super) shared: Arc<Shared>,
     /// The settings at the time of opening. A compaction changes only the plan.
     settings: Arc<Settings>,
-    /// Stops merging when it is dropped. `None` if the file is only read.
-    _worker: Option<Worker>,
+    /// Stops merging when it is dropped. `None` if the file is only read, or closed.
+    worker: Mutex<Option<Worker>>,
+    /// Those who are to end before the file is closed.
+    users: Mutex<Vec<Weak<dyn User>>>,
 }
 
-impl Drop for Store {
-    /// Closes the file in order. A drop has nobody to tell. What cannot be folded stays in the log, as after a kill.
-    fn drop(&mut self) {
-        if !thread::panicking() && self.is_writable() {
-            _ = self.fold();
-        }
-    }
+/// Somebody who uses an open file from a thread of its own.
+pub(crate) trait User: Send + Sync {
+    /// Refuses to be waited for by a thread that it waits for itself.
+    fn ensure_may_wait(&self) -> Result<()>;
+
+    /// Ends, when everything that was accepted is done.
+    fn end(&self) -> Result<()>;
 }
 
 impl fmt::Debug for Store {
@@ -50,10 +54,14 @@ impl fmt::Debug for Store {
 }
 
 impl Drop for Store {
+    /// Closes the file in order, unless that is done or a panic unwinds.
     fn drop(&mut self) {
         if !self.is_here() {
             // What is left open is closed when the process ends.
             _ = give_up_inherited();
+        } else if !thread::panicking() && self.shared.is_writable() {
+            // A drop has nobody to tell. What cannot be folded stays in the log, as after a kill.
+            _ = Turn::wait(&self.shared).and_then(|turn| guarded(|| fold_log(turn.shared())));
         }
     }
 }
@@ -97,7 +105,8 @@ impl Store {
         let writes = open.engine.ensure_writable().is_ok();
         let shared = Arc::new(Shared::new(path, open, limit, sizes)?);
         let worker = writes.then(|| Worker::start(shared.clone()));
-        Ok(Self { settings: shared.settings(), shared, _worker: worker })
+        let (worker, users) = (Mutex::new(worker), Mutex::default());
+        Ok(Self { settings: shared.settings(), shared, worker, users })
     }
 
     /// Opens a store on a recorded storage, or creates it if there are settings.
@@ -118,7 +127,7 @@ impl Store {
     /// Makes everything that is done with the file fail from now on, or no longer.
     #[cfg(test)]
     pub(crate) fn set_broken(&self, is_broken: bool) {
-        self.shared.open().engine.set_broken(is_broken);
+        self.shared.open().expect("the file is not closed").engine.set_broken(is_broken);
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -145,7 +154,7 @@ impl Store {
     /// The metadata of the file, such as its size.
     pub(crate) fn metadata(&self) -> Result<fs::Metadata> {
         let failed = |source: io::Error| Error::Io { path: self.shared.path.clone(), source: source.into() };
-        self.shared()?.open().file.metadata().map_err(failed)
+        self.shared()?.open()?.file.metadata().map_err(failed)
     }
 
     /// The settings, but for the plan, which a compaction changes.
@@ -177,6 +186,43 @@ impl Store {
         .map(drop)
     }
 
+    /// Notes that somebody is to end before the file is closed.
+    pub(crate) fn note_user(&self, user: Weak<dyn User>) {
+        let mut users = self.users.lock();
+        users.retain(|it| it.strong_count() > 0);
+        users.push(user);
+    }
+
+    /// Refuses to close the file in a thread that would wait for itself.
+    pub(crate) fn ensure_may_close(&self) -> Result<()> {
+        if self.shared()?.is_writing_here() {
+            return Err(Error::WouldDeadlock);
+        }
+        self.users().iter().try_for_each(|user| user.ensure_may_wait())
+    }
+
+    fn users(&self) -> Vec<Arc<dyn User>> {
+        self.users.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Closes the file in order: ends those who use it, puts the rows of the log into the tables, and gives the lock
+    /// away. Returns the first error. The file is closed all the same.
+    pub(crate) fn close(&self) -> Result<()> {
+        let shared = self.shared()?;
+        let mut outcome = Ok(());
+        for user in self.users() {
+            outcome = outcome.and(user.end());
+        }
+        let turn = Turn::wait(shared)?;
+        // Somebody else may have closed it meanwhile.
+        shared.ensure_usable()?;
+        if shared.is_writable() {
+            outcome = outcome.and(guarded(|| fold_log(turn.shared())));
+        }
+        drop(self.worker.lock().take());
+        outcome.and(shared.close())
+    }
+
     /// Whether this thread has the open transaction.
     pub(crate) fn is_writing_here(&self) -> bool {
         self.shared.is_writing_here()
@@ -189,7 +235,7 @@ impl Store {
 
     /// Refuses to write to a file that is open for reading only.
     pub(crate) fn ensure_writable(&self) -> Result<()> {
-        self.shared()?.open().engine.ensure_writable()
+        self.shared()?.open()?.engine.ensure_writable()
     }
 
     /// Removes the documents that meet the conditions, in steps that are transactions of their own, until
@@ -260,12 +306,6 @@ impl Store {
     /// The sizes of runs, blocks and merges.
     pub(crate) fn sizes(&self) -> &Sizes {
         &self.shared.sizes
-    }
-
-    /// Puts the rows of the log into the tables.
-    fn fold(&self) -> Result<()> {
-        let turn = Turn::wait(&self.shared)?;
-        guarded(|| fold_log(turn.shared()))
     }
 
     /// Waits until no merge is due. For tests and measurements.

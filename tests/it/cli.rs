@@ -220,7 +220,7 @@ fn stats_and_check_say_what_the_file_holds() -> TestResult {
         ("sketch_bytes", json!(0)),
         ("min_similarity", json!(0.0)),
         ("marks", json!(0)),
-        ("levels", json!(0)),
+        ("levels", json!(1)),
         ("probed_distance", json!(3)),
     ];
     for (field, value) in expected {

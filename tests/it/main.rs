@@ -5,6 +5,7 @@ mod amounts;
 mod archives;
 mod bench;
 mod cli;
+mod closing;
 mod clusters;
 mod copy;
 mod crawling;

@@ -241,7 +241,8 @@ fn what_is_met_and_not_near_is_counted_beside_what_is_near() -> TestResult {
     let report = run!("report", &database, "--json").expect(0).object()?;
     let spread = &report["spread"];
     let met = spread["others_met"].as_f64().ok_or("a number")?;
-    assert!((1.0..60.0).contains(&met), "{spread}");
+    // A query of the 40 meets the 20 in two tables, and one of the 20 meets the 59 others in these.
+    assert!((1.0..80.0).contains(&met), "{spread}");
     Ok(())
 }
 

@@ -58,7 +58,7 @@ fn put_in_place(shared: &Shared, new: Temporary, open: &Arc<OpenFile>, copied: V
 /// file.
 fn ensure_in_place(shared: &Shared) -> Result<()> {
     let failed = |source: io::Error| Error::Io { path: shared.target.clone(), source: source.into() };
-    let open = shared.open();
+    let open = shared.open()?;
     let metadata = open.file.metadata().map_err(failed)?;
     if !is_same_file(&metadata, &fs::metadata(&shared.target).map_err(failed)?) {
         let reason = "another file stands there since this one was opened; open that one, or move it away";

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::{BackendError, DatabaseError, StorageBackend};
 
+use crate::error::Error;
 use crate::process::{Kept, Process};
 
 /// A storage that is closed, and so unlocked, when the last loan of it is gone.
@@ -46,6 +47,8 @@ pub(crate) struct Lent {
 #[derive(Debug, Default)]
 pub(crate) struct LoanState {
     is_taken_back: AtomicBool,
+    /// Whether nobody else will get the storage, since it was closed.
+    is_closed: AtomicBool,
     has_failed: AtomicBool,
 }
 
@@ -55,6 +58,11 @@ impl LoanState {
         // Together with the store in `take_back`, this is in one order with the reads of the old engine and
         // the writes of the new one.
         self.is_taken_back.load(Ordering::SeqCst)
+    }
+
+    /// The error for an engine that has lost its storage.
+    pub(crate) fn loss(&self) -> Error {
+        if self.is_closed.load(Ordering::SeqCst) { Error::Closed } else { Error::Reopened }
     }
 
     /// Whether the engine has met an error of the storage. It then refuses everything.
@@ -92,10 +100,18 @@ impl Lent {
         &self.state
     }
 
-    /// Takes this loan back, and lends the storage anew.
-    pub(super) fn take_back(&self) -> Self {
+    /// Takes this loan back, and lends the storage anew. If that is to be the last loan, `is_last`.
+    pub(super) fn take_back(&self, is_last: bool) -> Self {
+        self.state.is_closed.store(is_last, Ordering::SeqCst);
         self.state.is_taken_back.store(true, Ordering::SeqCst);
         Self { owned: self.owned.clone(), is_locked: true, state: Arc::default() }
+    }
+
+    /// Gives the lock of the file away. What has the storage on loan can do nothing with it any more.
+    pub(super) fn close(&self) -> io::Result<()> {
+        self.state.is_closed.store(true, Ordering::SeqCst);
+        self.state.is_taken_back.store(true, Ordering::SeqCst);
+        self.owned.storage.close()
     }
 
     /// Makes everything that is done with the storage fail from now on, or no longer.

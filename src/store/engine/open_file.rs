@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
+use parking_lot::Mutex;
 use redb::backends::FileBackend;
 use redb::{Durability, ReadableDatabase};
 
@@ -40,13 +41,14 @@ pub(crate) struct OpenFile {
     pub(crate) engine: Engine,
     /// A handle of the file itself, for its size and identity. The file may have been renamed since.
     pub(crate) file: Kept<File>,
-    _registered: Registered,
+    /// `None` once the file is closed.
+    registered: Mutex<Option<Registered>>,
 }
 
 impl OpenFile {
     pub(crate) fn new(engine: Engine, file: Kept<File>) -> Self {
-        let registered = Registered::new(&file);
-        Self { engine, file, _registered: registered }
+        let registered = Mutex::new(Some(Registered::new(&file)));
+        Self { engine, file, registered }
     }
 
     /// Opens the file at `path`.
@@ -84,13 +86,30 @@ impl OpenFile {
     /// lock of the file is kept. `path` is the path of the file.
     pub(crate) fn open_again(&self, path: &Path, page_cache_bytes: usize) -> Result<Self> {
         match &self.engine {
-            Engine::ReadOnly(_) => Self::open(path, Access::ReadOnly, page_cache_bytes),
+            Engine::ReadOnly(..) => Self::open(path, Access::ReadOnly, page_cache_bytes),
             Engine::ReadWrite(_, storage) => {
                 let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
                 let file = Kept::new(self.file.try_clone().map_err(failed)?);
-                Ok(Self::new(Engine::on_storage(storage.take_back(), path, page_cache_bytes)?, file))
+                Ok(Self::new(Engine::on_storage(storage.take_back(false), path, page_cache_bytes)?, file))
             }
         }
+    }
+
+    /// Closes a file that others still read, and gives its lock away. They can read nothing any more. `path` is the
+    /// path of the file, for error messages.
+    pub(crate) fn close_under_readers(&self, path: &Path, page_cache_bytes: usize) -> Result<()> {
+        let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
+        let storage = self.engine.storage();
+        let ended = match &self.engine {
+            Engine::ReadOnly(..) => Ok(()),
+            // The engine of the readers cannot be closed in order, so another one is, in its place.
+            Engine::ReadWrite(..) => {
+                Engine::on_storage(storage.take_back(true), path, page_cache_bytes).map(drop)
+            }
+        };
+        drop(self.registered.lock().take());
+        let unlocked = storage.close().map_err(failed);
+        ended.and(unlocked)
     }
 }
 
@@ -105,7 +124,7 @@ pub(crate) struct FirstRows<'a> {
 /// everything is an error, and nothing is dropped.
 pub(crate) enum Engine {
     ReadWrite(Guarded<redb::Database>, Lent),
-    ReadOnly(Guarded<redb::ReadOnlyDatabase>),
+    ReadOnly(Guarded<redb::ReadOnlyDatabase>, Lent),
 }
 
 impl Engine {
@@ -123,8 +142,10 @@ impl Engine {
     fn read_only(storage: Lent, path: &Path, page_cache_bytes: usize) -> Result<Self> {
         guarded(|| {
             let mut builder = redb::Builder::new();
-            let engine = builder.set_cache_size(page_cache_bytes).open_read_only_with_backend(storage);
-            engine.map(|it| Self::ReadOnly(Guarded::new(it))).map_err(|error| open_error(path, error))
+            let builder = builder.set_cache_size(page_cache_bytes);
+            let engine = builder.open_read_only_with_backend(storage.clone());
+            let engine = engine.map_err(|error| open_error(path, error))?;
+            Ok(Self::ReadOnly(Guarded::new(engine), storage))
         })
     }
 
@@ -181,21 +202,25 @@ impl Engine {
     pub(crate) fn ensure_writable(&self) -> Result<()> {
         match self {
             Self::ReadWrite(..) => Ok(()),
-            Self::ReadOnly(_) => Err(Error::ReadOnly),
+            Self::ReadOnly(..) => Err(Error::ReadOnly),
         }
     }
 
     /// Begins to read the last commit.
     pub(crate) fn begin_read(&self) -> Result<ReadTxn> {
         guarded(|| {
-            let (txn, loan) = match self {
-                Self::ReadWrite(engine, storage) => {
-                    (engine.enter()?.begin_read(), Some(storage.state().clone()))
-                }
-                Self::ReadOnly(engine) => (engine.enter()?.begin_read(), None),
+            let txn = match self {
+                Self::ReadWrite(engine, _) => engine.enter()?.begin_read(),
+                Self::ReadOnly(engine, _) => engine.enter()?.begin_read(),
             };
-            Ok(ReadTxn::new(txn.map_err(engine_error)?, loan))
+            Ok(ReadTxn::new(txn.map_err(engine_error)?, self.storage().state().clone()))
         })
+    }
+
+    fn storage(&self) -> &Lent {
+        match self {
+            Self::ReadWrite(_, storage) | Self::ReadOnly(_, storage) => storage,
+        }
     }
 
     /// Makes changes part of the file, all or none of them, and durable.
@@ -227,16 +252,14 @@ impl Engine {
     /// Makes everything that is done with the file fail from now on, or no longer.
     #[cfg(test)]
     pub(crate) fn set_broken(&self, is_broken: bool) {
-        if let Self::ReadWrite(_, storage) = self {
-            storage.set_broken(is_broken);
-        }
+        self.storage().set_broken(is_broken);
     }
 
     /// Whether the engine refuses to go on until the file is opened again.
     pub(crate) fn has_failed(&self) -> bool {
         match self {
             Self::ReadWrite(_, storage) => storage.state().has_failed(),
-            Self::ReadOnly(_) => false,
+            Self::ReadOnly(..) => false,
         }
     }
 

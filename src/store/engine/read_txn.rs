@@ -10,7 +10,7 @@ use super::errors::engine_error;
 use super::guard::{Guarded, guarded};
 use super::lent::LoanState;
 use super::redb_tables::{ChunkKey, DIRECTORY, LOG, META, SCOPES, SOURCES, SUMMARIES};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// A source of stored blocks and of the chunks that describe them: the file, or memory in tests.
 pub(crate) trait BlockSource: Send + Sync {
@@ -31,16 +31,13 @@ pub(crate) trait BlockSource: Send + Sync {
     ) -> Result<bool>;
 }
 
-/// The loan of the storage that is read. `None` if the storage is not lent.
-struct Loan(Option<Arc<LoanState>>);
+/// The loan of the storage that is read.
+struct Loan(Arc<LoanState>);
 
 impl Loan {
     /// Reads under the guard. If the storage was taken back, that is the error, whatever the engine says.
     fn read<T>(&self, read: impl FnOnce() -> Result<T>) -> Result<T> {
-        guarded(read).map_err(|error| match &self.0 {
-            Some(loan) if loan.is_taken_back() => Error::Reopened,
-            _ => error,
-        })
+        guarded(read).map_err(|error| if self.0.is_taken_back() { self.0.loss() } else { error })
     }
 }
 
@@ -51,7 +48,7 @@ pub(crate) struct ReadTxn {
 }
 
 impl ReadTxn {
-    pub(super) fn new(txn: ReadTransaction, loan: Option<Arc<LoanState>>) -> Self {
+    pub(super) fn new(txn: ReadTransaction, loan: Arc<LoanState>) -> Self {
         Self { txn: Guarded::new(txn), loan: Loan(loan) }
     }
 

@@ -35,12 +35,14 @@ use crate::store::sizes::Sizes;
 pub(crate) struct Shared {
     /// The process that opened the file.
     process: Process,
+    is_closed: AtomicBool,
     pub(crate) path: PathBuf,
     /// The file itself, in case the path is a link or the process changes its directory. Empty if there is
     /// none. Everything that is done with the file goes by this path. Messages name the other one.
     pub(crate) target: PathBuf,
     /// The file. Compaction replaces it.
-    open: Mutex<Arc<OpenFile>>,
+    /// `None` once it is closed.
+    open: Mutex<Option<Arc<OpenFile>>>,
     /// Compaction may change the plan.
     settings: Mutex<Arc<Settings>>,
     pub(crate) sizes: Sizes,
@@ -87,9 +89,10 @@ impl Shared {
         let view = Arc::new(View::new(&open, txn, state, settings.clone(), cache.clone()));
         let shared = Self {
             process: Process::here(),
+            is_closed: AtomicBool::new(false),
             path: path.to_owned(),
             target,
-            open: Mutex::new(open),
+            open: Mutex::new(Some(open)),
             settings: Mutex::new(settings),
             sizes,
             cache,
@@ -114,7 +117,8 @@ impl Shared {
     /// was forked, threads that it does not have may hold the locks.
     #[inline]
     pub(crate) fn ensure_usable(&self) -> Result<()> {
-        self.process.ensure_here()
+        self.process.ensure_here()?;
+        if self.is_closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
     }
 
     /// Whether this is the process that opened the file. In another, nothing is given back that it has only inherited.
@@ -138,7 +142,7 @@ impl Shared {
             return Ok(view.clone());
         }
         self.ensure_certain()?;
-        let view = Arc::new(self.load(&self.open())?);
+        let view = Arc::new(self.load(&self.open()?)?);
         *current = Some(view.clone());
         Ok(view)
     }
@@ -185,7 +189,7 @@ impl Shared {
     }
 
     fn publish(&self, edit: Edit) -> Result<View> {
-        let open = self.open();
+        let open = self.open()?;
         edit.write(&open.engine)?;
         self.view_of(&open, edit.state)
     }
@@ -203,7 +207,7 @@ impl Shared {
         let view = self.view()?;
         let mut state = view.state().clone();
         change(&mut state);
-        let view = self.view_of(&self.open(), state)?;
+        let view = self.view_of(&self.open()?, state)?;
         self.replace_current(view, 0);
         Ok(())
     }
@@ -233,7 +237,7 @@ impl Shared {
             return Ok(());
         }
         let failed = |source: io::Error| Error::Io { path: self.path.clone(), source: source.into() };
-        let open = self.open();
+        let open = self.open()?;
         if names_of(&open.file).map_err(failed)? > 0 {
             return Ok(());
         }
@@ -253,11 +257,12 @@ impl Shared {
     /// Replaces the file by a copy of the database, and the settings by those of the copy. `view` is what
     /// the copy holds. The caller makes sure that nobody commits.
     pub(crate) fn swap(&self, open: Arc<OpenFile>, view: View) {
-        let old = std::mem::replace(&mut *self.open.lock(), open);
+        let old = self.open.lock().replace(open);
         *self.settings.lock() = view.settings().clone();
         self.replace_current(view, 0);
         // Who still reads the old file keeps all of it.
-        self.pins.file_replaced(old.file.metadata().map_or(0, |metadata| metadata.len()));
+        let length = old.and_then(|old| old.file.metadata().ok()).map_or(0, |metadata| metadata.len());
+        self.pins.file_replaced(length);
         // Only old snapshots could ask for the blocks of the old file.
         self.cache.clear();
     }
@@ -275,14 +280,15 @@ impl Shared {
             return Err(self.in_use());
         }
         let mut open = self.open.lock();
+        let open = open.as_mut().ok_or(Error::Closed)?;
         // Views of snapshots hold the file too.
-        let checked = Arc::get_mut(&mut open).ok_or_else(|| self.in_use());
+        let checked = Arc::get_mut(open).ok_or_else(|| self.in_use());
         let checked = checked.and_then(|open| open.engine.check_integrity());
         // The engine may have gone back to an older commit. So everything is read again. The cache is
         // emptied, since the numbers of blocks after that commit will be given to others. If the file
         // cannot be read, the next call of `view` returns the error.
         self.cache.clear();
-        *current = self.load(&open).ok().map(Arc::new);
+        *current = self.load(open).ok().map(Arc::new);
         let after = current.as_ref().map(|view| view.state().generation());
         checked.map(|whole| whole && before.is_none_or(|before| after.is_none_or(|after| after >= before)))
     }
@@ -299,6 +305,7 @@ impl Shared {
         let _gate = self.gate.lock();
         let mut current = self.current.lock();
         let mut open = self.open.lock();
+        let open = open.as_mut().ok_or(Error::Closed)?;
         if self.ensure_certain().is_ok() && current.is_some() && !open.engine.has_failed() {
             return Ok(false);
         }
@@ -308,7 +315,7 @@ impl Shared {
         *current = None;
         let opened = open.open_again(&self.target, self.limit.page_cache_bytes()).and_then(|again| {
             *open = Arc::new(again);
-            self.load(&open)
+            self.load(open)
         });
         let opened = opened.and_then(|view| match view.state().generation() {
             // New blocks would get the numbers of lost ones, which old snapshots keep in the cache.
@@ -385,8 +392,34 @@ impl Shared {
         self.settings.lock().clone()
     }
 
-    pub(crate) fn open(&self) -> Arc<OpenFile> {
-        self.open.lock().clone()
+    /// The file, or [`Error::Closed`].
+    pub(crate) fn open(&self) -> Result<Arc<OpenFile>> {
+        self.open.lock().clone().ok_or(Error::Closed)
+    }
+
+    /// Whether the file is open to write, and not closed.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.open().is_ok_and(|open| open.engine.ensure_writable().is_ok())
+    }
+
+    /// Closes the file. The caller has the turn to write, and nothing is merged any more. Snapshots can read nothing
+    /// from then on, and every call is [`Error::Closed`].
+    pub(crate) fn close(&self) -> Result<()> {
+        let _merging = self.merging.lock();
+        let _gate = self.gate.lock();
+        self.is_closed.store(true, Ordering::Release);
+        // The last commit has the file too.
+        drop(self.current.lock().take());
+        let open = self.open.lock().take().ok_or(Error::Closed)?;
+        self.cache.clear();
+        self.changed.notify_all();
+        match Arc::try_unwrap(open) {
+            Ok(open) => {
+                drop(open);
+                Ok(())
+            }
+            Err(open) => open.close_under_readers(&self.target, self.limit.page_cache_bytes()),
+        }
     }
 
     /// Refuses to go on after a commit whose outcome is not known.

@@ -8,7 +8,7 @@ use simdb::{
     Scheme, Sketch, SketchSize,
 };
 
-use crate::support::{Folder, TestResult, document, insert_all, jaccard, tiny};
+use crate::support::{Folder, TestResult, document, insert_all, jaccard, leave_log, tiny};
 
 pub(super) const SIZES: [SketchSize; 2] = [SketchSize::Bytes16, SketchSize::Bytes32];
 pub(super) const DOCUMENTS: u64 = 600;
@@ -44,7 +44,9 @@ pub(super) fn create(folder: &Folder, name: &str, size: SketchSize) -> simdb::Re
 /// before the last, to which the engine may go back, has the same documents.
 pub(super) fn sound_file(folder: &Folder, name: &str, size: SketchSize) -> simdb::Result<()> {
     let database = create(folder, name, size)?;
-    fill(&database, |i| spread(i, size))
+    fill(&database, |i| spread(i, size))?;
+    leave_log(database);
+    Ok(())
 }
 
 /// Does what [`sound_file`] says, with any documents.

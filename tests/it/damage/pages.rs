@@ -4,13 +4,13 @@ use std::fs;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use simdb::{CreateOptions, Database, Scheme, SketchSize};
+use simdb::{CreateOptions, Database, Document, Scheme, SketchSize};
 
 use super::file::{
     DOCUMENTS, SIZES, create, fill, is_live, sketch, sound_file, spread, use_damaged, with_another_sketch,
     without_free_pages,
 };
-use crate::support::{Folder, TestResult, document, insert_all, tiny};
+use crate::support::{Folder, TestResult, document, insert_all, leave_log, tiny};
 
 /// A sound file without free pages. Nothing would miss a free page.
 fn dense_file(folder: &Folder, size: SketchSize) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
@@ -150,6 +150,14 @@ fn swap_pages(
     Ok((swapped, told))
 }
 
+/// Makes the file `other.simdb` with any documents, as the sound file is made.
+fn filled(folder: &Folder, size: SketchSize, document: impl Fn(u64) -> Document) -> simdb::Result<()> {
+    let database = create(folder, "other.simdb", size)?;
+    fill(&database, document)?;
+    leave_log(database);
+    Ok(())
+}
+
 /// Pages of the log were sealed with nothing but their numbers. So the same page of another database was
 /// taken for one of this database, and its documents for those that had been committed here.
 #[test]
@@ -162,14 +170,14 @@ fn pages_of_another_database_are_errors_or_change_nothing() -> TestResult {
         let bits = (i + 9_999).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         document(format!("x{i}"), bits).with_sketch(sketch(i + 9_999, size, 0))
     };
-    fill(&create(&folder, "other.simdb", size)?, other)?;
+    filled(&folder, size, other)?;
     let other = without_free_pages(&folder.path("other.simdb"))?;
     let (swapped, told) = swap_pages(&folder, size, &whole, &other, "another database")?;
     assert!(swapped > 40 && told > swapped / 2, "{told} of {swapped} were told");
     // The same documents, and nothing but their sketches differs.
     let folder = Folder::new()?;
     let whole = dense_file(&folder, size)?;
-    fill(&create(&folder, "other.simdb", size)?, |i| with_another_sketch(i, size))?;
+    filled(&folder, size, |i| with_another_sketch(i, size))?;
     let other = without_free_pages(&folder.path("other.simdb"))?;
     let (swapped, told) = swap_pages(&folder, size, &whole, &other, "a database with other sketches")?;
     assert!(swapped > 40 && told > swapped / 2, "{told} of {swapped} were told");
@@ -181,10 +189,10 @@ fn pages_of_another_database_are_errors_or_change_nothing() -> TestResult {
     };
     let database = plain("log.simdb")?;
     insert_all(&database, (0..DOCUMENTS + 5).filter(|&i| is_live(i)).map(|i| spread(i, size)))?;
-    drop(database);
+    leave_log(database);
     let database = plain("other.simdb")?;
     insert_all(&database, (0..DOCUMENTS + 5).map(|i| document(format!("x{i}"), !(i << 40))))?;
-    drop(database);
+    leave_log(database);
     let (whole, other) = (fs::read(folder.path("log.simdb"))?, fs::read(folder.path("other.simdb"))?);
     let (swapped, told) = swap_pages(&folder, size, &whole, &other, "another log")?;
     assert!(swapped > 4 && told > 4, "{told} of {swapped} were told");

@@ -6,7 +6,7 @@ use redb::{ReadableDatabase, ReadableTable, TableDefinition};
 use simdb::{Database, Error, SketchSize};
 
 use super::file::{DOCUMENTS, SIZES, is_live, sound_file, spread, use_damaged, with_another_sketch};
-use crate::support::{Folder, TestResult, document, insert_all, tiny};
+use crate::support::{Folder, TestResult, document, insert_all, leave_log, tiny};
 
 /// The tables of blocks, by the length of their rows.
 const NARROW: [&str; 6] = ["permuted-0", "permuted-1", "permuted-2", "permuted-3", "dead", "documents"];
@@ -114,7 +114,9 @@ fn new_and_old_file(folder: &Folder, size: SketchSize) -> TestResult {
     let mut txn = database.begin_write()?;
     txn.delete("1")?;
     txn.insert(&spread(1, size))?;
-    Ok(txn.commit()?)
+    txn.commit()?;
+    leave_log(database);
+    Ok(())
 }
 
 #[test]

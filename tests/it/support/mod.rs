@@ -6,6 +6,7 @@ pub(crate) mod int96;
 use std::error::Error;
 use std::io::{Read as _, Write as _};
 use std::ops::ControlFlow;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -107,29 +108,18 @@ pub(crate) fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> 
     match receive.recv_timeout(limit) {
         Err(RecvTimeoutError::Timeout) => panic!("it hangs: {limit:?} are over"),
         // If the thread has panicked, so does this one.
-        _ => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        _ => thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic)),
     }
 }
 
-/// Runs an ignored test of this program in a process of its own, which is to end as if it were killed: by
-/// [`std::process::abort`]. The test finds `path` in the environment, see [`path_of_the_killed`].
-pub(crate) fn run_and_kill(test: &str, path: &Path) -> std::io::Result<()> {
-    let ran = Command::new(std::env::current_exe()?)
-        .args(["--exact", test, "--ignored", "--quiet"])
-        .env(KILLED, path)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()?;
-    assert_eq!(ran.code(), None, "{test} ended in order, with {ran}");
-    Ok(())
+/// Drops a database as a panic does. So it is not closed in order, and its log stays in the file.
+pub(crate) fn leave_log(database: Database) {
+    let dropped = panic::catch_unwind(AssertUnwindSafe(move || {
+        let _database = database;
+        panic::resume_unwind(Box::new("no message is printed"));
+    }));
+    assert!(dropped.is_err());
 }
-
-/// The path that [`run_and_kill`] was given. `None` in an ordinary run of all ignored tests.
-pub(crate) fn path_of_the_killed() -> Option<PathBuf> {
-    std::env::var_os(KILLED).map(PathBuf::from)
-}
-
-const KILLED: &str = "SIMDB_TEST_KILLED";
 
 /// The keys and distances of matches, in order.
 pub(crate) fn listed(matches: &Matches) -> Vec<(String, u32)> {
