@@ -310,7 +310,7 @@ impl Database {
     /// It waits until everything that was submitted to a [`Writer`](crate::Writer) is durable, and until a transaction
     /// of another thread has ended. Then it puts the rows of the log into the tables of the file, ends all snapshots,
     /// and gives the lock of the file away. From then on every call on any handle of the database is
-    /// [`Error::Closed`]: the database, its transactions, snapshots, writers and the calls of their tickets.
+    /// [`Error::Closed`]: the database, its transactions, snapshots and writers. Tickets still give their answers.
     ///
     /// Dropping the last handle does the same, but its errors are lost, and snapshots are handles: one that lives
     /// keeps the file open. A process that is killed closes nothing. Nothing is lost by that: the log stays in the

@@ -106,9 +106,15 @@ impl Desk {
     /// The queue. Everything that is done with a writer or a ticket begins with this, before a lock is taken: a process
     /// that was forked has no thread that decides, and other threads that it does not have may hold the locks.
     pub(super) fn submissions(&self) -> Result<&Submissions> {
-        self.process.ensure_here()?;
-        // Tickets that were not answered before the store was dropped are answered by the end of the writer.
-        self.store.upgrade().map_or(Ok(()), |store| store.ensure_usable()).map(|()| &self.submissions)
+        self.process.ensure_here().map(|()| &self.submissions)
+    }
+
+    /// The queue, for what is handed in. A database that is closed takes nothing, though its tickets still give their
+    /// answers.
+    pub(super) fn open_submissions(&self) -> Result<&Submissions> {
+        let submissions = self.submissions()?;
+        self.store.upgrade().map_or(Ok(()), |store| store.ensure_usable())?;
+        Ok(submissions)
     }
 
     /// How the writer was started.

@@ -278,7 +278,7 @@ impl Writer {
     /// Puts work into the queue. Waits if it is full.
     fn queue_up(&self, work: Work) -> Result<()> {
         let desk = &self.handle.desk;
-        let submissions = desk.submissions()?;
+        let submissions = desk.open_submissions()?;
         match submissions.try_add(work)? {
             None => Ok(()),
             Some(work) => {
@@ -314,7 +314,7 @@ struct Handle {
 
 impl Handle {
     fn close(&self) -> Result<()> {
-        self.desk.submissions()?.close();
+        self.desk.open_submissions()?.close();
         // Whoever closes it last need not wait for the thread, which ends by itself.
         self.desk.ensure_may_wait()?;
         let mut thread = self.thread.lock();

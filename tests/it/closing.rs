@@ -71,15 +71,19 @@ fn closing_waits_for_submissions_and_for_the_transactions_of_others() -> TestRes
     let tickets: Vec<_> = (0..5_000)
         .map(|i| writer.submit(document(i.to_string(), spread(i)), &Policy::link()))
         .collect::<simdb::Result<_>>()?;
-    let mut txn = database.begin_write()?;
-    txn.insert(&document("in a transaction", 7))?;
+    let (begun, has_begun) = std::sync::mpsc::channel();
     thread::scope(|scope| {
-        let other = scope.spawn(move || {
+        let other = scope.spawn(|| {
+            let mut txn = database.begin_write()?;
+            txn.insert(&document("in a transaction", 7))?;
+            _ = begun.send(());
             thread::sleep(Duration::from_millis(100));
             txn.commit()
         });
+        has_begun.recv()?;
         database.close()?;
-        other.join().expect("no panic")
+        other.join().expect("no panic")?;
+        Ok::<_, Box<dyn std::error::Error>>(())
     })?;
     for ticket in tickets {
         ticket.wait()?;
