@@ -70,7 +70,8 @@ impl Database {
 
 /// An admin socket of a database. It is closed and removed when this is dropped.
 ///
-/// Requests that are being answered then are ended. What they have committed stays.
+/// Requests that are being answered then are ended. What they have committed stays. In a process that was forked from the
+/// one that listens, a drop ends and removes nothing, and does what [`Database::abandon`] does.
 #[derive(Debug)]
 pub struct AdminSocket {
     #[cfg(unix)]

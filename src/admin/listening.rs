@@ -36,6 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Listening {
     pub(super) fn start(store: &Arc<Store>, path: &Path) -> Result<Self> {
+        store.ensure_usable()?;
         let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
         let (listener, file) = SocketFile::bind(path)?;
         let listener = Kept::new(listener);

@@ -150,6 +150,9 @@ impl Metrics {
 impl Database {
     /// What has happened since this handle was opened, and how the database stands now.
     ///
+    /// In a process that was forked from the one that opened the database, the counts are those of the moment of the
+    /// fork, and how the database stands now is told as 0.
+    ///
     /// # Cost
     ///
     /// Some hundred counters are read. Nothing is read from the file, and nobody has to wait.

@@ -43,6 +43,7 @@ impl<T> Ticket<T> {
     /// * [`Error::WouldDeadlock`] if this thread has a write transaction open, which the writer waits for, or
     ///   is the writer's own. The submission is done all the same.
     /// * [`Error::WriterClosed`] if the writer ended without an answer.
+    /// * [`Error::Forked`] in a process that was forked from that of the writer, whether there is an answer or not.
     pub fn wait(self) -> Result<T> {
         let submissions = self.desk.submissions()?;
         if let Some(answer) = self.answer.take() {

@@ -145,6 +145,8 @@ impl<'d> Ingest<'d> {
         mut records: Records,
         mut observe: impl FnMut(Event<'_>) -> ControlFlow<()>,
     ) -> Result<Totals> {
+        // Before anything is read of the inputs.
+        self.database.ensure_usable()?;
         let began = Instant::now();
         let needs_sketches = self.settings.policy.needs_sketches();
         let sketch_size = self.database.sketch_size();
