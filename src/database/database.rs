@@ -11,6 +11,7 @@ use super::snapshot::Snapshot;
 use super::write::WriteTxn;
 use super::writer::Writer;
 use super::writer_options::WriterOptions;
+use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::memory::Cache;
 use crate::sketch::SketchSize;
@@ -27,7 +28,7 @@ use crate::text::Scheme;
 /// # Example
 ///
 /// ```
-/// use simdb::{CreateOptions, Database, Document, Policy, Query};
+/// use simdb::{CreateOptions, Database, Policy, Query};
 /// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("pages.simdb");
 ///
@@ -35,17 +36,17 @@ use crate::text::Scheme;
 /// let fingerprinter = database.fingerprinter()?;
 /// let page = "The quick brown fox jumps over the lazy dog, and then it runs away into the deep dark wood. \
 ///             Nobody has seen it since, though the dog still waits for it beside the gate every evening.";
-/// let fingerprint = fingerprinter.fingerprint(page).ok_or("too short to judge")?;
 ///
 /// let mut txn = database.begin_write()?;
-/// txn.insert(&Document::new("https://example.org/a", fingerprint))?;
-/// let verdict = txn.insert_if_new(&Document::new("https://example.org/b", fingerprint), &Policy::skip())?;
+/// txn.insert(&fingerprinter.document("https://example.org/a", page))?;
+/// let again = fingerprinter.document("https://example.org/b", page);
+/// let verdict = txn.insert_if_new(&again, &Policy::skip())?;
 /// let nearest = verdict.matches().nearest().expect("there is a match");
 /// assert_eq!(nearest.document.key(), b"https://example.org/a");
 /// txn.commit()?;
 ///
-/// let found = database.snapshot()?.query(&Query::new(fingerprint).max_distance(3))?;
-/// assert_eq!(found.total(), 1);
+/// let query = Query::like(&again).ok_or("too short to judge")?;
+/// assert_eq!(database.snapshot()?.query(&query.max_distance(3))?.total(), 1);
 ///
 /// let mut txn = database.begin_write()?;
 /// txn.delete("https://example.org/a")?;
@@ -185,6 +186,16 @@ impl Database {
     /// The least similarity of queries and policies that name none. `None` if there is none.
     pub fn min_similarity(&self) -> Option<f64> {
         self.store.settings().min_similarity
+    }
+
+    /// Checks that a document can be stored in the database, as every write does first.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Document::validate`]; [`Error::SketchSizes`] for a sketch of another size than the database has;
+    /// [`Error::SketchMissing`] for a fingerprint without a sketch where texts are compared by sketches.
+    pub fn validate(&self, document: &Document) -> Result<()> {
+        self.store.settings().validate(document)
     }
 
     /// The fingerprinter whose fingerprints and sketches compare with those in the database. It needs the feature

@@ -116,11 +116,12 @@ impl Database {
     ///
     /// ```
     /// use std::ops::ControlFlow;
-    /// use simdb::{CreateOptions, Database, Document, Expiry, Fingerprint};
+    /// use simdb::{CreateOptions, Database, Document, Expiry, Fingerprint, Scheme};
     /// # let directory = tempfile::tempdir()?;
     /// # let path = directory.path().join("news.simdb");
     ///
-    /// let database = Database::create(&path, &CreateOptions::new())?;
+    /// let options = CreateOptions::new().scheme(Scheme::External);
+    /// let database = Database::create(&path, &options)?;
     /// let mut txn = database.begin_write()?;
     /// for day in 1..=5 {
     ///     let key = format!("news of day {day}");

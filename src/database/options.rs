@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::memory::{Cache, Memory};
@@ -177,7 +178,7 @@ impl CreateOptions {
 
     /// Whether documents are compared by their sketches unless something else is asked for.
     fn compares_sketches(&self) -> bool {
-        self.scheme != Scheme::External && self.chosen_sketch_size() != SketchSize::None
+        self.scheme.compares_sketches(self.chosen_sketch_size())
     }
 
     /// Whether sketches tell the candidates apart unless something else is asked for.
@@ -237,6 +238,17 @@ impl CreateOptions {
             ..estimate
         };
         all.into_iter().map(|(_, estimate)| with_sketch(estimate)).collect()
+    }
+
+    /// Checks that a document can be stored in a database with these options, as
+    /// [`Database::validate`](crate::Database::validate) does.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Database::validate`](crate::Database::validate).
+    pub fn validate(&self, document: &Document) -> Result<()> {
+        document.validate()?;
+        self.scheme.check_sketch(self.chosen_sketch_size(), document)
     }
 
     /// The settings of a new file.

@@ -60,11 +60,12 @@ impl WriteTxn {
     /// # Example
     ///
     /// ```
-    /// use simdb::{CreateOptions, Database, Document, Fingerprint};
+    /// use simdb::{CreateOptions, Database, Document, Fingerprint, Scheme};
     /// # let directory = tempfile::tempdir()?;
     /// # let path = directory.path().join("pages.simdb");
     ///
-    /// let database = Database::create(&path, &CreateOptions::new())?;
+    /// let options = CreateOptions::new().scheme(Scheme::External);
+    /// let database = Database::create(&path, &options)?;
     /// let mut txn = database.begin_write()?;
     /// txn.insert(&Document::new("page", Fingerprint::from_bits(7)).with_seen(100))?;
     /// assert!(txn.touch("page", 200)?);

@@ -70,6 +70,8 @@ impl WriteTxn {
     ///   [`Error::RankLength`](crate::Error::RankLength) for a document out of bounds, and
     ///   [`Error::SketchSizes`](crate::Error::SketchSizes) for a sketch of another size than the database has.
     ///   They change nothing.
+    /// * [`Error::SketchMissing`](crate::Error::SketchMissing) for a document that has a fingerprint but no sketch, in
+    ///   a database that compares texts by sketches. Queries would miss it. It changes nothing.
     /// * [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
     ///   [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
     /// * [`Error::Io`](crate::Error::Io) if documents that do not stay in memory cannot be written

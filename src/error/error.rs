@@ -178,6 +178,11 @@ pub enum Error {
     },
     /// A least similarity or an order by similarity needs a sketch, and none is given.
     NoSketch,
+    /// A document has a fingerprint, but not the sketch by which the database compares it. So nothing would find it.
+    SketchMissing {
+        /// The bytes of the sketches of the database.
+        bytes: usize,
+    },
     /// No similarity can be as given: it is a number from 0 to 1.
     MinSimilarity {
         /// What was given.

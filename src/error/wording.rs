@@ -118,6 +118,13 @@ impl fmt::Display for Error {
                 "a similarity is asked for, but no sketch is given to compare with: give the text or its sketch, \
                  or leave the similarity out",
             ),
+            Self::SketchMissing { bytes } => write!(
+                f,
+                "the document has a fingerprint but no sketch, and the database compares texts by sketches of {bytes} \
+                 bytes, so it would not be found: make the document from its text (`Fingerprinter::document`, \
+                 `document_html`), give its sketch too, or create a database without sketches (`--sketch 0`, \
+                 `SketchSize::None`)"
+            ),
             Self::MinSimilarity { given } => {
                 write!(f, "a least similarity of {given} was given; 0 to 1 is possible, for example 0.7")
             }

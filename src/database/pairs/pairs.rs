@@ -62,11 +62,12 @@ impl Snapshot {
     ///
     /// ```
     /// use std::ops::ControlFlow;
-    /// use simdb::{CreateOptions, Database, Document, Fingerprint, PairEvent};
+    /// use simdb::{CreateOptions, Database, Document, Fingerprint, PairEvent, Scheme};
     /// # let directory = tempfile::tempdir()?;
     /// # let path = directory.path().join("pages.simdb");
     ///
-    /// let database = Database::create(&path, &CreateOptions::new())?;
+    /// let options = CreateOptions::new().scheme(Scheme::External);
+    /// let database = Database::create(&path, &options)?;
     /// let mut txn = database.begin_write()?;
     /// for (key, bits) in [("a", 7), ("b", 6), ("c", 7), ("d", u64::MAX)] {
     ///     txn.insert(&Document::new(key, Fingerprint::from_bits(bits)))?;
