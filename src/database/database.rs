@@ -115,23 +115,33 @@ impl Database {
     /// Opens the database at `path` for reading and writing, or creates it with `options` if there is
     /// none.
     ///
-    /// For a database that exists, only [`cache`](CreateOptions::cache) and
-    /// [`recent_documents`](CreateOptions::recent_documents) count.
+    /// A database that exists has to have what was set in `options`. What was not set is as the database has it.
     ///
     /// # Errors
     ///
-    /// Those of [`open`](Self::open) and [`create`](Self::create).
+    /// Those of [`open`](Self::open), [`create`](Self::create) and [`ensure_created_with`](Self::ensure_created_with).
     pub fn open_or_create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<Self> {
         let path = path.as_ref();
-        match Self::open(path, &options.open) {
-            Err(Error::NotFound { .. }) => {}
-            opened => return opened,
-        }
-        match Self::create(path, options) {
-            // Somebody else created it in the meantime.
-            Err(Error::AlreadyExists { .. }) => Self::open(path, &options.open),
-            created => created,
-        }
+        let opened = match Self::open(path, &options.open) {
+            Err(Error::NotFound { .. }) => match Self::create(path, options) {
+                // Somebody else created it in the meantime.
+                Err(Error::AlreadyExists { .. }) => Self::open(path, &options.open),
+                created => return created,
+            },
+            opened => opened,
+        }?;
+        opened.ensure_created_with(options)?;
+        Ok(opened)
+    }
+
+    /// Checks that the database has what was set in `options` and is stored: scheme, max distance, sketch size, least
+    /// similarity, plan, time of creation.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SchemeMismatch`] for another scheme, and [`Error::CreatedOtherwise`] for anything else.
+    pub fn ensure_created_with(&self, options: &CreateOptions) -> Result<()> {
+        options.ensure_met(&self.store.settings())
     }
 
     /// Opens the door, if the options ask for one.

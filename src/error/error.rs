@@ -113,6 +113,15 @@ pub enum Error {
         /// The name of the scheme of the fingerprints or options given.
         given: &'static str,
     },
+    /// Something was set for a new database, and the database that is there was created otherwise.
+    CreatedOtherwise {
+        /// What was set, such as `max distance`.
+        option: &'static str,
+        /// The value that the database has.
+        stored: String,
+        /// The value that was set.
+        given: String,
+    },
     /// A text cannot be fingerprinted under the external scheme, which takes ready fingerprints only.
     ExternalScheme,
     /// A key is empty or too long.

@@ -69,6 +69,16 @@ impl fmt::Display for Error {
                 "the database holds fingerprints of scheme {stored}, not {given}; fingerprints of different schemes \
                  cannot be compared: create a new database for scheme {given}"
             ),
+            Self::CreatedOtherwise { option: option @ "plan", stored, given } => write!(
+                f,
+                "the database has {option} {stored}, and {given} is asked for: leave it out to take the database as \
+                 it is, or give it the other tables first (`simdb compact --plan`)"
+            ),
+            Self::CreatedOtherwise { option, stored, given } => write!(
+                f,
+                "the database was created with {option} {stored}, and {given} is asked for: leave it out to take the \
+                 database as it is, or create another one"
+            ),
             Self::ExternalScheme => f.write_str(
                 "the database holds fingerprints made elsewhere (scheme external), so simdb cannot make one from a \
                  text that compares with them: give a fingerprint instead",

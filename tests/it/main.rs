@@ -8,6 +8,7 @@ mod cli;
 mod clusters;
 mod copy;
 mod crawling;
+mod created_otherwise;
 mod crowding;
 mod damage;
 mod data;
