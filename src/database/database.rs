@@ -75,6 +75,7 @@ impl Database {
     /// * [`Error::AlreadyExists`] if something stands at `path`.
     /// * [`Error::MaxDistance`] for a max distance above 64.
     /// * [`Error::UnknownPlan`] if no plan has the name that was given.
+    /// * [`Error::NotSeconds`] for a time of creation in another unit.
     /// * [`Error::Io`] and [`Error::Storage`] if the file cannot be written.
     pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<Self> {
         let settings = options.settings()?;

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -12,6 +11,7 @@ use crate::plan::{self, Plan, PlanEstimate, Prefer};
 use crate::sketch::SketchSize;
 use crate::store::{CacheLimit, FileSeed, Settings, Sizes};
 use crate::text::Scheme;
+use crate::unix_seconds::UnixSeconds;
 
 /// The choices that are made when a database is created, and are stored in it.
 ///
@@ -36,8 +36,8 @@ pub struct CreateOptions {
     plan: Option<String>,
     expected_documents: u64,
     prefer: Prefer,
-    /// Unix seconds. Without a time, now.
-    created: Option<i64>,
+    /// Without a time, now.
+    created: Option<UnixSeconds>,
     pub(crate) open: OpenOptions,
 }
 
@@ -132,10 +132,11 @@ impl CreateOptions {
         self
     }
 
-    /// The time of creation (Unix seconds), for a database that is made from another one. Default: now.
+    /// The time of creation (Unix seconds or a [`SystemTime`](std::time::SystemTime)), for a database that is made
+    /// from another one. Default: now.
     #[must_use]
-    pub fn created(mut self, seconds: i64) -> Self {
-        self.created = Some(seconds);
+    pub fn created(mut self, time: impl Into<UnixSeconds>) -> Self {
+        self.created = Some(time.into());
         self
     }
 
@@ -271,7 +272,7 @@ impl CreateOptions {
         ensure_same("sketch size", settings.sketch_size.bytes(), self.sketch_size.map(SketchSize::bytes))?;
         ensure_same("least similarity", least, self.min_similarity)?;
         ensure_same("plan", settings.plan.to_string(), self.plan.clone())?;
-        ensure_same("time of creation", settings.created, self.created)
+        ensure_same("time of creation", settings.created, self.created.map(UnixSeconds::unchecked))
     }
 
     /// The settings of a new file.
@@ -280,7 +281,7 @@ impl CreateOptions {
         if max_distance > Fingerprint::BITS {
             return Err(Error::MaxDistance { given: max_distance });
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = UnixSeconds::now();
         Ok(Settings {
             file: FileSeed::random(),
             scheme: self.chosen_scheme(),
@@ -291,7 +292,7 @@ impl CreateOptions {
             // The standard library seeds its hash maps from the system's randomness. The hashes of keys
             // are seeded from it too.
             key_seed: RandomState::new().hash_one(now),
-            created: self.created.unwrap_or_else(|| i64::try_from(now).unwrap_or(i64::MAX)),
+            created: self.created.unwrap_or(now).checked()?,
         })
     }
 }

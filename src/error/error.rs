@@ -122,6 +122,15 @@ pub enum Error {
         /// The value that was set.
         given: String,
     },
+    /// A time is given in another unit than Unix seconds: see [`UnixSeconds`](crate::UnixSeconds).
+    NotSeconds {
+        /// The number given.
+        given: i64,
+        /// The unit that it seems to be in.
+        unit: &'static str,
+        /// The seconds that it then stands for.
+        seconds: i64,
+    },
     /// A text cannot be fingerprinted under the external scheme, which takes ready fingerprints only.
     ExternalScheme,
     /// A key is empty or too long.

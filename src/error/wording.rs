@@ -79,6 +79,11 @@ impl fmt::Display for Error {
                 "the database was created with {option} {stored}, and {given} is asked for: leave it out to take the \
                  database as it is, or create another one"
             ),
+            Self::NotSeconds { given, unit, seconds } => write!(
+                f,
+                "the time {given} lies outside of the years -9999 to 9999, and looks like {unit}: give Unix seconds, \
+                 here {seconds}"
+            ),
             Self::ExternalScheme => f.write_str(
                 "the database holds fingerprints made elsewhere (scheme external), so simdb cannot make one from a \
                  text that compares with them: give a fingerprint instead",

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::support::TestResult;
 
 /// The modules of the library, each of which imports only from those before it.
-const MODULES: [&str; 21] = [
+const MODULES: [&str; 22] = [
     "holder",
     "error",
     "metrics",
@@ -15,6 +15,7 @@ const MODULES: [&str; 21] = [
     "streaming",
     "events",
     "memory",
+    "unix_seconds",
     "fingerprint",
     "sketch",
     "document",

@@ -33,6 +33,7 @@ mod limits;
 mod load;
 mod memory;
 mod metrics;
+mod milliseconds;
 mod model;
 mod names;
 mod odd_fields;

@@ -15,7 +15,9 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
 use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter, RowGroupMetaData};
 use simdb::parquet::{Export, Import};
-use simdb::{CreateOptions, Database, Document, Fingerprint, OpenOptions, Scheme, Sketch, SketchSize};
+use simdb::{
+    CreateOptions, Database, Document, Fingerprint, OpenOptions, Scheme, Sketch, SketchSize, UnixSeconds,
+};
 
 use crate::support::int96::write_int96;
 use crate::support::{Folder, TestResult, document, insert_all, run};
@@ -40,9 +42,9 @@ fn odd_documents() -> simdb::Result<Vec<Document>> {
         document("negative", u64::MAX).with_seen(-1),
         document("scoped", 1 << 63).with_scope("é").with_rank([i64::MIN, i64::MAX]),
         document(vec![0xff, 0, 0x80], 0).with_payload(vec![0; 60_000]),
-        document("far", 5).with_seen(i64::MIN).with_rank([0]),
-        document("farther", 5).with_seen(i64::MAX).with_rank([1, 2, 3, 4]),
-        document("", 5).with_seen(i64::MAX / 1_000_000).with_scope("s".repeat(255)),
+        document("far", 5).with_seen(UnixSeconds::MIN).with_rank([0]),
+        document("farther", 5).with_seen(UnixSeconds::MAX).with_rank([1, 2, 3, 4]),
+        document("", 5).with_seen(UnixSeconds::MAX / 2).with_scope("s".repeat(255)),
     ]);
     all.retain(|it| !it.key().is_empty());
     Ok(all)
@@ -523,5 +525,21 @@ fn fingerprints_of_another_program_without_sketches_come_into_a_database_without
         .expect(2)
         .says("foreign.parquet: row 1")
         .says("a fingerprint but no sketch");
+    Ok(())
+}
+
+#[test]
+fn seconds_that_are_milliseconds_are_refused_with_their_row() -> TestResult {
+    let folder = Folder::new()?;
+    let input = folder.path("in.parquet");
+    let key = Arc::new(StringArray::from(vec!["a", "b"])) as ArrayRef;
+    let bits = Arc::new(Int64Array::from(vec![5, 7])) as ArrayRef;
+    let seen = Arc::new(Int64Array::from(vec![1_700_000_000, 1_700_000_000_000])) as ArrayRef;
+    write(&input, vec![("key", key), ("fp", bits), ("seen_seconds", seen)])?;
+    run!("import", folder.path("d.simdb"), &input)
+        .expect(2)
+        .says("in.parquet: row 2")
+        .says("looks like milliseconds");
+    assert!(!folder.path("d.simdb").exists());
     Ok(())
 }

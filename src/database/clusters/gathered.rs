@@ -52,7 +52,7 @@ impl Gathered {
         progress: Progress<'_>,
     ) -> Result<Option<Self>> {
         let question = clustering.question(&snapshot.reader);
-        question.check_similarity(&snapshot.reader)?;
+        question.check_conditions(&snapshot.reader)?;
         let beside = match beside {
             None => AllBeside::default(),
             Some(beside) => match Beside::find_all(snapshot, beside, &question, progress)? {
