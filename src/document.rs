@@ -2,11 +2,11 @@
 //! worth more.
 
 use std::fmt;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
+use crate::unix_seconds::UnixSeconds;
 
 /// A document: its key, its fingerprint, and the caller's data beside them.
 ///
@@ -15,7 +15,7 @@ use crate::sketch::Sketch;
 /// | key | 1 to [`MAX_KEY_BYTES`](Self::MAX_KEY_BYTES) bytes, unique, normally the URL | never |
 /// | fingerprint | 64 bits | `None`: the text was too short to judge, and nothing matches it |
 /// | sketch | 16 or 32 bytes, the size that the database has | `None`: nothing can be said of its similarity |
-/// | seen | Unix seconds | the time of [`Document::new`] |
+/// | seen | Unix seconds, in the years -9999 to 9999 | the time of [`Document::new`] |
 /// | rank | up to [`MAX_RANKS`](Self::MAX_RANKS) numbers, compared in order | empty |
 /// | scope | text of up to [`MAX_SCOPE_BYTES`](Self::MAX_SCOPE_BYTES) bytes | empty |
 /// | payload | up to [`MAX_PAYLOAD_BYTES`](Self::MAX_PAYLOAD_BYTES) bytes | empty |
@@ -38,7 +38,7 @@ pub struct Document {
     key: Vec<u8>,
     fingerprint: Option<Fingerprint>,
     sketch: Option<Sketch>,
-    seen: i64,
+    seen: UnixSeconds,
     rank: Vec<i64>,
     scope: String,
     payload: Vec<u8>,
@@ -61,7 +61,7 @@ impl Document {
             key: key.into(),
             fingerprint: fingerprint.into(),
             sketch: None,
-            seen: now(),
+            seen: UnixSeconds::now(),
             rank: Vec::new(),
             scope: String::new(),
             payload: Vec::new(),
@@ -77,10 +77,10 @@ impl Document {
         self
     }
 
-    /// Sets when the document was seen, in Unix seconds. Default: now.
+    /// Sets when the document was seen: Unix seconds or a [`SystemTime`](std::time::SystemTime). Default: now.
     #[must_use]
-    pub fn with_seen(mut self, seen: i64) -> Self {
-        self.seen = seen;
+    pub fn with_seen(mut self, seen: impl Into<UnixSeconds>) -> Self {
+        self.seen = seen.into();
         self
     }
 
@@ -123,7 +123,7 @@ impl Document {
 
     /// When the document was seen, in Unix seconds.
     pub fn seen(&self) -> i64 {
-        self.seen
+        self.seen.unchecked()
     }
 
     /// The worth of the document beside its duplicates.
@@ -160,7 +160,7 @@ impl Document {
     /// # Errors
     ///
     /// [`Error::KeyLength`] for an empty or too long key, [`Error::ScopeLength`], [`Error::PayloadLength`] and
-    /// [`Error::RankLength`] for a part that is too long.
+    /// [`Error::RankLength`] for a part that is too long, [`Error::NotSeconds`] for a time in another unit.
     pub fn validate(&self) -> Result<()> {
         validate_key(&self.key)?;
         if self.scope.len() > Self::MAX_SCOPE_BYTES {
@@ -175,7 +175,7 @@ impl Document {
         if self.rank.len() > Self::MAX_RANKS {
             return Err(Error::RankLength { numbers: self.rank.len(), max_numbers: Self::MAX_RANKS });
         }
-        Ok(())
+        self.seen.checked().map(drop)
     }
 }
 
@@ -186,7 +186,7 @@ impl fmt::Debug for Document {
             .field("key", &String::from_utf8_lossy(&self.key))
             .field("fingerprint", &self.fingerprint)
             .field("sketch", &self.sketch)
-            .field("seen", &self.seen)
+            .field("seen", &self.seen())
             .field("rank", &self.rank)
             .field("scope", &self.scope)
             .field("payload_bytes", &self.payload.len())
@@ -200,12 +200,6 @@ pub(crate) fn validate_key(key: &[u8]) -> Result<()> {
         return Err(Error::KeyLength { bytes: key.len(), max_bytes: Document::MAX_KEY_BYTES });
     }
     Ok(())
-}
-
-/// The time in Unix seconds. A clock set before 1970 counts as 1970.
-fn now() -> i64 {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -231,6 +225,9 @@ mod tests {
             document(b"k").with_rank([0; 5]).validate(),
             Err(Error::RankLength { numbers: 5, .. })
         ));
+        document(b"k").with_seen(UnixSeconds::MAX).validate()?;
+        let milliseconds = document(b"k").with_seen(1_700_000_000_000);
+        assert!(matches!(milliseconds.validate(), Err(Error::NotSeconds { unit: "milliseconds", .. })));
         Ok(())
     }
 

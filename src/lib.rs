@@ -29,6 +29,7 @@ mod source;
 mod store;
 mod streaming;
 mod text;
+mod unix_seconds;
 
 #[cfg(feature = "admin")]
 pub use admin::AdminSocket;
@@ -55,6 +56,7 @@ pub use text::Scheme;
 pub use text::Unit;
 #[cfg(feature = "text")]
 pub use text::{Fingerprinter, TextMeasure};
+pub use unix_seconds::UnixSeconds;
 
 #[doc = include_str!("../docs/format.md")]
 pub mod format {}

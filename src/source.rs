@@ -4,11 +4,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::unix_seconds::UnixSeconds;
 
 /// How far an input has been read, as of a commit.
 ///
@@ -50,7 +51,7 @@ impl Source {
     /// The source that has been read up to a place. What else is known of it stays.
     pub(crate) fn reached(old: SourceRecord, reached: &Reached) -> Self {
         let Reached { name, place, identity, ended } = reached;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs() as i64);
+        let now = UnixSeconds::now().unchecked();
         let (name, place, identity, ended) = (name.to_vec(), *place, *identity, *ended);
         // What became of its records is not known here.
         Self { name, record: SourceRecord { place, identity, ended, updated: now, ..old } }

@@ -105,7 +105,7 @@ fn add(arguments: &Arguments, import: Import, output: &Output) -> Result<Databas
         }
         return Err(Error::SchemeMismatch { stored: database.scheme().name(), given: scheme.name() }.into());
     }
-    let import = import.sketch_size(database.sketch_size());
+    let import = import.stored_in(scheme, database.sketch_size());
     let progress = output.console().progress_of("documents");
     let (mut documents, mut done) = (import.documents().peekable(), 0);
     while documents.peek().is_some() {

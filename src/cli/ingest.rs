@@ -45,7 +45,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "S", value_parser = similarity_parser, allow_negative_numbers = true)]
     min_similarity: Option<f64>,
 
-    /// The bytes of the sketches of a new database
+    /// The bytes of the sketches of a new database; one that is there has to have sketches of this size
     #[arg(long, value_name = "BYTES", value_enum)]
     sketch: Option<SketchBytes>,
 
@@ -119,6 +119,7 @@ enum OnDuplicate {
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let began = Instant::now();
+    arguments.ensure_touch_counts()?;
     let mut records = Records::open(&arguments.inputs, arguments.reading.options())?;
     arguments.ensure_rejected_apart(&records)?;
     arguments.verify.check(&arguments.reading, arguments.inputs.iter(), output.console())?;
@@ -189,6 +190,39 @@ fn ingest(
 }
 
 impl Arguments {
+    /// Refuses to touch what would never be touched.
+    fn ensure_touch_counts(&self) -> Result<(), Failure> {
+        match self.on_duplicate {
+            OnDuplicate::Link if self.touch => Err("--touch is for `--on-duplicate skip` and `--on-duplicate replace`: \
+                                                   by default every document is stored, and nothing is touched"
+                .into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// What is asked for and never changes in a database. The distance and the similarity are those of the question
+    /// too, so a database that is there may have others.
+    fn options(&self) -> CreateOptions {
+        let options =
+            self.sketch.map_or_else(CreateOptions::new, |it| CreateOptions::new().sketch_size(it.into()));
+        self.scheme.map_or(options.clone(), |it| options.scheme(it))
+    }
+
+    /// The options of a new database.
+    fn options_of_new(&self, records: &mut Records) -> Result<CreateOptions, Error> {
+        let mut options = match self.scheme {
+            Some(_) => self.options(),
+            None => self.options().scheme(records.suitable_scheme()?),
+        };
+        if let Some(max_distance) = self.max_distance {
+            options = options.max_distance(max_distance);
+        }
+        if let Some(min_similarity) = self.min_similarity {
+            options = options.min_similarity(min_similarity);
+        }
+        Ok(options)
+    }
+
     /// Refuses to write rejected records into the database or an input.
     fn ensure_rejected_apart(&self, records: &Records) -> Result<(), Failure> {
         let Some(rejected) = &self.rejected else { return Ok(()) };
@@ -250,27 +284,14 @@ impl Arguments {
 /// The database, and whether it is new.
 fn open_or_create(arguments: &Arguments, records: &mut Records) -> Result<(Database, bool), Error> {
     let path: &Path = &arguments.database.database;
-    match open_to_write(path) {
-        Err(Error::NotFound { .. }) => {}
-        opened => return opened.map(|database| (database, false)),
-    }
-    let scheme = match arguments.scheme {
-        Some(scheme) => scheme,
-        None => records.suitable_scheme()?,
-    };
-    let mut options = CreateOptions::new().scheme(scheme);
-    if let Some(max_distance) = arguments.max_distance {
-        options = options.max_distance(max_distance);
-    }
-    if let Some(min_similarity) = arguments.min_similarity {
-        options = options.min_similarity(min_similarity);
-    }
-    if let Some(bytes) = arguments.sketch {
-        options = options.sketch_size(bytes.into());
-    }
-    match Database::create(path, &options) {
-        // Somebody else created it in the meantime, and most likely has it in use.
-        Err(Error::AlreadyExists { .. }) => open_to_write(path).map(|database| (database, false)),
-        created => created.map(|database| (database, true)),
-    }
+    let opened = match open_to_write(path) {
+        Err(Error::NotFound { .. }) => match Database::create(path, &arguments.options_of_new(records)?) {
+            // Somebody else created it in the meantime, and most likely has it in use.
+            Err(Error::AlreadyExists { .. }) => open_to_write(path),
+            created => return created.map(|database| (database, true)),
+        },
+        opened => opened,
+    }?;
+    opened.ensure_created_with(&arguments.options())?;
+    Ok((opened, false))
 }

@@ -93,7 +93,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
             return (read != header.documents).then(|| Err(lines.failed(&reason)));
         };
         read += 1;
-        Some(line.and_then(|line| document(&line, sketch_size).map_err(|reason| lines.failed(&reason))))
+        Some(line.and_then(|line| document(&line, &options).map_err(|reason| lines.failed(&reason))))
     });
     let pack = |done, all| packing.update(done, Some(all));
     let path = &arguments.database.database;
@@ -122,8 +122,8 @@ fn header(lines: &mut Lines) -> Result<Header, Error> {
     }
 }
 
-/// Reads a document from a line, or says what is wrong with the line. A sketch has to have the size of the header.
-fn document(line: &str, sketch_size: SketchSize) -> Result<Document, String> {
+/// Reads a document from a line, or says what is wrong with the line. The database has to take it.
+fn document(line: &str, options: &CreateOptions) -> Result<Document, String> {
     let line: Line = serde_json::from_str(line).map_err(|error| told(&error))?;
     let key = bytes(line.key, line.key_base64, "key")?.ok_or("it has no key")?;
     let fingerprint = line.fingerprint.map(|text| text.parse::<Fingerprint>()).transpose();
@@ -135,15 +135,11 @@ fn document(line: &str, sketch_size: SketchSize) -> Result<Document, String> {
     }
     let sketch = line.sketch.map(|digits| Sketch::parse(&digits, line.shingles)).transpose();
     let sketch = sketch.map_err(|error| error.to_string())?;
-    if let Some(given) = sketch.map(|it| it.size()).filter(|&it| it != sketch_size) {
-        let [stored, given] = [sketch_size, given].map(SketchSize::bytes);
-        return Err(Error::SketchSizes { stored, given }.to_string());
-    }
     let payload = bytes(line.payload, line.payload_base64, "payload")?.unwrap_or_default();
     let document =
         Document::new(key, fingerprint).with_sketch(sketch).with_seen(line.seen).with_rank(line.rank);
     let document = document.with_scope(line.scope).with_payload(payload);
-    document.validate().map_err(|error| error.to_string())?;
+    options.validate(&document).map_err(|error| error.to_string())?;
     Ok(document)
 }
 

@@ -72,7 +72,8 @@ impl OtherSide {
         let folder = tempfile::tempdir()?;
         let options = CreateOptions::new().scheme(like.scheme()).sketch_size(like.sketch_size());
         let database = Database::create(folder.path().join("other.simdb"), &options)?;
-        let rule = Fingerprinting::new(like.scheme(), Some(like.scheme()))?.sketch_size(like.sketch_size());
+        let rule = Fingerprinting::new(like.scheme(), Some(like.scheme()))?;
+        let rule = rule.sketch_size(like.sketch_size()).stores(true);
         let (reading, progress) = (records.progress(), output.console().progress_of("bytes"));
         let (mut rejected, mut waiting, mut number) = (0, Vec::new(), 0u64);
         loop {

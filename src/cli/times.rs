@@ -7,6 +7,8 @@
 use jiff::civil::{Date, DateTime};
 use jiff::{Span, Timestamp, Zoned};
 
+use crate::UnixSeconds;
+
 /// Parses a time to Unix seconds.
 pub(super) fn time(text: &str) -> Result<i64, String> {
     time_at(text, &Zoned::now())
@@ -15,9 +17,8 @@ pub(super) fn time(text: &str) -> Result<i64, String> {
 fn time_at(text: &str, now: &Zoned) -> Result<i64, String> {
     let text = text.trim();
     if let Some(seconds) = text.strip_prefix('@') {
-        return seconds
-            .parse()
-            .map_err(|_| "after `@` Unix seconds are wanted, such as @1577836800".to_owned());
+        let wanted = "after `@` Unix seconds are wanted, such as @1577836800";
+        return checked(seconds.parse().map_err(|_| wanted.to_owned())?);
     }
     if let Ok(number) = text.parse::<i64>() {
         return seconds_of_number(text, number);
@@ -48,11 +49,12 @@ fn seconds_of_number(text: &str, number: i64) -> Result<i64, String> {
     {
         return instead("a date", &date.to_string());
     }
-    // The last second of the year 9999.
-    if number.unsigned_abs() > 253_402_300_799 {
-        return instead("milliseconds", &(number / 1_000).to_string());
-    }
-    Ok(number)
+    checked(number)
+}
+
+/// Refuses a number that is a time in another unit.
+fn checked(seconds: i64) -> Result<i64, String> {
+    UnixSeconds::from(seconds).checked().map_err(|error| error.to_string())
 }
 
 /// A date, perhaps with a time of day and a zone, or the name of a day.
@@ -124,10 +126,11 @@ mod tests {
             assert_eq!(time_at(text, &now), Ok(meant), "{text}");
         }
         for (text, instead) in
-            [("2020", "2020-01-01"), ("20200131", "2020-01-31"), ("1577836800000", "1577836800,")]
+            [("2020", "2020-01-01"), ("20200131", "2020-01-31"), ("1577836800000", "here 1577836800")]
         {
             assert!(time_at(text, &now).is_err_and(|it| it.contains(instead)), "{text}");
         }
+        assert!(time_at("@1577836800000", &now).is_err_and(|it| it.contains("milliseconds")));
         Ok(())
     }
 

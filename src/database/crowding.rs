@@ -91,11 +91,12 @@ impl Snapshot {
     /// # Example
     ///
     /// ```
-    /// use simdb::{CreateOptions, Database, Document, Fingerprint};
+    /// use simdb::{CreateOptions, Database, Document, Fingerprint, Scheme};
     /// # let directory = tempfile::tempdir()?;
     /// # let path = directory.path().join("pages.simdb");
     ///
-    /// let database = Database::create(&path, &CreateOptions::new())?;
+    /// let options = CreateOptions::new().scheme(Scheme::External);
+    /// let database = Database::create(&path, &options)?;
     /// let mut txn = database.begin_write()?;
     /// for (key, bits) in [("a", 7), ("b", 9), ("c", 7)] {
     ///     txn.insert(&Document::new(key, Fingerprint::from_bits(bits)))?;

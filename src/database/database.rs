@@ -14,6 +14,7 @@ use super::snapshot::Snapshot;
 use super::write::WriteTxn;
 use super::writer::Writer;
 use super::writer_options::WriterOptions;
+use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::events::{self, Operation};
 use crate::memory::Cache;
@@ -39,7 +40,7 @@ use crate::text::Scheme;
 /// # Example
 ///
 /// ```
-/// use simdb::{CreateOptions, Database, Document, Policy, Query};
+/// use simdb::{CreateOptions, Database, Policy, Query};
 /// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("pages.simdb");
 ///
@@ -47,17 +48,17 @@ use crate::text::Scheme;
 /// let fingerprinter = database.fingerprinter()?;
 /// let page = "The quick brown fox jumps over the lazy dog, and then it runs away into the deep dark wood. \
 ///             Nobody has seen it since, though the dog still waits for it beside the gate every evening.";
-/// let fingerprint = fingerprinter.fingerprint(page).ok_or("too short to judge")?;
 ///
 /// let mut txn = database.begin_write()?;
-/// txn.insert(&Document::new("https://example.org/a", fingerprint))?;
-/// let verdict = txn.insert_if_new(&Document::new("https://example.org/b", fingerprint), &Policy::skip())?;
+/// txn.insert(&fingerprinter.document("https://example.org/a", page))?;
+/// let again = fingerprinter.document("https://example.org/b", page);
+/// let verdict = txn.insert_if_new(&again, &Policy::skip())?;
 /// let nearest = verdict.matches().nearest().expect("there is a match");
 /// assert_eq!(nearest.document.key(), b"https://example.org/a");
 /// txn.commit()?;
 ///
-/// let found = database.snapshot()?.query(&Query::new(fingerprint).max_distance(3))?;
-/// assert_eq!(found.total(), 1);
+/// let query = Query::like(&again).ok_or("too short to judge")?;
+/// assert_eq!(database.snapshot()?.query(&query.max_distance(3))?.total(), 1);
 ///
 /// let mut txn = database.begin_write()?;
 /// txn.delete("https://example.org/a")?;
@@ -86,6 +87,7 @@ impl Database {
     /// * [`Error::AlreadyExists`] if something stands at `path`.
     /// * [`Error::MaxDistance`] for a max distance above 64.
     /// * [`Error::UnknownPlan`] if no plan has the name that was given.
+    /// * [`Error::NotSeconds`] for a time of creation in another unit.
     /// * [`Error::Io`] and [`Error::Storage`] if the file cannot be written.
     pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<Self> {
         let settings = options.settings()?;
@@ -126,23 +128,33 @@ impl Database {
     /// Opens the database at `path` for reading and writing, or creates it with `options` if there is
     /// none.
     ///
-    /// For a database that exists, only [`cache`](CreateOptions::cache) and
-    /// [`recent_documents`](CreateOptions::recent_documents) count.
+    /// A database that exists has to have what was set in `options`. What was not set is as the database has it.
     ///
     /// # Errors
     ///
-    /// Those of [`open`](Self::open) and [`create`](Self::create).
+    /// Those of [`open`](Self::open), [`create`](Self::create) and [`ensure_created_with`](Self::ensure_created_with).
     pub fn open_or_create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<Self> {
         let path = path.as_ref();
-        match Self::open(path, &options.open) {
-            Err(Error::NotFound { .. }) => {}
-            opened => return opened,
-        }
-        match Self::create(path, options) {
-            // Somebody else created it in the meantime.
-            Err(Error::AlreadyExists { .. }) => Self::open(path, &options.open),
-            created => created,
-        }
+        let opened = match Self::open(path, &options.open) {
+            Err(Error::NotFound { .. }) => match Self::create(path, options) {
+                // Somebody else created it in the meantime.
+                Err(Error::AlreadyExists { .. }) => Self::open(path, &options.open),
+                created => return created,
+            },
+            opened => opened,
+        }?;
+        opened.ensure_created_with(options)?;
+        Ok(opened)
+    }
+
+    /// Checks that the database has what was set in `options` and is stored: scheme, max distance, sketch size, least
+    /// similarity, plan, time of creation.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SchemeMismatch`] for another scheme, and [`Error::CreatedOtherwise`] for anything else.
+    pub fn ensure_created_with(&self, options: &CreateOptions) -> Result<()> {
+        options.ensure_met(&self.store.settings())
     }
 
     /// Opens the door, if the options ask for one.
@@ -203,6 +215,16 @@ impl Database {
     /// The least similarity of queries and policies that name none. `None` if there is none.
     pub fn min_similarity(&self) -> Option<f64> {
         self.store.settings().min_similarity
+    }
+
+    /// Checks that a document can be stored in the database, as every write does first.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Document::validate`]; [`Error::SketchSizes`] for a sketch of another size than the database has;
+    /// [`Error::SketchMissing`] for a fingerprint without a sketch where texts are compared by sketches.
+    pub fn validate(&self, document: &Document) -> Result<()> {
+        self.store.settings().validate(document)
     }
 
     /// The fingerprinter whose fingerprints and sketches compare with those in the database. It needs the feature

@@ -20,7 +20,8 @@ impl Database {
     ///
     /// * The first error that `documents` yields.
     /// * [`Error::KeyRepeated`] if two documents have the same key.
-    /// * [`Error::KeyLength`] and the other errors of length for a document out of bounds.
+    /// * [`Error::KeyLength`] and the other errors of a document that cannot be stored, as for
+    ///   [`WriteTxn::insert`](crate::WriteTxn::insert).
     /// * [`Error::TooManyDocuments`] and [`Error::TooManyScopes`], as for
     ///   [`WriteTxn::insert`](crate::WriteTxn::insert).
     /// * The errors of [`create`](Self::create).

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::store::fail_directory_syncs;
-use crate::{CreateOptions, Database, Document, Fingerprint};
+use crate::{CreateOptions, Database, Document, Fingerprint, Scheme};
 
 /// Runs an operation while no directory can be synced.
 fn unsynced<T>(operation: impl FnOnce() -> Result<T>) -> Result<()> {
@@ -18,7 +18,7 @@ fn unsynced<T>(operation: impl FnOnce() -> Result<T>) -> Result<()> {
 fn a_new_database_whose_name_is_not_durable_is_not_there() -> Result<()> {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let path = |name: &str| folder.path().join(name);
-    let options = CreateOptions::new();
+    let options = CreateOptions::new().scheme(Scheme::External);
     let one = || [Ok(Document::new("a", Fingerprint::from_bits(1)))];
     let create = || Database::create(path("create"), &options);
     let build = || Database::build(path("build"), &options, one(), 1 << 20);

@@ -8,6 +8,7 @@ use super::snapshot::Snapshot;
 use crate::document::Document;
 use crate::error::Result;
 use crate::store::Conditions;
+use crate::unix_seconds::UnixSeconds;
 
 /// Which documents [`Database::expire`] removes: those that meet all conditions that are given.
 ///
@@ -24,7 +25,7 @@ use crate::store::Conditions;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expiry {
-    before: Option<i64>,
+    before: Option<UnixSeconds>,
     scopes: Option<BTreeSet<String>>,
 }
 
@@ -34,10 +35,11 @@ impl Expiry {
         Self::default()
     }
 
-    /// Only documents that were seen before this time (Unix seconds, exclusive). Default: of any time.
+    /// Only documents that were seen before this time (Unix seconds or a [`SystemTime`](std::time::SystemTime),
+    /// exclusive). Default: of any time.
     #[must_use]
-    pub fn before(mut self, seen: i64) -> Self {
-        self.before = Some(seen);
+    pub fn before(mut self, seen: impl Into<UnixSeconds>) -> Self {
+        self.before = Some(seen.into());
         self
     }
 
@@ -53,9 +55,10 @@ impl Expiry {
 
 impl Expiry {
     /// `None` if it has no condition, so it names no document.
-    fn conditions(&self) -> Option<Conditions> {
-        let Self { before, scopes } = self.clone();
-        (before.is_some() || scopes.is_some()).then_some(Conditions { before, scopes })
+    fn conditions(&self) -> Result<Option<Conditions>> {
+        let before = self.before.map(UnixSeconds::checked).transpose()?;
+        let scopes = self.scopes.clone();
+        Ok((before.is_some() || scopes.is_some()).then_some(Conditions { before, scopes }))
     }
 }
 
@@ -67,6 +70,7 @@ impl Snapshot {
     ///
     /// # Errors
     ///
+    /// [`Error::NotSeconds`](crate::Error::NotSeconds) for a time in another unit.
     /// [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
     /// [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
     ///
@@ -79,7 +83,7 @@ impl Snapshot {
         mut each: impl FnMut(Document) -> ControlFlow<()>,
     ) -> Result<u64> {
         let reader = self.reader()?;
-        let Some(conditions) = expiry.conditions() else { return Ok(0) };
+        let Some(conditions) = expiry.conditions()? else { return Ok(0) };
         let mut count = 0;
         _ = reader.to_expire(&conditions, &mut |document| {
             count += 1;
@@ -101,6 +105,7 @@ impl Database {
     ///
     /// # Errors
     ///
+    /// * [`Error::NotSeconds`](crate::Error::NotSeconds) for a time in another unit. Nothing is removed.
     /// * [`Error::ReadOnly`](crate::Error::ReadOnly) if the database was opened read-only.
     /// * The errors of [`WriteTxn::commit`](crate::WriteTxn::commit). Steps before the error stay done.
     /// * [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
@@ -117,11 +122,12 @@ impl Database {
     ///
     /// ```
     /// use std::ops::ControlFlow;
-    /// use simdb::{CreateOptions, Database, Document, Expiry, Fingerprint};
+    /// use simdb::{CreateOptions, Database, Document, Expiry, Fingerprint, Scheme};
     /// # let directory = tempfile::tempdir()?;
     /// # let path = directory.path().join("news.simdb");
     ///
-    /// let database = Database::create(&path, &CreateOptions::new())?;
+    /// let options = CreateOptions::new().scheme(Scheme::External);
+    /// let database = Database::create(&path, &options)?;
     /// let mut txn = database.begin_write()?;
     /// for day in 1..=5 {
     ///     let key = format!("news of day {day}");
@@ -135,7 +141,7 @@ impl Database {
     /// ```
     pub fn expire(&self, expiry: &Expiry, mut progress: impl FnMut(u64) -> ControlFlow<()>) -> Result<u64> {
         self.store.ensure_usable()?;
-        let Some(conditions) = expiry.conditions() else { return Ok(0) };
+        let Some(conditions) = expiry.conditions()? else { return Ok(0) };
         self.store.expire(&conditions, &mut progress)
     }
 }

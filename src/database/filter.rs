@@ -7,6 +7,7 @@ use crate::fingerprint::Fingerprint;
 use crate::sketch::{Similarity, Sketch, SketchSize};
 use crate::source::Ignored;
 use crate::store::{Read, ScopeNames};
+use crate::unix_seconds::UnixSeconds;
 
 /// Which documents match, apart from the fingerprint, and the most that are listed. Queries and policies
 /// have one.
@@ -16,7 +17,7 @@ pub(super) struct Filter {
     pub(super) min_similarity: Option<f64>,
     pub(super) order: Order,
     pub(super) limit: usize,
-    pub(super) since: Option<i64>,
+    pub(super) since: Option<UnixSeconds>,
     pub(super) scopes: Option<ScopeNames>,
     /// The documents of these numbers do not match.
     pub(super) ignored: Arc<Ignored>,
@@ -37,8 +38,14 @@ impl Default for Filter {
 }
 
 impl Filter {
-    /// The largest distance that matches.
+    /// From when on documents match, if not all do.
+    pub(super) fn since(&self) -> Result<Option<i64>> {
+        self.since.map(UnixSeconds::checked).transpose()
+    }
+
+    /// The largest distance that matches, if it and the time are within their bounds.
     pub(super) fn distance(&self, reader: &impl Read) -> Result<u32> {
+        self.since()?;
         let max_distance = self.max_distance.unwrap_or(reader.settings().max_distance);
         if max_distance > Fingerprint::BITS {
             return Err(Error::MaxDistance { given: max_distance });

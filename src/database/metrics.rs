@@ -160,11 +160,12 @@ impl Database {
     /// # Example
     ///
     /// ```
-    /// use simdb::{CreateOptions, Database, Document, Fingerprint, Query};
+    /// use simdb::{CreateOptions, Database, Document, Fingerprint, Query, Scheme};
     /// # let directory = tempfile::tempdir()?;
     /// # let path = directory.path().join("pages.simdb");
     ///
-    /// let database = Database::create(&path, &CreateOptions::new())?;
+    /// let options = CreateOptions::new().scheme(Scheme::External);
+    /// let database = Database::create(&path, &options)?;
     /// let mut txn = database.begin_write()?;
     /// txn.insert(&Document::new("page", Fingerprint::from_bits(7)))?;
     /// txn.commit()?;

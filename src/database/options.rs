@@ -1,8 +1,9 @@
 //! The options to create and open a database with.
 
+use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::memory::{Cache, Memory};
@@ -10,8 +11,12 @@ use crate::plan::{self, Plan, PlanEstimate, Prefer};
 use crate::sketch::SketchSize;
 use crate::store::{CacheLimit, FileSeed, Settings, Sizes};
 use crate::text::Scheme;
+use crate::unix_seconds::UnixSeconds;
 
 /// The choices that are made when a database is created, and are stored in it.
+///
+/// [`Database::open_or_create`](crate::Database::open_or_create) refuses a database that has something else than what
+/// was set here. What was not set is as the database has it.
 ///
 /// # Example
 ///
@@ -22,7 +27,7 @@ use crate::text::Scheme;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateOptions {
-    scheme: Scheme,
+    scheme: Option<Scheme>,
     /// Without a distance, that of the scheme and the sketches is taken.
     max_distance: Option<u32>,
     sketch_size: Option<SketchSize>,
@@ -31,15 +36,15 @@ pub struct CreateOptions {
     plan: Option<String>,
     expected_documents: u64,
     prefer: Prefer,
-    /// Unix seconds. Without a time, now.
-    created: Option<i64>,
+    /// Without a time, now.
+    created: Option<UnixSeconds>,
     pub(crate) open: OpenOptions,
 }
 
 impl Default for CreateOptions {
     fn default() -> Self {
         Self {
-            scheme: Scheme::default(),
+            scheme: None,
             max_distance: None,
             sketch_size: None,
             min_similarity: None,
@@ -61,7 +66,7 @@ impl CreateOptions {
     /// The scheme by which fingerprints are made from texts. Default: [`Scheme::Minwise1`].
     #[must_use]
     pub fn scheme(mut self, scheme: Scheme) -> Self {
-        self.scheme = scheme;
+        self.scheme = Some(scheme);
         self
     }
 
@@ -100,14 +105,16 @@ impl CreateOptions {
     /// The number of documents to expect. Default: 1,000,000.
     ///
     /// The tables are chosen for this number. With more documents, queries become slower. With fewer,
-    /// space is wasted. The answers are the same.
+    /// space is wasted. The answers are the same. The number is not stored, and it does not count if a
+    /// [`plan`](Self::plan) is named.
     #[must_use]
     pub fn expected_documents(mut self, documents: u64) -> Self {
         self.expected_documents = documents;
         self
     }
 
-    /// What matters in the choice of the tables. Default: [`Prefer::Balance`].
+    /// What matters in the choice of the tables. Default: [`Prefer::Balance`]. It is not stored, and it does not
+    /// count if a [`plan`](Self::plan) is named.
     #[must_use]
     pub fn prefer(mut self, prefer: Prefer) -> Self {
         self.prefer = prefer;
@@ -125,10 +132,11 @@ impl CreateOptions {
         self
     }
 
-    /// The time of creation (Unix seconds), for a database that is made from another one. Default: now.
+    /// The time of creation (Unix seconds or a [`SystemTime`](std::time::SystemTime)), for a database that is made
+    /// from another one. Default: now.
     #[must_use]
-    pub fn created(mut self, seconds: i64) -> Self {
-        self.created = Some(seconds);
+    pub fn created(mut self, time: impl Into<UnixSeconds>) -> Self {
+        self.created = Some(time.into());
         self
     }
 
@@ -163,8 +171,12 @@ pub(super) fn plan_of_name(plan: &str) -> Result<Plan> {
 const SHINGLES_BYTES: f64 = 1.5;
 
 impl CreateOptions {
+    fn chosen_scheme(&self) -> Scheme {
+        self.scheme.unwrap_or_default()
+    }
+
     fn chosen_sketch_size(&self) -> SketchSize {
-        let of_scheme = match self.scheme {
+        let of_scheme = match self.chosen_scheme() {
             Scheme::External => SketchSize::None,
             Scheme::Simhash1
             | Scheme::Minwise1
@@ -177,7 +189,7 @@ impl CreateOptions {
 
     /// Whether documents are compared by their sketches unless something else is asked for.
     fn compares_sketches(&self) -> bool {
-        self.scheme != Scheme::External && self.chosen_sketch_size() != SketchSize::None
+        self.chosen_scheme().compares_sketches(self.chosen_sketch_size())
     }
 
     /// Whether sketches tell the candidates apart unless something else is asked for.
@@ -186,7 +198,7 @@ impl CreateOptions {
     }
 
     fn chosen_distance(&self) -> u32 {
-        let of_scheme = match self.scheme {
+        let of_scheme = match self.chosen_scheme() {
             Scheme::Simhash2 if self.looks_twice() => 10,
             _ if self.looks_twice() => 8,
             Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 | Scheme::Simhash2 => 5,
@@ -239,16 +251,40 @@ impl CreateOptions {
         all.into_iter().map(|(_, estimate)| with_sketch(estimate)).collect()
     }
 
+    /// Checks that a document can be stored in a database with these options, as
+    /// [`Database::validate`](crate::Database::validate) does.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Database::validate`](crate::Database::validate).
+    pub fn validate(&self, document: &Document) -> Result<()> {
+        document.validate()?;
+        self.chosen_scheme().check_sketch(self.chosen_sketch_size(), document)
+    }
+
+    /// Checks that a file has what was set here and is stored.
+    pub(super) fn ensure_met(&self, settings: &Settings) -> Result<()> {
+        if let Some(given) = self.scheme.filter(|&it| it != settings.scheme) {
+            return Err(Error::SchemeMismatch { stored: settings.scheme.name(), given: given.name() });
+        }
+        let least = settings.min_similarity.unwrap_or(0.0);
+        ensure_same("max distance", settings.max_distance, self.max_distance)?;
+        ensure_same("sketch size", settings.sketch_size.bytes(), self.sketch_size.map(SketchSize::bytes))?;
+        ensure_same("least similarity", least, self.min_similarity)?;
+        ensure_same("plan", settings.plan.to_string(), self.plan.clone())?;
+        ensure_same("time of creation", settings.created, self.created.map(UnixSeconds::unchecked))
+    }
+
     /// The settings of a new file.
     pub(super) fn settings(&self) -> Result<Settings> {
         let max_distance = self.chosen_distance();
         if max_distance > Fingerprint::BITS {
             return Err(Error::MaxDistance { given: max_distance });
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = UnixSeconds::now();
         Ok(Settings {
             file: FileSeed::random(),
-            scheme: self.scheme,
+            scheme: self.chosen_scheme(),
             plan: self.chosen_plan()?,
             max_distance,
             sketch_size: self.chosen_sketch_size(),
@@ -256,8 +292,19 @@ impl CreateOptions {
             // The standard library seeds its hash maps from the system's randomness. The hashes of keys
             // are seeded from it too.
             key_seed: RandomState::new().hash_one(now),
-            created: self.created.unwrap_or_else(|| i64::try_from(now).unwrap_or(i64::MAX)),
+            created: self.created.unwrap_or(now).checked()?,
         })
+    }
+}
+
+/// Refuses what was set and is stored otherwise.
+fn ensure_same<T: PartialEq + fmt::Display>(option: &'static str, stored: T, given: Option<T>) -> Result<()> {
+    match given {
+        Some(given) if given != stored => {
+            let [stored, given] = [stored, given].map(|it| it.to_string());
+            Err(Error::CreatedOtherwise { option, stored, given })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -8,6 +8,7 @@ use crate::document::Document;
 #[cfg(feature = "ingest")]
 use crate::source::Ignored;
 use crate::store::ScopeNames;
+use crate::unix_seconds::UnixSeconds;
 
 /// What [`WriteTxn::insert_if_new`](crate::WriteTxn::insert_if_new) does with a document that has near-duplicates.
 ///
@@ -144,10 +145,11 @@ impl Policy {
         self
     }
 
-    /// Only documents seen at this time (Unix seconds) or later match. Default: all.
+    /// Only documents seen at this time (Unix seconds or a [`SystemTime`](std::time::SystemTime)) or later match.
+    /// Default: all.
     #[must_use]
-    pub fn since(mut self, seen: i64) -> Self {
-        self.filter.since = Some(seen);
+    pub fn since(mut self, seen: impl Into<UnixSeconds>) -> Self {
+        self.filter.since = Some(seen.into());
         self
     }
 

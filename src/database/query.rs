@@ -9,6 +9,7 @@ use crate::document::Document;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::{Similarity, Sketch};
 use crate::store::ScopeNames;
+use crate::unix_seconds::UnixSeconds;
 
 /// A question: which documents are near this fingerprint?
 ///
@@ -103,10 +104,11 @@ impl Query {
         self
     }
 
-    /// Only documents seen at this time (Unix seconds) or later match. Default: all.
+    /// Only documents seen at this time (Unix seconds or a [`SystemTime`](std::time::SystemTime)) or later match.
+    /// Default: all.
     #[must_use]
-    pub fn since(mut self, seen: i64) -> Self {
-        self.filter.since = Some(seen);
+    pub fn since(mut self, seen: impl Into<UnixSeconds>) -> Self {
+        self.filter.since = Some(seen.into());
         self
     }
 

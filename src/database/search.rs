@@ -200,7 +200,8 @@ impl<'a> Search<'a> {
             }
             None => None,
         };
-        let from = match filter.since {
+        let since = filter.since()?;
+        let from = match since {
             Some(since) => reader.first_since(since)?,
             None => Some(DocumentNumber::MIN),
         };
@@ -209,7 +210,7 @@ impl<'a> Search<'a> {
             likeness,
             verifier,
             limit,
-            since: filter.since,
+            since,
             from: from.unwrap_or(DocumentNumber::MAX),
             is_over: from.is_none(),
             scopes,

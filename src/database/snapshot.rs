@@ -81,6 +81,7 @@ impl Snapshot {
     /// # Errors
     ///
     /// * [`Error::MaxDistance`](crate::Error::MaxDistance) for a max distance above 64.
+    /// * [`Error::NotSeconds`](crate::Error::NotSeconds) for a time in another unit.
     /// * [`Error::Verify`](crate::Error::Verify) if the function of [`Query::verify`] fails.
     /// * [`Error::Damaged`](crate::Error::Damaged) if a block that is read does not have its checksum,
     ///   or if there are fewer documents than are counted.

@@ -9,6 +9,7 @@ use super::write::WriteTxn;
 use crate::document::{Document, validate_key};
 use crate::error::Result;
 use crate::store::Numbered;
+use crate::unix_seconds::UnixSeconds;
 
 impl WriteTxn {
     /// The verdict on a document that is not stored. The policy may touch its nearest match.
@@ -50,7 +51,8 @@ impl WriteTxn {
     ///
     /// # Errors
     ///
-    /// Those of [`delete`](Self::delete), and [`Error::TooManyDocuments`](crate::Error::TooManyDocuments) after
+    /// Those of [`delete`](Self::delete); [`Error::NotSeconds`](crate::Error::NotSeconds) for a time in another unit,
+    /// which changes nothing; and [`Error::TooManyDocuments`](crate::Error::TooManyDocuments) after
     /// about 2^40 insertions and touches in the life of the database.
     ///
     /// # Cost
@@ -60,11 +62,12 @@ impl WriteTxn {
     /// # Example
     ///
     /// ```
-    /// use simdb::{CreateOptions, Database, Document, Fingerprint};
+    /// use simdb::{CreateOptions, Database, Document, Fingerprint, Scheme};
     /// # let directory = tempfile::tempdir()?;
     /// # let path = directory.path().join("pages.simdb");
     ///
-    /// let database = Database::create(&path, &CreateOptions::new())?;
+    /// let options = CreateOptions::new().scheme(Scheme::External);
+    /// let database = Database::create(&path, &options)?;
     /// let mut txn = database.begin_write()?;
     /// txn.insert(&Document::new("page", Fingerprint::from_bits(7)).with_seen(100))?;
     /// assert!(txn.touch("page", 200)?);
@@ -73,8 +76,9 @@ impl WriteTxn {
     /// assert_eq!(database.snapshot()?.get("page")?.map(|page| page.seen()), Some(200));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn touch(&mut self, key: impl AsRef<[u8]>, seen: i64) -> Result<bool> {
+    pub fn touch(&mut self, key: impl AsRef<[u8]>, seen: impl Into<UnixSeconds>) -> Result<bool> {
         validate_key(key.as_ref())?;
+        let seen = seen.into().checked()?;
         let Some(found) = self.writer.find_to_change(key.as_ref())? else { return Ok(false) };
         self.touch_found(&found, seen)?;
         Ok(true)

@@ -67,9 +67,12 @@ impl WriteTxn {
     /// * [`Error::KeyLength`](crate::Error::KeyLength),
     ///   [`Error::ScopeLength`](crate::Error::ScopeLength),
     ///   [`Error::PayloadLength`](crate::Error::PayloadLength) and
-    ///   [`Error::RankLength`](crate::Error::RankLength) for a document out of bounds, and
+    ///   [`Error::RankLength`](crate::Error::RankLength) for a document out of bounds,
+    ///   [`Error::NotSeconds`](crate::Error::NotSeconds) for a time in another unit, and
     ///   [`Error::SketchSizes`](crate::Error::SketchSizes) for a sketch of another size than the database has.
     ///   They change nothing.
+    /// * [`Error::SketchMissing`](crate::Error::SketchMissing) for a document that has a fingerprint but no sketch, in
+    ///   a database that compares texts by sketches. Queries would miss it. It changes nothing.
     /// * [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
     ///   [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
     /// * [`Error::Io`](crate::Error::Io) if documents that do not stay in memory cannot be written
@@ -100,6 +103,7 @@ impl WriteTxn {
     /// # Errors
     ///
     /// * [`Error::MaxDistance`](crate::Error::MaxDistance) for a max distance above 64,
+    ///   [`Error::NotSeconds`](crate::Error::NotSeconds) for a time in another unit,
     ///   [`Error::MinSimilarity`](crate::Error::MinSimilarity) for a least similarity that is not 0 to 1, and
     ///   [`Error::NoSketch`](crate::Error::NoSketch) if the policy asks for a similarity and the document has a
     ///   fingerprint but no sketch. They change nothing.

@@ -123,13 +123,24 @@ impl Dedup {
         self
     }
 
-    /// The options of a new database for the records.
-    pub(super) fn options_of_new(&self, unread: &mut Records) -> Result<CreateOptions> {
-        let scheme = self.scheme.map_or_else(|| unread.suitable_scheme(), Ok)?;
-        let mut options = CreateOptions::new().scheme(scheme);
+    /// What was set and never changes in a database.
+    pub(super) fn options_asked_for(&self) -> CreateOptions {
+        let mut options = CreateOptions::new();
+        if let Some(scheme) = self.scheme {
+            options = options.scheme(scheme);
+        }
         if let Some(size) = self.sketch_size {
             options = options.sketch_size(size);
         }
+        options
+    }
+
+    /// The options of a new database for the records.
+    pub(super) fn options_of_new(&self, unread: &mut Records) -> Result<CreateOptions> {
+        let mut options = match self.scheme {
+            Some(_) => self.options_asked_for(),
+            None => self.options_asked_for().scheme(unread.suitable_scheme()?),
+        };
         if let Some(max_distance) = self.clustering.wanted_distance() {
             options = options.max_distance(max_distance);
         }

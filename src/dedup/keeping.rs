@@ -24,11 +24,7 @@ pub(super) fn open(dedup: &Dedup, unread: &mut Records) -> Result<Option<Databas
         Err(Error::NotFound { path }) => Database::create(path, &dedup.options_of_new(unread)?).map(Some),
         opened => opened,
     }?;
-    if let (Some(known), Some(given)) = (&opened, dedup.sketch_size)
-        && known.sketch_size() != given
-    {
-        return Err(Error::SketchSizes { stored: known.sketch_size().bytes(), given: given.bytes() });
-    }
+    opened.iter().try_for_each(|known| known.ensure_created_with(&dedup.options_asked_for()))?;
     Ok(opened)
 }
 

@@ -117,6 +117,24 @@ pub enum Error {
         /// The name of the scheme of the fingerprints or options given.
         given: &'static str,
     },
+    /// Something was set for a new database, and the database that is there was created otherwise.
+    CreatedOtherwise {
+        /// What was set, such as `max distance`.
+        option: &'static str,
+        /// The value that the database has.
+        stored: String,
+        /// The value that was set.
+        given: String,
+    },
+    /// A time is given in another unit than Unix seconds: see [`UnixSeconds`](crate::UnixSeconds).
+    NotSeconds {
+        /// The number given.
+        given: i64,
+        /// The unit that it seems to be in.
+        unit: &'static str,
+        /// The seconds that it then stands for.
+        seconds: i64,
+    },
     /// A text cannot be fingerprinted under the external scheme, which takes ready fingerprints only.
     ExternalScheme,
     /// A key is empty or too long.
@@ -182,6 +200,11 @@ pub enum Error {
     },
     /// A least similarity or an order by similarity needs a sketch, and none is given.
     NoSketch,
+    /// A document has a fingerprint, but not the sketch by which the database compares it. So nothing would find it.
+    SketchMissing {
+        /// The bytes of the sketches of the database.
+        bytes: usize,
+    },
     /// No similarity can be as given: it is a number from 0 to 1.
     MinSimilarity {
         /// What was given.

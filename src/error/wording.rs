@@ -75,6 +75,21 @@ impl fmt::Display for Error {
                 "the database holds fingerprints of scheme {stored}, not {given}; fingerprints of different schemes \
                  cannot be compared: create a new database for scheme {given}"
             ),
+            Self::CreatedOtherwise { option: option @ "plan", stored, given } => write!(
+                f,
+                "the database has {option} {stored}, and {given} is asked for: leave it out to take the database as \
+                 it is, or give it the other tables first (`simdb compact --plan`)"
+            ),
+            Self::CreatedOtherwise { option, stored, given } => write!(
+                f,
+                "the database was created with {option} {stored}, and {given} is asked for: leave it out to take the \
+                 database as it is, or create another one"
+            ),
+            Self::NotSeconds { given, unit, seconds } => write!(
+                f,
+                "the time {given} lies outside of the years -9999 to 9999, and looks like {unit}: give Unix seconds, \
+                 here {seconds}"
+            ),
             Self::ExternalScheme => f.write_str(
                 "the database holds fingerprints made elsewhere (scheme external), so simdb cannot make one from a \
                  text that compares with them: give a fingerprint instead",
@@ -123,6 +138,13 @@ impl fmt::Display for Error {
             Self::NoSketch => f.write_str(
                 "a similarity is asked for, but no sketch is given to compare with: give the text or its sketch, \
                  or leave the similarity out",
+            ),
+            Self::SketchMissing { bytes } => write!(
+                f,
+                "the document has a fingerprint but no sketch, and the database compares texts by sketches of {bytes} \
+                 bytes, so it would not be found: make the document from its text (`Fingerprinter::document`, \
+                 `document_html`), give its sketch too, or create a database without sketches (`--sketch 0`, \
+                 `SketchSize::None`)"
             ),
             Self::MinSimilarity { given } => {
                 write!(f, "a least similarity of {given} was given; 0 to 1 is possible, for example 0.7")

@@ -19,6 +19,7 @@ pub struct Fingerprinting {
     takes_ready: bool,
     sketch_size: SketchSize,
     needs_sketches: bool,
+    stores: bool,
 }
 
 impl Fingerprinting {
@@ -39,6 +40,7 @@ impl Fingerprinting {
             takes_ready: fingerprinter.is_none() || named.is_some(),
             sketch_size: SketchSize::None,
             needs_sketches: false,
+            stores: false,
         };
         Ok(rule.sketch_size(SketchSize::default()))
     }
@@ -58,6 +60,14 @@ impl Fingerprinting {
         self
     }
 
+    /// Whether what is made is stored. Then a ready fingerprint without a sketch is refused where texts are compared by
+    /// sketches. Default: false, for questions.
+    #[must_use]
+    pub fn stores(mut self, stores: bool) -> Self {
+        self.stores = stores;
+        self
+    }
+
     /// The text of a page, as the scheme reads it, and the visible text if fingerprints are made elsewhere.
     pub(super) fn text_of_html(self, html: &str) -> String {
         match self.fingerprinter {
@@ -73,6 +83,11 @@ impl Fingerprinting {
             (Content::TooShort, _) => Ok(None),
             (Content::Fingerprint(..), _) if !self.takes_ready => {
                 Err(Reason::FingerprintInScheme { scheme: self.scheme })
+            }
+            (Content::Fingerprint(_, None), _)
+                if self.stores && self.scheme.compares_sketches(self.sketch_size) =>
+            {
+                refused(Error::SketchMissing { bytes: self.sketch_size.bytes() })
             }
             (Content::Fingerprint(_, None), _) if self.needs_sketches => refused(Error::NoSketch),
             (Content::Fingerprint(_, Some(sketch)), _) if sketch.size() != self.sketch_size => {
@@ -104,6 +119,12 @@ mod tests {
         let vouched_for = Fingerprinting::new(Scheme::Simhash1, Some(Scheme::Simhash1))?;
         assert!(external.judge(&ready).is_ok());
         assert!(vouched_for.judge(&ready).is_ok());
+        assert!(vouched_for.sketch_size(SketchSize::None).stores(true).judge(&ready).is_ok());
+        assert!(external.stores(true).judge(&ready).is_ok());
+        assert!(matches!(
+            vouched_for.stores(true).judge(&ready),
+            Err(Reason::Document(Error::SketchMissing { bytes: 16 }))
+        ));
         assert!(made_here.judge(&text).is_ok());
         assert!(matches!(made_here.judge(&ready), Err(Reason::FingerprintInScheme { .. })));
         assert!(matches!(external.judge(&text), Err(Reason::TextInExternal)));

@@ -154,7 +154,7 @@ impl<'d> Ingest<'d> {
             return Err(Error::SketchSizes { stored: 0, given: 0 });
         }
         let rule = Fingerprinting::new(self.database.scheme(), self.scheme)?;
-        let rule = rule.sketch_size(sketch_size).needs_sketches(needs_sketches);
+        let rule = rule.sketch_size(sketch_size).needs_sketches(needs_sketches).stores(true);
         records.begin_again()?;
         let sources = Sources::plan(self.database, records.inputs(), &self.naming, &mut observe)?;
         let settings = self.settings.ignoring(&sources);

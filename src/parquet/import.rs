@@ -12,7 +12,7 @@ use super::schema::{FINGERPRINT, KEY, PAYLOAD, RANKS, SCOPE, SEEN, SEEN_SECONDS,
 use super::typed::{Kind, bytes, ensure_types, fingerprint, number, seconds};
 use crate::database::CreateOptions;
 use crate::document::Document;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::sketch::{Sketch, SketchSize};
 use crate::text::Scheme;
 
@@ -47,7 +47,7 @@ pub struct Import {
     /// The first file that says nothing of its fingerprints.
     foreign: Option<PathBuf>,
     has_sketches: bool,
-    sketch_size: Option<SketchSize>,
+    stored_in: Option<(Scheme, SketchSize)>,
 }
 
 /// A file, and what is known of its documents by its place.
@@ -74,7 +74,7 @@ impl Import {
             header: None,
             foreign: None,
             has_sketches: false,
-            sketch_size: None,
+            stored_in: None,
         };
         for path in paths {
             let path = path.as_ref();
@@ -144,7 +144,8 @@ impl Import {
     }
 
     /// The options for a new database: those of the database that was exported. If another program has written the
-    /// files, those for fingerprints of the scheme `external` and as many documents as there are.
+    /// files, those for fingerprints of the scheme `external` and as many documents as there are, with sketches if the
+    /// files have any.
     ///
     /// # Errors
     ///
@@ -162,14 +163,15 @@ impl Import {
                 }
             }
         }
-        Ok(options)
+        // Whatever scheme the caller names, there is none to store.
+        Ok(options.sketch_size(SketchSize::None))
     }
 
-    /// Only documents whose sketches have this size, or that have none; another size is an error. Default: the size
-    /// of the database that was exported.
+    /// Only documents that a database of this scheme and of sketches of this size takes; another one is an error.
+    /// Default: those of the database that was exported.
     #[must_use]
-    pub fn sketch_size(mut self, size: SketchSize) -> Self {
-        self.sketch_size = Some(size);
+    pub fn stored_in(mut self, scheme: Scheme, size: SketchSize) -> Self {
+        self.stored_in = Some((scheme, size));
         self
     }
 
@@ -177,9 +179,10 @@ impl Import {
     ///
     /// The errors are [`Error::Input`] with the file and the row, and [`Error::Io`].
     pub fn documents(&self) -> ImportedDocuments {
+        let exported = self.header.as_ref().map(|(header, _)| (header.scheme, header.sketch_size));
         ImportedDocuments {
             files: self.files.clone().into_iter(),
-            sketch_size: self.sketch_size.or(self.header.as_ref().map(|(header, _)| header.sketch_size)),
+            stored_in: self.stored_in.or(exported),
             reading: None,
             failed: false,
         }
@@ -189,7 +192,7 @@ impl Import {
 /// The documents of Parquet files, made by [`Import::documents`].
 pub struct ImportedDocuments {
     files: std::vec::IntoIter<ImportFile>,
-    sketch_size: Option<SketchSize>,
+    stored_in: Option<(Scheme, SketchSize)>,
     reading: Option<Reading>,
     failed: bool,
 }
@@ -218,10 +221,10 @@ impl Reading {
         Ok(Self { file, batches, batch: None, row: 0, before: 0 })
     }
 
-    fn next(&mut self, sketch_size: Option<SketchSize>) -> Option<Result<Document>> {
+    fn next(&mut self, stored_in: Option<(Scheme, SketchSize)>) -> Option<Result<Document>> {
         loop {
             if let Some(batch) = self.batch.as_ref().filter(|it| self.row < it.num_rows()) {
-                let read = document(batch, self.row, self.file.scope.as_deref(), sketch_size);
+                let read = document(batch, self.row, self.file.scope.as_deref(), stored_in);
                 self.row += 1;
                 let place = self.before + self.row;
                 return Some(
@@ -243,7 +246,7 @@ impl Iterator for ImportedDocuments {
 
     fn next(&mut self) -> Option<Self::Item> {
         while !self.failed {
-            if let Some(next) = self.reading.as_mut().and_then(|it| it.next(self.sketch_size)) {
+            if let Some(next) = self.reading.as_mut().and_then(|it| it.next(self.stored_in)) {
                 self.failed = next.is_err();
                 return Some(next);
             }
@@ -277,14 +280,14 @@ fn document(
     batch: &RecordBatch,
     row: usize,
     scope: Option<&str>,
-    sketch_size: Option<SketchSize>,
+    stored_in: Option<(Scheme, SketchSize)>,
 ) -> Result<Document, String> {
     let key = bytes(batch, KEY, row).ok_or("its key is null; a document needs a key")?;
     let fingerprint = fingerprint(batch, FINGERPRINT, row);
     let of_row = || std::str::from_utf8(bytes(batch, SCOPE, row).unwrap_or_default());
     let scope = scope.map_or_else(of_row, Ok).map_err(|_| "its scope is not UTF-8")?;
     let document = Document::new(key, fingerprint)
-        .with_sketch(sketch(batch, row, sketch_size)?)
+        .with_sketch(sketch(batch, row)?)
         .with_rank(rank(batch, row)?)
         .with_scope(scope)
         .with_payload(bytes(batch, PAYLOAD, row).unwrap_or_default());
@@ -296,22 +299,16 @@ fn document(
         Some(seen) => document.with_seen(seen),
         None => document,
     };
-    document.validate().map_err(|error| error.to_string())?;
+    let fits = stored_in.map_or(Ok(()), |(scheme, size)| scheme.check_sketch(size, &document));
+    document.validate().and(fits).map_err(|error| error.to_string())?;
     Ok(document)
 }
 
-fn sketch(batch: &RecordBatch, row: usize, size: Option<SketchSize>) -> Result<Option<Sketch>, String> {
+fn sketch(batch: &RecordBatch, row: usize) -> Result<Option<Sketch>, String> {
     let Some(bytes) = bytes(batch, SKETCH, row) else { return Ok(None) };
     let shingles = number(batch, SHINGLES, row)?.ok_or("it has a sketch, but no number of shingles")?;
     let shingles = u32::try_from(shingles).map_err(|_| format!("{shingles} shingles cannot be"))?;
-    let sketch = Sketch::new(bytes, shingles).map_err(|error| error.to_string())?;
-    match size {
-        Some(size) if size != sketch.size() => {
-            let [stored, given] = [size, sketch.size()].map(SketchSize::bytes);
-            Err(Error::SketchSizes { stored, given }.to_string())
-        }
-        _ => Ok(Some(sketch)),
-    }
+    Sketch::new(bytes, shingles).map(Some).map_err(|error| error.to_string())
 }
 
 /// The numbers of a rank: those before the first that is null.

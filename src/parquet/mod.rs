@@ -7,11 +7,12 @@
 //! use std::ops::ControlFlow;
 //!
 //! use simdb::parquet::{Export, Import};
-//! use simdb::{CreateOptions, Database, Document, Fingerprint};
+//! use simdb::{CreateOptions, Database, Document, Fingerprint, Scheme};
 //! # let directory = tempfile::tempdir()?;
 //! # let path = |name: &str| directory.path().join(name);
 //!
-//! let database = Database::create(path("pages.simdb"), &CreateOptions::new())?;
+//! let options = CreateOptions::new().scheme(Scheme::External);
+//! let database = Database::create(path("pages.simdb"), &options)?;
 //! let mut txn = database.begin_write()?;
 //! txn.insert(&Document::new("a", Fingerprint::from_bits(7)))?;
 //! txn.commit()?;

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::sketch::{Sketch, SketchSize};
 
 /// The whole recipe from text to fingerprint. A database stores its number, because fingerprints of
 /// different schemes cannot be compared.
@@ -76,6 +78,26 @@ impl Scheme {
     /// `content` or `minwise-short`.
     pub fn method(self) -> &'static str {
         self.name().rsplit_once('-').map_or(self.name(), |(method, _)| method)
+    }
+
+    /// Whether texts are compared by sketches of this size too. Then every text that has a fingerprint has a sketch.
+    pub(crate) fn compares_sketches(self, size: SketchSize) -> bool {
+        self != Self::External && size != SketchSize::None
+    }
+
+    /// Checks that a document has the sketch that it needs where sketches have this size, and no other.
+    ///
+    /// A document with a fingerprint but no sketch would be stored, and missed by nearly every question.
+    pub(crate) fn check_sketch(self, size: SketchSize, document: &Document) -> Result<()> {
+        match document.sketch().map(Sketch::size) {
+            Some(given) if given != size => {
+                Err(Error::SketchSizes { stored: size.bytes(), given: given.bytes() })
+            }
+            None if document.fingerprint().is_some() && self.compares_sketches(size) => {
+                Err(Error::SketchMissing { bytes: size.bytes() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The seed of the feature hash.

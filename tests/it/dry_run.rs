@@ -77,7 +77,9 @@ fn what_would_expire_is_what_expires() -> TestResult {
         }
     }
     assert_eq!(database.snapshot()?.stats()?.documents, 0);
-    let none = database.snapshot()?.to_expire(&Expiry::new().before(i64::MAX), |_| ControlFlow::Break(()))?;
+    let none = database
+        .snapshot()?
+        .to_expire(&Expiry::new().before(simdb::UnixSeconds::MAX), |_| ControlFlow::Break(()))?;
     assert_eq!(none, 0);
     Ok(())
 }

@@ -375,7 +375,8 @@ fn reopening_keeps_documents_whole_and_the_options_of_creation() -> TestResult {
         .with_scope("en")
         .with_payload([0, 255])
         .with_seen(-5);
-    insert_all(&database, [full.clone(), document("far", 0b1110)])?;
+    let far = document("far", 0b1110).with_sketch(sketch);
+    insert_all(&database, [full.clone(), far])?;
     drop(database);
     let database = Database::open(folder.path("d.simdb"), &OpenOptions::new())?;
     assert_eq!(database.snapshot()?.get("k")?, Some(full));

@@ -8,7 +8,7 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
-use simdb::{CreateOptions, Database, Document};
+use simdb::{CreateOptions, Database, Document, Scheme};
 
 use crate::support::{Folder, TestResult, assert_sound, document, go_on, going_on, insert_all};
 
@@ -61,11 +61,12 @@ fn a_panic_of_the_documents_reaches_the_caller_and_leaves_nothing() -> TestResul
     let folder = Folder::new()?;
     for whole in [0, 400] {
         let documents = (0..=whole).map(|i| if i == whole { panic!("mine") } else { Ok(spread(i)) });
-        let options = CreateOptions::new().tiny_blocks();
+        let options = CreateOptions::new().scheme(Scheme::External).tiny_blocks();
         assert_reaches_the_caller(|| Database::build(folder.path("d.simdb"), &options, documents, 1_000));
         assert_eq!(fs::read_dir(folder.path("."))?.count(), 0, "something is left");
     }
     let documents = (0..400).map(|i| Ok(spread(i)));
-    assert_sound(&Database::build(folder.path("d.simdb"), &CreateOptions::new(), documents, 1_000)?)?;
+    let options = CreateOptions::new().scheme(Scheme::External);
+    assert_sound(&Database::build(folder.path("d.simdb"), &options, documents, 1_000)?)?;
     Ok(())
 }

@@ -15,10 +15,17 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
 use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter, RowGroupMetaData};
 use simdb::parquet::{Export, Import};
-use simdb::{CreateOptions, Database, Document, Fingerprint, OpenOptions, Scheme, Sketch, SketchSize};
+use simdb::{
+    CreateOptions, Database, Document, Fingerprint, OpenOptions, Scheme, Sketch, SketchSize, UnixSeconds,
+};
 
 use crate::support::int96::write_int96;
 use crate::support::{Folder, TestResult, document, insert_all, run};
+
+/// Options for ready fingerprints, of which some have a sketch.
+fn ready() -> CreateOptions {
+    CreateOptions::new().scheme(Scheme::External).sketch_size(SketchSize::Bytes16)
+}
 
 /// Documents with all that a document can have.
 fn odd_documents() -> simdb::Result<Vec<Document>> {
@@ -35,9 +42,9 @@ fn odd_documents() -> simdb::Result<Vec<Document>> {
         document("negative", u64::MAX).with_seen(-1),
         document("scoped", 1 << 63).with_scope("é").with_rank([i64::MIN, i64::MAX]),
         document(vec![0xff, 0, 0x80], 0).with_payload(vec![0; 60_000]),
-        document("far", 5).with_seen(i64::MIN).with_rank([0]),
-        document("farther", 5).with_seen(i64::MAX).with_rank([1, 2, 3, 4]),
-        document("", 5).with_seen(i64::MAX / 1_000_000).with_scope("s".repeat(255)),
+        document("far", 5).with_seen(UnixSeconds::MIN).with_rank([0]),
+        document("farther", 5).with_seen(UnixSeconds::MAX).with_rank([1, 2, 3, 4]),
+        document("", 5).with_seen(UnixSeconds::MAX / 2).with_scope("s".repeat(255)),
     ]);
     all.retain(|it| !it.key().is_empty());
     Ok(all)
@@ -55,8 +62,7 @@ fn write(path: &Path, columns: Vec<(&str, ArrayRef)>) -> TestResult {
 fn a_database_comes_back_from_parquet_as_it_was() -> TestResult {
     let folder = Folder::new()?;
     let (database, exported) = (folder.path("d.simdb"), folder.path("d.parquet"));
-    let options =
-        CreateOptions::new().scheme(Scheme::Minwise1).max_distance(7).min_similarity(0.25).plan("6x21");
+    let options = ready().max_distance(7).min_similarity(0.25).plan("6x21");
     insert_all(&Database::create(&database, &options.created(1234))?, odd_documents()?)?;
     run!("export", &database, &exported, "--payload").expect(0);
     run!("import", folder.path("copy.simdb"), &exported).expect(0);
@@ -80,7 +86,8 @@ fn a_database_comes_back_from_parquet_as_it_was() -> TestResult {
 fn an_import_into_a_database_inserts_and_replaces() -> TestResult {
     let folder = Folder::new()?;
     for (name, bits) in [("a", 1), ("b", 2)] {
-        let database = Database::create(folder.path(&format!("{name}.simdb")), &CreateOptions::new())?;
+        let options = CreateOptions::new().sketch_size(SketchSize::None);
+        let database = Database::create(folder.path(&format!("{name}.simdb")), &options)?;
         insert_all(&database, [document(name, bits), document("both", bits)])?;
         drop(database);
         run!("export", folder.path(&format!("{name}.simdb")), folder.path(&format!("{name}.parquet")))
@@ -245,7 +252,7 @@ fn what_is_no_file_of_pairs_is_refused() -> TestResult {
 fn a_damaged_file_is_an_error_and_no_panic() -> TestResult {
     let folder = Folder::new()?;
     let (database, exported) = (folder.path("d.simdb"), folder.path("d.parquet"));
-    drop(Database::create(&database, &CreateOptions::new())?);
+    drop(Database::create(&database, &ready())?);
     insert_all(&Database::open(&database, &OpenOptions::new())?, odd_documents()?.into_iter().take(300))?;
     run!("export", &database, &exported).expect(0);
     let whole = fs::read(&exported)?;
@@ -272,7 +279,7 @@ fn a_damaged_file_is_an_error_and_no_panic() -> TestResult {
 fn an_export_never_takes_the_place_of_its_database() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    let database = Database::create(&path, &CreateOptions::new())?;
+    let database = Database::create(&path, &ready())?;
     insert_all(&database, [document("a", 1), document("b", 2)])?;
     fs::hard_link(&path, folder.path("other name"))?;
     let mut names = vec![path.clone(), folder.path("other name")];
@@ -390,7 +397,7 @@ fn files_that_say_no_scheme_are_not_mixed_with_those_that_do() -> TestResult {
 fn no_byte_of_a_footer_makes_an_import_panic() -> TestResult {
     let folder = Folder::new()?;
     let (database, exported) = (folder.path("d.simdb"), folder.path("d.parquet"));
-    insert_all(&Database::create(&database, &CreateOptions::new())?, odd_documents()?.into_iter().take(30))?;
+    insert_all(&Database::create(&database, &ready())?, odd_documents()?.into_iter().take(30))?;
     run!("export", &database, &exported).expect(0);
     let whole = fs::read(&exported)?;
     let length = u32::from_le_bytes(whole[whole.len() - 8..whole.len() - 4].try_into()?) as usize;
@@ -493,10 +500,46 @@ fn groups_of_large_payloads_are_bounded() -> TestResult {
         words.take(7_500).flatten().collect()
     };
     let documents = (0..2_600).map(|i| document(format!("k{i}"), i).with_payload(payload()));
-    insert_all(&Database::create(&database, &CreateOptions::new())?, documents)?;
+    insert_all(&Database::create(&database, &ready())?, documents)?;
     run!("export", &database, &exported, "--payload").expect(0);
     let metadata = ParquetMetaDataReader::new().parse_and_finish(&fs::File::open(&exported)?)?;
     let sizes: Vec<i64> = metadata.row_groups().iter().map(RowGroupMetaData::compressed_size).collect();
     assert!(sizes.len() == 2 && sizes.iter().all(|&it| it < 140 << 20), "{sizes:?}");
+    Ok(())
+}
+
+/// Files of another program have no sketches. With `--scheme minwise-1` they came into a database of sketches, in which
+/// nearly no question found them.
+#[test]
+fn fingerprints_of_another_program_without_sketches_come_into_a_database_without() -> TestResult {
+    let folder = Folder::new()?;
+    let (foreign, database) = (folder.path("foreign.parquet"), folder.path("d.simdb"));
+    let key = Arc::new(StringArray::from(vec!["a", "f"])) as ArrayRef;
+    write(&foreign, vec![("key", key), ("fp", Arc::new(Int64Array::from(vec![5, 7])) as ArrayRef)])?;
+    run!("import", &database, &foreign, "--scheme", "minwise-1").expect(0);
+    let stats = run!("stats", &database, "--json").expect(0).object()?;
+    assert_eq!((&stats["documents"], &stats["sketch_bytes"]), (&2.into(), &0.into()));
+    let texts = folder.path("t.simdb");
+    run!("create", &texts).expect(0);
+    run!("import", &texts, &foreign, "--scheme", "minwise-1")
+        .expect(2)
+        .says("foreign.parquet: row 1")
+        .says("a fingerprint but no sketch");
+    Ok(())
+}
+
+#[test]
+fn seconds_that_are_milliseconds_are_refused_with_their_row() -> TestResult {
+    let folder = Folder::new()?;
+    let input = folder.path("in.parquet");
+    let key = Arc::new(StringArray::from(vec!["a", "b"])) as ArrayRef;
+    let bits = Arc::new(Int64Array::from(vec![5, 7])) as ArrayRef;
+    let seen = Arc::new(Int64Array::from(vec![1_700_000_000, 1_700_000_000_000])) as ArrayRef;
+    write(&input, vec![("key", key), ("fp", bits), ("seen_seconds", seen)])?;
+    run!("import", folder.path("d.simdb"), &input)
+        .expect(2)
+        .says("in.parquet: row 2")
+        .says("looks like milliseconds");
+    assert!(!folder.path("d.simdb").exists());
     Ok(())
 }

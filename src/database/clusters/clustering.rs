@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use crate::database::pairs::Question;
 use crate::document::Document;
 use crate::store::{DocumentNumber, Read, ScopeNames};
+use crate::unix_seconds::UnixSeconds;
 
 /// How near-duplicates are put together, and which of each cluster survives.
 ///
@@ -21,7 +22,7 @@ use crate::store::{DocumentNumber, Read, ScopeNames};
 pub struct Clustering {
     max_distance: Option<u32>,
     min_similarity: Option<f64>,
-    since: Option<i64>,
+    since: Option<UnixSeconds>,
     scopes: Option<ScopeNames>,
     survivor: Option<Vec<Survivor>>,
     connected: bool,
@@ -64,10 +65,11 @@ impl Clustering {
         self
     }
 
-    /// Only documents seen at this time or later, in Unix seconds. Default: all.
+    /// Only documents seen at this time (Unix seconds or a [`SystemTime`](std::time::SystemTime)) or later. Default:
+    /// all.
     #[must_use]
-    pub fn since(mut self, since: i64) -> Self {
-        self.since = Some(since);
+    pub fn since(mut self, since: impl Into<UnixSeconds>) -> Self {
+        self.since = Some(since.into());
         self
     }
 
@@ -121,7 +123,7 @@ impl Clustering {
 
     /// Whether a document counts.
     pub(super) fn counts(&self, document: &Document) -> bool {
-        self.since.is_none_or(|since| document.seen() >= since)
+        self.since.is_none_or(|since| document.seen() >= since.unchecked())
             && self.scopes.as_ref().is_none_or(|scopes| scopes.has(document.scope()))
     }
 

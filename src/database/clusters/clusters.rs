@@ -109,11 +109,12 @@ impl Snapshot {
     ///
     /// ```
     /// use std::ops::ControlFlow;
-    /// use simdb::{ClusterEvent, Clustering, CreateOptions, Database, Document, Fingerprint};
+    /// use simdb::{ClusterEvent, Clustering, CreateOptions, Database, Document, Fingerprint, Scheme};
     /// # let directory = tempfile::tempdir()?;
     /// # let path = directory.path().join("pages.simdb");
     ///
-    /// let database = Database::create(&path, &CreateOptions::new())?;
+    /// let options = CreateOptions::new().scheme(Scheme::External);
+    /// let database = Database::create(&path, &options)?;
     /// let mut txn = database.begin_write()?;
     /// for (key, bits, rank) in [("a", 0b0, 1), ("b", 0b1, 7), ("c", 0b11, 1), ("d", u64::MAX, 1)] {
     ///     txn.insert(&Document::new(key, Fingerprint::from_bits(bits)).with_rank([rank]))?;

@@ -53,7 +53,7 @@ impl Gathered {
     ) -> Result<Option<Self>> {
         let reader = snapshot.reader()?;
         let question = clustering.question(reader);
-        question.check_similarity(reader)?;
+        question.check_conditions(reader)?;
         let beside = match beside {
             None => AllBeside::default(),
             Some(beside) => match Beside::find_all(snapshot, beside, &question, progress)? {

@@ -9,6 +9,7 @@ use crate::database::crowding::FingerprintGroup;
 use crate::database::snapshot::Snapshot;
 use crate::error::Result;
 use crate::store::ScopeNames;
+use crate::unix_seconds::UnixSeconds;
 
 /// The search for all pairs of near documents of a snapshot, made by [`Snapshot::pairs`].
 ///
@@ -62,11 +63,12 @@ impl Snapshot {
     ///
     /// ```
     /// use std::ops::ControlFlow;
-    /// use simdb::{CreateOptions, Database, Document, Fingerprint, PairEvent};
+    /// use simdb::{CreateOptions, Database, Document, Fingerprint, PairEvent, Scheme};
     /// # let directory = tempfile::tempdir()?;
     /// # let path = directory.path().join("pages.simdb");
     ///
-    /// let database = Database::create(&path, &CreateOptions::new())?;
+    /// let options = CreateOptions::new().scheme(Scheme::External);
+    /// let database = Database::create(&path, &options)?;
     /// let mut txn = database.begin_write()?;
     /// for (key, bits) in [("a", 7), ("b", 6), ("c", 7), ("d", u64::MAX)] {
     ///     txn.insert(&Document::new(key, Fingerprint::from_bits(bits)))?;
@@ -115,10 +117,11 @@ impl<'s> Pairs<'s> {
         self
     }
 
-    /// Only documents seen at this time or later, in Unix seconds. Default: all.
+    /// Only documents seen at this time (Unix seconds or a [`SystemTime`](std::time::SystemTime)) or later. Default:
+    /// all.
     #[must_use]
-    pub fn since(mut self, since: i64) -> Self {
-        self.question.since = Some(since);
+    pub fn since(mut self, since: impl Into<UnixSeconds>) -> Self {
+        self.question.since = Some(since.into());
         self
     }
 
@@ -153,7 +156,8 @@ impl<'s> Pairs<'s> {
     ///
     /// # Errors
     ///
-    /// * [`Error::MaxDistance`](crate::Error::MaxDistance) for a max distance above 64, and
+    /// * [`Error::MaxDistance`](crate::Error::MaxDistance) for a max distance above 64,
+    ///   [`Error::NotSeconds`](crate::Error::NotSeconds) for a time in another unit, and
     ///   [`Error::MinSimilarity`](crate::Error::MinSimilarity) for a similarity that is not from 0 to 1.
     /// * [`Error::SketchSizes`](crate::Error::SketchSizes) if a similarity above 0 is asked for and the database has
     ///   no sketches.

@@ -14,13 +14,14 @@ use crate::plan::NearPair;
 use crate::sketch::SketchSize;
 use crate::store::{DocumentNumber, Read, ReadRecent, Reader, ScopeNames, ScopeNumber};
 use crate::streaming;
+use crate::unix_seconds::UnixSeconds;
 
 /// What is asked.
 #[derive(Clone, Debug)]
 pub(in crate::database) struct Question {
     pub(in crate::database) max_distance: u32,
     pub(in crate::database) min_similarity: Option<f64>,
-    pub(in crate::database) since: Option<i64>,
+    pub(in crate::database) since: Option<UnixSeconds>,
     pub(in crate::database) scopes: Option<ScopeNames>,
     pub(in crate::database) each_document: bool,
     pub(in crate::database) from: Option<PairPosition>,
@@ -127,9 +128,9 @@ impl Question {
     /// What looks up the documents of a snapshot.
     fn members<'r>(&self, reader: &'r Reader, keys: Keys) -> Result<Members<'r, Reader>> {
         self.checked_distance()?;
-        self.check_similarity(reader)?;
+        self.check_conditions(reader)?;
         let scopes = self.scopes_of(reader)?;
-        let since = match self.since {
+        let since = match self.since()? {
             None => None,
             // Without any such document, nothing has a number that is large enough.
             Some(since) => Some((since, reader.first_since(since)?.unwrap_or(DocumentNumber::MAX))),
@@ -142,8 +143,14 @@ impl Question {
         Ok(Members::new(reader, scopes, since, together, keys))
     }
 
-    /// Refuses a similarity that is none, or that the documents have no sketches for.
-    pub(in crate::database) fn check_similarity(&self, reader: &Reader) -> Result<()> {
+    /// From when on documents count, if not all do.
+    fn since(&self) -> Result<Option<i64>> {
+        self.since.map(UnixSeconds::checked).transpose()
+    }
+
+    /// Refuses a time in another unit, and a similarity that is none, or that the documents have no sketches for.
+    pub(in crate::database) fn check_conditions(&self, reader: &Reader) -> Result<()> {
+        self.since()?;
         let least = self.min_similarity.unwrap_or(0.0);
         if !(0.0..=1.0).contains(&least) {
             return Err(Error::MinSimilarity { given: least });

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::plan::{Permutation, Plan, Table};
-use crate::sketch::{Sketch, SketchSize};
+use crate::sketch::SketchSize;
 use crate::store::blocks::{Fields, FileSeed, Kind, Problem, decode, encode, seal, unseal};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::text::Scheme;
@@ -132,15 +132,10 @@ impl Settings {
         Self { file, scheme, plan, max_distance: 3, sketch_size, min_similarity, key_seed: 7, created: 0 }
     }
 
-    /// Checks that a document can be stored in the file.
+    /// Checks that a document can be stored in the file, and found in it.
     pub(crate) fn validate(&self, document: &Document) -> Result<()> {
         document.validate()?;
-        match document.sketch().map(Sketch::size) {
-            Some(size) if size != self.sketch_size => {
-                Err(Error::SketchSizes { stored: self.sketch_size.bytes(), given: size.bytes() })
-            }
-            _ => Ok(()),
-        }
+        self.scheme.check_sketch(self.sketch_size, document)
     }
 
     /// The same settings for another file, with a seed of its own.
