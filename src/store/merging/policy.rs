@@ -261,8 +261,9 @@ mod tests {
             written += rows;
             // The merging thread has time while the next process has the file open.
             while let Some((Source::Level(above), _)) = most_urgent_of(&set(&levels, false), 0.0, &sizes) {
-                written += levels[above] + levels[above + 1];
-                levels[above + 1] += levels.remove(above);
+                let moved = levels.remove(above);
+                written += moved + levels[above];
+                levels[above] += moved;
             }
             assert!(levels.len() <= 5, "{levels:?} after {fold}");
         }
