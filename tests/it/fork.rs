@@ -633,7 +633,8 @@ fn a_hundred_children_of_a_busy_parent_end_at_once_and_it_loses_nothing() -> Tes
             let readers: Vec<_> = readers.collect();
             let forked = (0..100).try_for_each(|round| -> TestResult {
                 let snapshot = database.snapshot()?;
-                // The threads wait for it meanwhile.
+                // The threads work for a while, or wait for a transaction.
+                thread::sleep(Duration::from_millis(round % 7));
                 let txn = if round % 4 == 0 { database.try_begin_write()? } else { None };
                 let ticket = writer.try_submit(document("ours", 0), policy)?;
                 let Some(child) = fork()? else {
@@ -679,7 +680,7 @@ fn a_hundred_children_of_a_busy_parent_end_at_once_and_it_loses_nothing() -> Tes
             .for_each(|thread| expected.extend((0..counts[thread]).map(|count| format!("{thread} {count}"))));
         expected.sort_unstable();
         let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
-        assert!(expected.len() > 100, "the threads were busy");
+        assert!(counts.iter().all(|&count| count > 10), "the threads were busy: {counts:?}");
         assert_holds(database, &path, &expected)
     })
 }
@@ -749,7 +750,7 @@ fn a_program_that_is_started_inherits_nothing() -> TestResult {
             txn.insert(&document(i.to_string(), i.wrapping_mul(0x9e37_79b9_7f4a_7c15)))?;
         }
         let own: Vec<_> = descriptors("self")?.into_iter().filter(|it| !before.contains(it)).collect();
-        assert!(own.len() > 10, "{own:?}");
+        assert!(own.len() > 7, "{own:?}");
         let mut command = Command::new("sleep");
         let mut started = command.arg("60").stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
         let inherited = descriptors(&started.id().to_string())?;
