@@ -148,7 +148,7 @@ mod tests {
         };
         write(&engine, 1);
         drop(engine);
-        let storage = redb::backends::FileBackend::new(file.try_clone().expect("it can be cloned"));
+        let storage = FileBackend::new(file.try_clone().expect("it can be cloned"));
         let storage = storage.expect("the file can be locked");
         let engine = redb::Database::builder().create_with_backend(storage);
         let engine = engine.expect("the file is a database");
