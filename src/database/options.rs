@@ -301,7 +301,7 @@ impl CreateOptions {
 fn ensure_same<T: PartialEq + fmt::Display>(option: &'static str, stored: T, given: Option<T>) -> Result<()> {
     match given {
         Some(given) if given != stored => {
-            let [stored, given] = [stored, given].map(|it| it.to_string());
+            let [stored, given] = [stored, given].map(|it| it.to_string().into());
             Err(Error::CreatedOtherwise { option, stored, given })
         }
         _ => Ok(()),

@@ -122,9 +122,9 @@ pub enum Error {
         /// What was set, such as `max distance`.
         option: &'static str,
         /// The value that the database has.
-        stored: String,
+        stored: Box<str>,
         /// The value that was set.
-        given: String,
+        given: Box<str>,
     },
     /// A time is given in another unit than Unix seconds: see [`UnixSeconds`](crate::UnixSeconds).
     NotSeconds {

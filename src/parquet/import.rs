@@ -63,10 +63,10 @@ impl Import {
     ///
     /// # Errors
     ///
-    /// * [`Error::Io`] if a file cannot be read.
-    /// * [`Error::Input`] if a file is no Parquet file, is not whole, lacks a column, or has one of another type; if two
-    ///   files were exported from databases of other schemes or sketches; if one was exported from a database of another
-    ///   scheme than `external`, and another one was not exported.
+    /// * [`Error::Io`](crate::Error::Io) if a file cannot be read.
+    /// * [`Error::Input`](crate::Error::Input) if a file is no Parquet file, is not whole, lacks a column, or has one
+    ///   of another type; if two files were exported from databases of other schemes or sketches; if one was exported
+    ///   from a database of another scheme than `external`, and another one was not exported.
     pub fn open(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<Self> {
         let mut import = Self {
             files: Vec::new(),
@@ -149,7 +149,8 @@ impl Import {
     ///
     /// # Errors
     ///
-    /// [`Error::Input`] or [`Error::Io`] if the files have to be asked for the size of sketches and cannot be read.
+    /// [`Error::Input`](crate::Error::Input) or [`Error::Io`](crate::Error::Io) if the files have to be asked for the
+    /// size of sketches and cannot be read.
     pub fn create_options(&self) -> Result<CreateOptions> {
         if let Some((header, _)) = &self.header {
             return Ok(header.create_options());
@@ -177,7 +178,8 @@ impl Import {
 
     /// The documents, in the order of the files and of their rows. After an error it ends.
     ///
-    /// The errors are [`Error::Input`] with the file and the row, and [`Error::Io`].
+    /// The errors are [`Error::Input`](crate::Error::Input) with the file and the row, and
+    /// [`Error::Io`](crate::Error::Io).
     pub fn documents(&self) -> ImportedDocuments {
         let exported = self.header.as_ref().map(|(header, _)| (header.scheme, header.sketch_size));
         ImportedDocuments {

@@ -95,7 +95,7 @@ impl CostModel {
     }
 
     fn share(&self, table: usize, prefix_bits: u32) -> f64 {
-        let uniform = || 1.0 / (1u128 << prefix_bits) as f64;
+        let uniform = || f64::from_bits(u64::from(1023 - prefix_bits) << 52);
         let measured = self.shares.get(table).and_then(|shares| shares.get(prefix_bits as usize));
         measured.copied().unwrap_or_else(uniform)
     }
@@ -134,7 +134,12 @@ impl CostModel {
     }
 
     pub(super) fn prefixes_nanos(&self, prefixes: &[ProbedPrefix]) -> f64 {
-        self.of(&QUERY) + prefixes.iter().map(|&prefix| self.prefix_nanos(prefix)).sum::<f64>()
+        self.sum_nanos(prefixes.iter().map(|&prefix| self.prefix_nanos(prefix)))
+    }
+
+    /// The cost of probed prefixes together, by the cost of each.
+    pub(super) fn sum_nanos(&self, prefixes: impl Iterator<Item = f64>) -> f64 {
+        self.of(&QUERY) + prefixes.sum::<f64>()
     }
 
     /// The number of candidates that a query is expected to meet with a probe set.

@@ -6,6 +6,8 @@
 //! do that. Bits that lie in the same prefixes are interchangeable. They form a *cell*, and each bit of a
 //! cell can hold one difference.
 
+use std::cmp::Reverse;
+
 /// A probed prefix, as a mask of fingerprint bits, and the number of these bits in which query and stored
 /// fingerprint may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,26 +50,34 @@ struct Cell {
     room: u32,
 }
 
+/// The most cells there are: each has a bit at least.
+const MOST_CELLS: usize = 64;
+
 struct Search {
     cells: Vec<Cell>,
     /// For each prefix, the number of further differences at which its probes miss.
     lacking: Vec<u32>,
+    /// The sum of these numbers.
+    all_lacking: u32,
+    /// The prefixes that still lack differences, a bit for each.
+    open: u64,
+    /// The prefixes of cells that get no further difference, since all choices with one of them were tried.
+    tried: Vec<u64>,
     /// The steps that are left.
     steps: u32,
 }
 
 impl Search {
     fn new(reaches: &[Reach], steps: u32) -> Self {
-        let mut cells: Vec<Cell> = Vec::new();
-        for bit in (0..u64::BITS).map(|bit| 1 << bit) {
-            let within = reaches.iter().enumerate().filter(|(_, reach)| reach.prefix & bit != 0);
-            let prefixes = within.fold(0, |set, (index, _)| set | 1 << index);
-            match cells.iter_mut().find(|cell| cell.prefixes == prefixes) {
-                Some(cell) => cell.room += 1,
-                None => cells.push(Cell { prefixes, room: 1 }),
-            }
+        let lacking: Vec<u32> = reaches.iter().map(|reach| reach.flips + 1).collect();
+        Self {
+            cells: cells_of(reaches),
+            all_lacking: lacking.iter().sum(),
+            open: (0..lacking.len()).fold(0, |set, index| set | 1 << index),
+            lacking,
+            tried: Vec::new(),
+            steps,
         }
-        Self { cells, lacking: reaches.iter().map(|reach| reach.flips + 1).collect(), steps }
     }
 
     /// Whether `left` further differences can make every probe miss.
@@ -80,62 +90,113 @@ impl Search {
             return false;
         }
         self.steps -= 1;
-        let mut closed = Vec::new();
+        let (usable, count) = self.usable_cells(most);
+        let tried_before = self.tried.len();
         let mut found = false;
-        for index in self.cells_of(most) {
-            let Cell { prefixes, room } = self.cells[index];
-            self.cells[index].room -= 1;
-            let before = self.lacking.clone();
-            for (i, lacking) in self.lacking.iter_mut().enumerate() {
-                *lacking = lacking.saturating_sub((prefixes >> i & 1) as u32);
+        let mut closed = [(0, 0); MOST_CELLS];
+        let mut closed_count = 0;
+        for &index in &usable[..count] {
+            let Cell { prefixes, room } = self.cells[usize::from(index)];
+            // A difference here could as well be in the cell that was tried. With it, all choices have failed.
+            if self.tried.iter().any(|tried| prefixes & self.open & !tried == 0) {
+                continue;
             }
+            self.cells[usize::from(index)].room -= 1;
+            let counted = self.add_difference(prefixes);
             found = self.can_miss(left - 1);
-            self.lacking = before;
-            closed.push((index, room));
+            self.remove_difference(counted);
+            closed[closed_count] = (index, room);
+            closed_count += 1;
             if found {
                 break;
             }
             // All choices with this cell were tried, so the others are tried without it.
-            self.cells[index].room = 0;
+            self.cells[usize::from(index)].room = 0;
+            self.tried.push(prefixes);
         }
-        closed.into_iter().for_each(|(index, room)| self.cells[index].room = room);
+        self.tried.truncate(tried_before);
+        for &(index, room) in &closed[..closed_count] {
+            self.cells[usize::from(index)].room = room;
+        }
         found
     }
 
-    /// The prefixes that still lack differences, a bit for each.
-    fn open(&self) -> u64 {
-        let lacking = self.lacking.iter().enumerate().filter(|(_, lacking)| **lacking > 0);
-        lacking.fold(0, |set, (index, _)| set | 1 << index)
+    /// Counts a difference in these prefixes. Returns those of them in which it counts.
+    fn add_difference(&mut self, prefixes: u64) -> u64 {
+        let counted = prefixes & self.open;
+        for index in indexes(counted) {
+            self.lacking[index] -= 1;
+            self.open &= !(u64::from(self.lacking[index] == 0) << index);
+        }
+        self.all_lacking -= counted.count_ones();
+        counted
+    }
+
+    fn remove_difference(&mut self, counted: u64) {
+        indexes(counted).for_each(|index| self.lacking[index] += 1);
+        self.open |= counted;
+        self.all_lacking += counted.count_ones();
     }
 
     /// Whether `left` differences could be enough. It is an optimistic bound: each difference counts in
     /// every open prefix of its cell, even beyond what that prefix lacks.
     fn may_suffice(&self, mut left: u32) -> bool {
-        let open = self.open();
         // The room of the cells that lie in 0 to 64 open prefixes. To sort the cells instead took half of
         // the time of a step.
         let mut room = [0; 65];
         for cell in &self.cells {
-            room[(cell.prefixes & open).count_ones() as usize] += cell.room;
+            room[(cell.prefixes & self.open).count_ones() as usize] += cell.room;
         }
-        let mut lacking: u32 = self.lacking.iter().sum();
-        for (prefixes, room) in room.into_iter().enumerate().rev() {
-            let taken = room.min(left);
-            lacking = lacking.saturating_sub(taken * prefixes as u32);
+        let mut lacking = self.all_lacking;
+        for prefixes in (1..=self.open.count_ones()).rev() {
+            let taken = room[prefixes as usize].min(left);
+            lacking = lacking.saturating_sub(taken * prefixes);
             left -= taken;
         }
         lacking == 0
     }
 
-    /// The cells of a prefix that have room. First come those that lie in the most open prefixes.
-    fn cells_of(&self, prefix: usize) -> Vec<usize> {
-        let open = self.open();
-        let usable =
-            |&index: &usize| self.cells[index].prefixes >> prefix & 1 != 0 && self.cells[index].room > 0;
-        let mut indexes: Vec<usize> = (0..self.cells.len()).filter(usable).collect();
-        indexes.sort_by_key(|&index| std::cmp::Reverse((self.cells[index].prefixes & open).count_ones()));
-        indexes
+    /// The cells of a prefix that have room, and their number. First come those that lie in the most open prefixes.
+    fn usable_cells(&self, prefix: usize) -> ([u8; MOST_CELLS], usize) {
+        let (mut usable, mut count) = ([0; MOST_CELLS], 0);
+        for (index, cell) in self.cells.iter().enumerate() {
+            if cell.prefixes >> prefix & 1 != 0 && cell.room > 0 {
+                usable[count] = index as u8;
+                count += 1;
+            }
+        }
+        let in_open = |&index: &u8| (self.cells[usize::from(index)].prefixes & self.open).count_ones();
+        usable[..count].sort_by_key(|index| Reverse(in_open(index)));
+        (usable, count)
     }
+}
+
+/// The cells of the 64 bits. Each prefix divides those that it does not hold or leave out as a whole.
+fn cells_of(reaches: &[Reach]) -> Vec<Cell> {
+    let mut cells = Vec::with_capacity(MOST_CELLS);
+    cells.push((u64::MAX, 0));
+    for (index, reach) in reaches.iter().enumerate() {
+        for cell in 0..cells.len() {
+            let (bits, prefixes) = cells[cell];
+            let within = bits & reach.prefix;
+            if within != 0 && within != bits {
+                cells.push((bits & !within, prefixes));
+            }
+            if within != 0 {
+                cells[cell] = (within, prefixes | 1 << index);
+            }
+        }
+    }
+    cells.into_iter().map(|(bits, prefixes)| Cell { prefixes, room: bits.count_ones() }).collect()
+}
+
+/// The indexes of the ones of a set.
+pub(super) fn indexes(mut set: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let index = set.trailing_zeros();
+        set &= set.wrapping_sub(1);
+        (index < u64::BITS).then_some(index as usize)
+    })
 }
 
 #[cfg(test)]

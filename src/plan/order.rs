@@ -74,16 +74,27 @@ fn deal(chains: &[Chain], tables: &[usize]) -> Option<Vec<u64>> {
         tables.iter().zip(&sizes).map(|(&table, &size)| chains[table].bounds(size)).collect();
     let mut shares: Vec<u64> = bounds.iter().map(|(least, _)| *least).collect();
     let needed = shares.iter().fold(0, |all, share| all | share);
-    if shares.iter().map(|share| share.count_ones()).sum::<u32>() > needed.count_ones() {
+    let possible = bounds.iter().fold(0, |all, (_, most)| all | most);
+    let needed_twice = shares.iter().map(|share| share.count_ones()).sum::<u32>() > needed.count_ones();
+    if needed_twice || possible != u64::MAX {
         return None;
     }
-    for bit in (0..64).map(|bit| 1 << bit).filter(|bit| needed & bit == 0) {
+    for bit in bits(!needed) {
         let mut tried = 0;
         if !give(bit, &mut shares, &bounds, &sizes, &mut tried) {
             return None;
         }
     }
     Some(shares)
+}
+
+/// The bits of a set, each as a set of its own.
+fn bits(mut set: u64) -> impl Iterator<Item = u64> {
+    std::iter::from_fn(move || {
+        let bit = set & set.wrapping_neg();
+        set ^= bit;
+        (bit != 0).then_some(bit)
+    })
 }
 
 /// Gives a bit to a table that may have it. If that table is full, it passes one of its own bits on: an
@@ -99,7 +110,7 @@ fn give(bit: u64, shares: &mut [u64], bounds: &[(u64, u64)], sizes: &[u32], trie
             return true;
         }
         let own = shares[index] & !bounds[index].0;
-        for other in (0..64).map(|bit| 1 << bit).filter(|other| own & other != 0) {
+        for other in bits(own) {
             if give(other, shares, bounds, sizes, tried) {
                 shares[index] = shares[index] & !other | bit;
                 return true;

@@ -70,6 +70,17 @@ impl Permutation {
     }
 }
 
+impl Permutation {
+    /// The masks of [`prefix_mask`](Self::prefix_mask) for 0 to 64 bits.
+    pub(super) fn prefix_masks(&self) -> [u64; 65] {
+        let mut masks = [0; 65];
+        for (bits, &from) in self.positions.iter().enumerate() {
+            masks[bits + 1] = masks[bits] | 1 << (63 - from);
+        }
+        masks
+    }
+}
+
 /// The order that undoes `positions`, or `None` if they are not each of 0..64 once.
 fn inverse(positions: &[u8; 64]) -> Option<[u8; 64]> {
     let mut inverse = [u8::MAX; 64];

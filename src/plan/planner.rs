@@ -5,23 +5,26 @@
 //! exact. Then move to cheaper layouts while they stay exact. `covering` proves the result, whatever was
 //! found here.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 
 use super::combinations::combinations;
 use super::cost::CostModel;
-use super::covering::{self, Reach};
+use super::covering::{self, Reach, indexes};
 use super::probes::{ProbeSet, ProbedPrefix};
 use super::table::Table;
 
 /// The most choices of tables that are tried for disjoint prefixes.
 const MOST_CHOICES: usize = 2_000;
 
-/// The most steps of all proofs of one search together, apart from the proof of its result. When they are
-/// used up, nothing is improved further.
-const MOST_STEPS: u32 = 1 << 17;
-
 /// Up to this number of fingerprints, a scan takes less time than the search for a probe set.
 const FEW_ROWS: f64 = 128.0;
+
+/// Hardly any layout is improved by this factor.
+const MOST_IMPROVED: f64 = 32.0;
+
+/// Hardly any layout of the prefixes that the tables were made for is improved by this factor. Their proofs take most
+/// of the time of a search.
+const MOST_IMPROVED_NATURAL: f64 = 8.0;
 
 /// The most layouts of disjoint prefixes that are improved.
 const MOST_LAYOUTS: usize = 4;
@@ -30,16 +33,29 @@ const MOST_LAYOUTS: usize = 4;
 ///
 /// # Cost
 ///
-/// Some milliseconds. With many tables and a large distance, some dozens of milliseconds.
+/// A millisecond. With many tables and a large distance, some dozens of milliseconds.
 pub(super) fn cheapest(tables: &[Table], distance: u32, cost_model: &CostModel) -> ProbeSet {
+    search(tables, distance, cost_model, f64::INFINITY, 1 << 17)
+}
+
+/// The cheapest probe set found, if it costs less than `nanos`. Otherwise another one, or a scan: nothing that costs
+/// much more than `nanos` is improved. It is for the choice of a plan, and gives up sooner than [`cheapest`].
+pub(super) fn cheaper_than(nanos: f64, tables: &[Table], distance: u32, cost_model: &CostModel) -> ProbeSet {
+    search(tables, distance, cost_model, nanos, 1 << 15)
+}
+
+/// Searches for a probe set that costs less than `nanos`. `steps` are the most of all proofs together, apart from the
+/// proof of the result. When they are used up, nothing is improved further.
+fn search(tables: &[Table], distance: u32, cost_model: &CostModel, nanos: f64, steps: u32) -> ProbeSet {
     if cost_model.rows <= FEW_ROWS {
         return ProbeSet::Scan;
     }
-    let planner = Planner::new(tables, distance, cost_model);
+    let planner = Planner::new(tables, distance, cost_model, steps);
     let scan = cost_model.nanos(&ProbeSet::Scan);
     let mut layouts = planner.disjoint();
-    layouts.extend(planner.natural());
-    let improved = layouts.into_iter().filter(|it| it.nanos < scan).map(|layout| planner.improve(layout));
+    layouts.extend(planner.natural(scan.min(nanos) * MOST_IMPROVED_NATURAL));
+    let most = scan.min(nanos * MOST_IMPROVED);
+    let improved = layouts.into_iter().filter(|it| it.nanos < most).map(|layout| planner.improve(layout));
     let mut found: Vec<Layout> = improved.filter(|it| it.nanos < scan).collect();
     found.sort_by(|a, b| a.nanos.total_cmp(&b.nanos));
     let mut sets = found.into_iter().map(|layout| ProbeSet::Prefixes(layout.prefixes));
@@ -52,8 +68,10 @@ struct Planner<'a> {
     masks: Vec<[u64; 65]>,
     distance: u32,
     cost_model: &'a CostModel,
+    /// The costs of prefixes that were computed before, each at its place. The others are NaN.
+    known_nanos: Vec<Cell<f64>>,
     /// The steps that are left for all proofs together.
-    steps: RefCell<u32>,
+    steps: Cell<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -63,16 +81,35 @@ struct Layout {
 }
 
 impl<'a> Planner<'a> {
-    fn new(tables: &'a [Table], distance: u32, cost_model: &'a CostModel) -> Self {
-        let masks = tables
-            .iter()
-            .map(|table| std::array::from_fn(|bits| table.permutation.prefix_mask(bits as u32)))
-            .collect();
-        Self { tables, masks, distance, cost_model, steps: RefCell::new(MOST_STEPS) }
+    fn new(tables: &'a [Table], distance: u32, cost_model: &'a CostModel, steps: u32) -> Self {
+        let masks = tables.iter().map(|table| table.permutation.prefix_masks()).collect();
+        let tables_apart = cost_model.shares.len().max(1);
+        let places = tables_apart * 65 * (distance as usize + 2);
+        let known_nanos = vec![Cell::new(f64::NAN); places];
+        Self { tables, masks, distance, cost_model, known_nanos, steps: Cell::new(steps) }
+    }
+
+    /// The cost of a probed prefix.
+    fn prefix_nanos(&self, prefix: ProbedPrefix) -> f64 {
+        let ProbedPrefix { table, prefix_bits, flips } = prefix;
+        let table = if self.cost_model.shares.is_empty() { 0 } else { table };
+        // With more flips than the distance has bits there is nothing left to find.
+        let flips_apart = self.distance as usize + 2;
+        let place = (table * 65 + prefix_bits as usize) * flips_apart + flips as usize;
+        let known = self.known_nanos.get(place).filter(|_| (flips as usize) < flips_apart);
+        let Some(known) = known else { return self.cost_model.prefix_nanos(prefix) };
+        if known.get().is_nan() {
+            known.set(self.cost_model.prefix_nanos(prefix));
+        }
+        known.get()
+    }
+
+    fn nanos(&self, prefixes: &[ProbedPrefix]) -> f64 {
+        self.cost_model.sum_nanos(prefixes.iter().map(|&prefix| self.prefix_nanos(prefix)))
     }
 
     fn layout(&self, prefixes: Vec<ProbedPrefix>) -> Layout {
-        Layout { nanos: self.cost_model.prefixes_nanos(&prefixes), prefixes }
+        Layout { nanos: self.nanos(&prefixes), prefixes }
     }
 
     fn is_exact(&self, prefixes: &[ProbedPrefix]) -> bool {
@@ -81,7 +118,10 @@ impl<'a> Planner<'a> {
             flips: prefix.flips,
         };
         let reaches: Vec<Reach> = prefixes.iter().map(reach).collect();
-        covering::covers(&reaches, self.distance, &mut self.steps.borrow_mut()) == Some(true)
+        let mut steps = self.steps.get();
+        let covers = covering::covers(&reaches, self.distance, &mut steps);
+        self.steps.set(steps);
+        covers == Some(true)
     }
 
     /// The cheapest layouts of disjoint prefixes of some tables, with flips that make them exact.
@@ -89,58 +129,112 @@ impl<'a> Planner<'a> {
         let most_parts = self.tables.len().min(self.distance as usize + 1);
         let choices = (1..=most_parts).flat_map(|parts| combinations(self.tables.len(), parts));
         let mut cheapest: Vec<Layout> = Vec::with_capacity(MOST_LAYOUTS + 1);
+        let (mut prefixes, mut added, mut most, mut least_bits) = (Vec::new(), Vec::new(), f64::INFINITY, 0);
         for chosen in choices.take(MOST_CHOICES) {
-            let Some(layout) = self.with_cheapest_flips(self.grown(&chosen)) else { continue };
+            let Some(common) = self.common_bits(&chosen, least_bits) else { continue };
+            self.grow(&chosen, common, &mut prefixes);
+            if !self.add_cheapest_flips(&mut prefixes, &mut added, most) {
+                continue;
+            }
+            let layout = self.layout(prefixes.clone());
             let index = cheapest.partition_point(|it| it.nanos <= layout.nanos);
             cheapest.insert(index, layout);
             cheapest.truncate(MOST_LAYOUTS);
+            if let Some(last) = cheapest.get(MOST_LAYOUTS - 1) {
+                most = last.nanos;
+                least_bits = self.least_bits(most);
+            }
         }
         cheapest
     }
 
-    /// The longest disjoint prefixes of these tables. They grow by one bit in turn.
-    fn grown(&self, chosen: &[usize]) -> Vec<ProbedPrefix> {
-        let mut prefixes: Vec<ProbedPrefix> =
-            chosen.iter().map(|&table| ProbedPrefix { table, prefix_bits: 0, flips: 0 }).collect();
+    /// The fewest bits that a prefix may have, if it is not to cost more than `most` nanoseconds by itself.
+    fn least_bits(&self, most: f64) -> usize {
+        let nanos = |table, prefix_bits| self.prefix_nanos(ProbedPrefix { table, prefix_bits, flips: 0 });
+        let is_cheap = |&bits: &u32| (0..self.tables.len()).any(|table| nanos(table, bits) <= most);
+        (0..=u64::BITS).find(is_cheap).map_or(0, |bits| bits as usize)
+    }
+
+    /// The most leading bits of each of these tables that no two of them share. `None` if they are less than `least`.
+    fn common_bits(&self, chosen: &[usize], mut least: usize) -> Option<usize> {
+        let mut most = 64 / chosen.len();
+        if least > most || !self.are_disjoint(chosen, least) {
+            return None;
+        }
+        while least < most {
+            let middle = (least + most).div_ceil(2);
+            if self.are_disjoint(chosen, middle) { least = middle } else { most = middle - 1 }
+        }
+        Some(least)
+    }
+
+    /// Whether no two of these tables share one of so many leading bits.
+    fn are_disjoint(&self, chosen: &[usize], bits: usize) -> bool {
         let mut taken = 0;
-        let mut grew = true;
-        while grew {
-            grew = false;
-            for prefix in &mut prefixes {
-                let masks = &self.masks[prefix.table];
-                if let Some(&longer) = masks.get(prefix.prefix_bits as usize + 1)
-                    && longer & !masks[prefix.prefix_bits as usize] & taken == 0
-                {
-                    prefix.prefix_bits += 1;
-                    taken |= longer;
-                    grew = true;
+        chosen.iter().all(|&table| {
+            let mask = self.masks[table][bits];
+            let is_free = mask & taken == 0;
+            taken |= mask;
+            is_free
+        })
+    }
+
+    /// The longest disjoint prefixes of these tables. They grow by one bit in turn, until the next bit is taken. The
+    /// first `common` bits are free for all of them.
+    fn grow(&self, chosen: &[usize], common: usize, prefixes: &mut Vec<ProbedPrefix>) {
+        prefixes.clear();
+        let prefix_bits = common as u32;
+        prefixes.extend(chosen.iter().map(|&table| ProbedPrefix { table, prefix_bits, flips: 0 }));
+        let mut taken = chosen.iter().fold(0, |taken, &table| taken | self.masks[table][common]);
+        let mut growing = (1u64 << chosen.len()) - 1;
+        while growing != 0 {
+            for index in indexes(growing) {
+                let ProbedPrefix { table, prefix_bits, .. } = &mut prefixes[index];
+                let masks = &self.masks[*table];
+                match masks.get(*prefix_bits as usize + 1) {
+                    Some(&longer) if longer & !masks[*prefix_bits as usize] & taken == 0 => {
+                        *prefix_bits += 1;
+                        taken |= longer;
+                    }
+                    _ => growing &= !(1 << index),
                 }
             }
         }
-        prefixes
     }
 
     /// Adds the cheapest flips that make disjoint prefixes exact. At distance k, the flips and the number
-    /// of prefixes must add up to more than k.
-    fn with_cheapest_flips(&self, mut prefixes: Vec<ProbedPrefix>) -> Option<Layout> {
-        for _ in prefixes.len() as u32..=self.distance {
-            let added_nanos = |prefix: &ProbedPrefix| {
-                let next = ProbedPrefix { flips: prefix.flips + 1, ..*prefix };
-                self.cost_model.prefix_nanos(next) - self.cost_model.prefix_nanos(*prefix)
-            };
-            let cheapest = prefixes.iter_mut().min_by(|a, b| added_nanos(a).total_cmp(&added_nanos(b)))?;
-            cheapest.flips += 1;
+    /// of prefixes must add up to more than k. Returns false if that costs more than `most` nanoseconds. `added` is
+    /// for the costs of one more flip.
+    fn add_cheapest_flips(&self, prefixes: &mut [ProbedPrefix], added: &mut Vec<f64>, most: f64) -> bool {
+        // The last digits of a sum depend on its order.
+        let most = most * 1.000_001;
+        let nanos_of = |prefix: ProbedPrefix| self.prefix_nanos(prefix);
+        let mut nanos = prefixes.iter().map(|&prefix| nanos_of(prefix)).sum::<f64>();
+        if nanos > most {
+            return false;
         }
-        Some(self.layout(prefixes))
+        added.clear();
+        added.extend(prefixes.iter().map(|&prefix| nanos_of(prefix.flipped()) - nanos_of(prefix)));
+        for _ in prefixes.len() as u32..=self.distance {
+            let least = added.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
+            let Some((index, of_flip)) = least else { return false };
+            nanos += of_flip;
+            if nanos > most {
+                return false;
+            }
+            let prefix = prefixes[index].flipped();
+            prefixes[index] = prefix;
+            added[index] = nanos_of(prefix.flipped()) - nanos_of(prefix);
+        }
+        true
     }
 
     /// The prefixes that the tables were made for, with the fewest equal flips that make them exact.
-    /// `None` if they cannot be proved, or cost much more than a scan.
-    fn natural(&self) -> Option<Layout> {
+    /// `None` if they cannot be proved, or cost more than `most_nanos`.
+    fn natural(&self, most_nanos: f64) -> Option<Layout> {
         let mut prefixes: Vec<ProbedPrefix> = (0..self.tables.len())
             .map(|table| ProbedPrefix { table, prefix_bits: self.tables[table].prefix_bits, flips: 0 })
             .collect();
-        let scan = self.cost_model.nanos(&ProbeSet::Scan);
         // With `distance` flips in each prefix nothing is missed. The loop still has to end if the proof
         // runs out of steps.
         for _ in 0..=self.distance {
@@ -150,7 +244,7 @@ impl<'a> Planner<'a> {
             // Every prefix gets a flip, because a flip in one alone may not bring the proof nearer.
             // `improve` takes away the flips that are not needed.
             prefixes.iter_mut().for_each(|prefix| prefix.flips += 1);
-            if self.layout(prefixes.clone()).nanos > scan * 8.0 {
+            if self.nanos(&prefixes) > most_nanos {
                 return None;
             }
         }
@@ -163,7 +257,8 @@ impl<'a> Planner<'a> {
         loop {
             let mut cheaper = self.cheaper_neighbours(&best);
             cheaper.sort_by(|a, b| a.nanos.total_cmp(&b.nanos));
-            match cheaper.into_iter().find(|it| self.is_exact(&it.prefixes)) {
+            let mut layouts = cheaper.into_iter().map(|it| it.of(&best.prefixes));
+            match layouts.find(|it| self.is_exact(&it.prefixes)) {
                 Some(layout) => best = layout,
                 None => return best,
             }
@@ -172,39 +267,66 @@ impl<'a> Planner<'a> {
 
     /// Layouts that are cheaper by at least a thousandth. In each of them one prefix is longer, has a flip
     /// less, or is gone. In some of them another prefix has a flip more.
-    fn cheaper_neighbours(&self, layout: &Layout) -> Vec<Layout> {
+    fn cheaper_neighbours(&self, layout: &Layout) -> Vec<Neighbour> {
         let prefixes = &layout.prefixes;
-        let nanos: Vec<f64> = prefixes.iter().map(|&prefix| self.cost_model.prefix_nanos(prefix)).collect();
-        let flipped = |prefix: ProbedPrefix| ProbedPrefix { flips: prefix.flips + 1, ..prefix };
-        let flipped_nanos: Vec<f64> =
-            prefixes.iter().map(|&prefix| self.cost_model.prefix_nanos(flipped(prefix))).collect();
+        let nanos_of = |prefix: ProbedPrefix| self.prefix_nanos(prefix);
+        let mut nanos: Vec<f64> = prefixes.iter().map(|&prefix| nanos_of(prefix)).collect();
+        let flipped: Vec<f64> = prefixes.iter().map(|&prefix| nanos_of(prefix.flipped())).collect();
         let mut cheaper = Vec::new();
         for (index, &prefix) in prefixes.iter().enumerate() {
             let longer =
                 (1..=8).map(|bits| ProbedPrefix { prefix_bits: prefix.prefix_bits + bits, ..prefix });
-            let longer =
-                longer.flat_map(|prefix| [prefix, flipped(prefix)]).filter(|prefix| prefix.prefix_bits <= 64);
+            let longer = longer
+                .flat_map(|prefix| [prefix, prefix.flipped()])
+                .filter(|prefix| prefix.prefix_bits <= u64::BITS);
             let fewer = prefix.flips.checked_sub(1).map(|flips| ProbedPrefix { flips, ..prefix });
+            let own = nanos[index];
             for less in longer.chain(fewer).map(Some).chain([None]) {
-                let saved = nanos[index] - less.map_or(0.0, |less| self.cost_model.prefix_nanos(less));
-                let mut add = |more: Option<usize>| {
-                    let added = more.map_or(0.0, |more| flipped_nanos[more] - nanos[more]);
-                    if layout.nanos - saved + added > layout.nanos * 0.999 {
-                        return;
+                let less_nanos = less.map_or(0.0, nanos_of);
+                nanos[index] = less_nanos;
+                for more in [None].into_iter().chain((0..prefixes.len()).filter(|&it| it != index).map(Some))
+                {
+                    let added = more.map_or(0.0, |more| flipped[more] - nanos[more]);
+                    if layout.nanos - (own - less_nanos) + added > layout.nanos * 0.999 {
+                        continue;
                     }
-                    let mut prefixes = prefixes.clone();
-                    more.into_iter().for_each(|more| prefixes[more] = flipped(prefixes[more]));
-                    match less {
-                        Some(less) => prefixes[index] = less,
-                        None => drop(prefixes.remove(index)),
-                    }
-                    cheaper.push(self.layout(prefixes));
-                };
-                add(None);
-                (0..prefixes.len()).filter(|&other| other != index).for_each(|other| add(Some(other)));
+                    let nanos = match more {
+                        None => self.cost_model.sum_nanos(nanos.iter().copied()),
+                        Some(more) => {
+                            let of = |(at, &it)| if at == more { flipped[more] } else { it };
+                            self.cost_model.sum_nanos(nanos.iter().enumerate().map(of))
+                        }
+                    };
+                    cheaper.push(Neighbour { nanos, index, less, more });
+                }
             }
+            nanos[index] = own;
         }
         cheaper
+    }
+}
+
+/// A layout that differs from another in one prefix or two.
+struct Neighbour {
+    nanos: f64,
+    /// The prefix that becomes cheaper, and what it becomes. `None` if it is left out.
+    index: usize,
+    less: Option<ProbedPrefix>,
+    /// The prefix that gets a flip more, if any.
+    more: Option<usize>,
+}
+
+impl Neighbour {
+    fn of(&self, prefixes: &[ProbedPrefix]) -> Layout {
+        let mut prefixes = prefixes.to_vec();
+        if let Some(more) = self.more {
+            prefixes[more] = prefixes[more].flipped();
+        }
+        match self.less {
+            Some(less) => prefixes[self.index] = less,
+            None => drop(prefixes.remove(self.index)),
+        }
+        Layout { prefixes, nanos: self.nanos }
     }
 }
 

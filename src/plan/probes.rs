@@ -43,6 +43,11 @@ impl ProbedPrefix {
         Reach { prefix: tables[self.table].permutation.prefix_mask(self.prefix_bits), flips: self.flips }
     }
 
+    /// The same prefix with one more flip.
+    pub(super) fn flipped(self) -> Self {
+        Self { flips: self.flips + 1, ..self }
+    }
+
     /// The number of ranges that a query reads for this prefix. Where the flips left are enough for all
     /// remaining bits of the prefix, one range has every value of these bits. That leaves one range for
     /// each choice of `flips` of the bits.
