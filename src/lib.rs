@@ -23,6 +23,8 @@ mod parallel;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 mod plan;
+#[cfg(any(feature = "ingest", feature = "parquet"))]
+mod same_bytes;
 mod sketch;
 mod source;
 mod store;
