@@ -51,6 +51,7 @@ mod screen;
 mod second_reader;
 mod similarity;
 mod sketch_laws;
+mod standing;
 mod strays;
 mod support;
 mod tasks;
