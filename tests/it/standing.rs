@@ -78,12 +78,33 @@ fn assert_done_once_more(folder: &Folder, arguments: &[&str], others: &[&str]) -
     let refused = ran(folder, arguments)?.expect(2);
     assert!(refused.err.contains("exists") || refused.err.contains("directory"), "{}", refused.err);
     fs::remove_dir(&out)?;
-    assert_eq!(fs::read_dir(folder.path(""))?.filter(|it| is_temporary(it)).count(), 0);
+    assert_eq!(fs::read_dir(folder.path(""))?.filter(is_temporary).count(), 0);
     Ok(())
 }
 
 fn is_temporary(entry: &std::io::Result<fs::DirEntry>) -> bool {
     entry.as_ref().is_ok_and(|it| it.file_name().to_string_lossy().contains(".tmp"))
+}
+
+#[test]
+fn a_search_for_pairs_that_was_killed_after_its_end_is_done() -> TestResult {
+    let folder = Folder::new()?;
+    database(&folder.path("d.simdb"), "p")?;
+    let formats =
+        if cfg!(feature = "parquet") { &["tsv", "jsonl", "parquet"][..] } else { &["tsv", "jsonl"] };
+    for format in formats {
+        for groups in [None, Some("--groups")] {
+            let other = format!("other.{format}");
+            let mut pairs = vec!["pairs", "d.simdb", "--max-distance", "1", "--format", format];
+            pairs.extend(groups);
+            let with = |output| [&pairs[..], &["--output", output]].concat();
+            ran(&folder, &[&with(&other)[..], &["--min-similarity", "0", "--since", "5"]].concat())?
+                .expect(0);
+            assert_done_once_more(&folder, &with("out"), &[&other])?;
+            fs::remove_file(folder.path(&other))?;
+        }
+    }
+    Ok(())
 }
 
 #[test]
