@@ -24,6 +24,8 @@ mod parallel;
 pub mod parquet;
 mod plan;
 mod process;
+#[cfg(any(feature = "ingest", feature = "parquet"))]
+mod same_bytes;
 mod sketch;
 mod source;
 mod store;

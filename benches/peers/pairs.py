@@ -110,7 +110,7 @@ def load(words, folder, options):
 def simdb(database, cores, words, folder, options):
     """Yields a pair of seconds and pairs for each run."""
     found = folder / "pairs.tsv"
-    command = [options.simdb, "pairs", database, "--max-distance", str(options.max_distance)]
+    command = [options.simdb, "pairs", database, "--groups", "--max-distance", str(options.max_distance)]
     for _ in range(options.runs):
         with open(found, "wb") as file:
             ran = timed(command, options, stdout=file, preexec_fn=lambda: os.sched_setaffinity(0, cores))

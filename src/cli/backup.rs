@@ -8,13 +8,14 @@ use serde_json::json;
 use super::answer::{Answer, CommandResult};
 use super::arguments::LiveDatabase;
 use super::output::Output;
+use super::standing::{ensure_is_backup, tell_complete};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) database: LiveDatabase,
 
-    /// The copy; nothing may stand there yet
+    /// The copy; nothing may stand there yet, but such a copy
     #[arg(value_name = "TO")]
     to: PathBuf,
 }
@@ -26,7 +27,13 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
     let progress = output.console().progress();
     let copied = snapshot.backup(&to, |done, all| progress.update(done, Some(all)));
     drop(progress);
-    copied.map_err(|error| as_given(error, &to, &arguments.to))?;
+    let made = match copied {
+        Err(Error::AlreadyExists { .. }) => {
+            ensure_is_backup(&to, database, &snapshot).map(|()| tell_complete(&arguments.to, output))
+        }
+        copied => copied,
+    };
+    made.map_err(|error| as_given(error, &to, &arguments.to))?;
     let documents = snapshot.stats()?.documents;
     let bytes = std::fs::metadata(&to)?.len();
     output.print(

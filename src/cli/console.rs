@@ -25,6 +25,13 @@ pub(crate) trait Terminal: Send + Sync {
     /// Writes to standard output. That its reader has gone is an error of the kind `BrokenPipe`.
     fn write(&self, bytes: &[u8]) -> io::Result<()>;
 
+    /// Writes a line before the first output, if that goes to a terminal.
+    #[cfg(feature = "cli")]
+    fn head(&self, line: &'static str) {
+        // Only the process of the user has a terminal.
+        _ = line;
+    }
+
     /// Waits until what was written has got to where standard output goes. An error if it may not have got there.
     fn confirm(&self) -> io::Result<()>;
 
@@ -91,6 +98,12 @@ impl Console {
         if !self.quiet {
             self.terminal.complain(message);
         }
+    }
+
+    /// Writes a line before the first output, if that goes to a terminal.
+    #[cfg(feature = "cli")]
+    pub(super) fn head(&self, line: &'static str) {
+        self.terminal.head(line);
     }
 
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<()> {

@@ -169,6 +169,14 @@ impl Live {
         self.parts().0.socket.as_deref()
     }
 
+    /// The names of the columns, for a terminal.
+    pub(super) fn heading(&self) -> Option<&'static str> {
+        match self {
+            Self::Pairs(arguments) => arguments.heading(),
+            _ => None,
+        }
+    }
+
     /// What is to be done without a database.
     pub(super) fn of_pairs(&self) -> Option<OfPairs<'_>> {
         match self {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::{CreateOptions, Database, Document, Error, Fingerprint, Scheme, Sketch, SketchSize};
+use crate::{CreateOptions, Database, Document, Error, Fingerprint, Scheme, Sketch, SketchSize, Snapshot};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
@@ -12,12 +12,13 @@ use super::arguments::DatabaseArgument;
 use super::dump::DUMP_VERSION;
 use super::lines::Lines;
 use super::output::Output;
+use super::standing::{Outline, StandingDatabase, tell_complete};
 use super::stats::stats_object;
 use super::units;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// The database file; nothing may stand there yet
+    /// The database file; nothing may stand there yet, but what the same command has made
     #[command(flatten)]
     pub(super) database: DatabaseArgument,
 
@@ -77,10 +78,20 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let options = CreateOptions::new().scheme(scheme).max_distance(header.max_distance);
     let options = header.created.map_or(options.clone(), |created| options.created(created));
     let options = options.sketch_size(sketch_size).min_similarity(header.min_similarity);
-    let options = match header.plan {
+    let options = match &header.plan {
         Some(plan) => options.plan(plan),
         None => options.expected_documents(header.documents),
     };
+    let path = &arguments.database.database;
+    let standing = StandingDatabase::open(path)?;
+    if let Some(standing) = &standing {
+        let expected = expected(&header, scheme, sketch_size, &standing.snapshot)?;
+        standing.compare(&expected)?;
+        // What is loaded knows no source.
+        if !standing.snapshot.sources()?.is_empty() {
+            return Err(standing.is_another().into());
+        }
+    }
     let progress = output.console().progress_of("documents");
     let packing = output.console().progress();
     let mut read = 0;
@@ -96,15 +107,40 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
         Some(line.and_then(|line| document(&line, &options).map_err(|reason| lines.failed(&reason))))
     });
     let pack = |done, all| packing.update(done, Some(all));
-    let path = &arguments.database.database;
-    let database = Database::build_with(path, &options, documents, arguments.memory, pack)?;
+    let snapshot = match standing {
+        Some(standing) => {
+            standing.compare_documents(documents)?;
+            tell_complete(path, output);
+            standing.snapshot
+        }
+        None => Database::build_with(path, &options, documents, arguments.memory, pack)?.snapshot()?,
+    };
     drop((progress, packing));
-    let stats = database.snapshot()?.stats()?;
+    let stats = snapshot.stats()?;
     output.print(
         || stats_object(&stats),
         || format!("{}: {} documents", arguments.database.database.display(), stats.documents),
     );
     Ok(Answer::Yes)
+}
+
+/// What a database is that was loaded from a dump with this header. What the header does not say is as it stands.
+fn expected(
+    header: &Header,
+    scheme: Scheme,
+    sketch_size: SketchSize,
+    standing: &Snapshot,
+) -> Result<Outline, Error> {
+    let standing = Outline::of(&standing.stats()?);
+    Ok(Outline {
+        scheme,
+        plan: header.plan.clone().unwrap_or(standing.plan),
+        max_distance: header.max_distance,
+        sketch_size,
+        min_similarity: header.min_similarity,
+        created: header.created.unwrap_or(standing.created),
+        documents: header.documents,
+    })
 }
 
 /// Reads the first line. It must be the header of a dump that this release can read.

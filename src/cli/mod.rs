@@ -90,6 +90,7 @@ mod signals;
 #[cfg(unix)]
 mod socket;
 mod sources;
+mod standing;
 mod stats;
 mod texts;
 mod times;

@@ -40,11 +40,7 @@ impl OtherSide {
         if is_itself {
             return Ok(Self { snapshot: like.snapshot()?, rejected: 0, folder: None });
         }
-        let opened = match Database::open(&place, &OpenOptions::new().read_only(true)) {
-            Err(Error::NeedsRecovery { .. }) => Database::open(&place, &OpenOptions::new()),
-            opened => opened,
-        };
-        match opened {
+        match open_beside(&place) {
             Ok(database) => Ok(Self { snapshot: database.snapshot()?, rejected: 0, folder: None }),
             Err(Error::NotSimdb { .. } | Error::NotFound { .. }) => Self::read(path, like, reading, output),
             Err(error) => Err(error.into()),
@@ -104,6 +100,14 @@ impl OtherSide {
             }
         }
         Ok(Self { snapshot: database.snapshot()?, rejected, folder: Some(folder) })
+    }
+}
+
+/// Opens another database than that of the command, to read it.
+pub(super) fn open_beside(place: &Path) -> Result<Database, Error> {
+    match Database::open(place, &OpenOptions::new().read_only(true)) {
+        Err(Error::NeedsRecovery { .. }) => Database::open(place, &OpenOptions::new()),
+        opened => opened,
     }
 }
 

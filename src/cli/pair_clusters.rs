@@ -3,9 +3,9 @@
 use std::path::Path;
 
 #[cfg(feature = "parquet")]
-use crate::parquet::{FingerprintCluster, PairClusters};
+use crate::Fingerprint;
 #[cfg(feature = "parquet")]
-use crate::{Error, Fingerprint};
+use crate::parquet::{FingerprintCluster, PairClusters};
 #[cfg(feature = "parquet")]
 use serde_json::json;
 
@@ -15,6 +15,8 @@ use super::answer::CommandResult;
 #[cfg(feature = "parquet")]
 use super::apart::ensure_apart;
 use super::output::Output;
+#[cfg(feature = "parquet")]
+use super::standing::ensure_may_stand;
 
 /// How clusters are made of pairs, and where they go.
 #[cfg_attr(not(feature = "parquet"), expect(dead_code, reason = "without Parquet there are no such files"))]
@@ -38,8 +40,8 @@ impl OfPairs<'_> {
 #[cfg(feature = "parquet")]
 impl OfPairs<'_> {
     pub(super) fn run(&self, output: &mut Output) -> CommandResult {
-        if let Some(file) = self.file.filter(|file| !self.replace && file.symlink_metadata().is_ok()) {
-            return Err(Error::AlreadyExists { path: file.to_owned() }.into());
+        if let Some(file) = self.file.filter(|_| !self.replace) {
+            ensure_may_stand(file, b"PAR1")?;
         }
         if let Some(file) = self.file {
             ensure_apart(file, None, [self.pairs])?;

@@ -10,6 +10,7 @@ use super::arguments::Reading;
 use super::finds::Finds;
 use super::output::Output;
 use super::resumable::Resumable;
+use super::standing::StandingFile;
 #[cfg(feature = "parquet")]
 use crate::parquet::{KeyColumns, PairFile};
 use crate::{Error, FingerprintGroup, Pair, PairPosition};
@@ -36,6 +37,13 @@ pub(super) struct PairArguments {
 }
 
 impl PairArguments {
+    /// Whether lines go to standard output.
+    #[cfg(feature = "cli")]
+    pub(super) fn prints_lines(&self) -> bool {
+        let is_screen = self.output.as_ref().is_none_or(|path| path.as_os_str() == "-");
+        is_screen && !matches!(self.format, Some(PairFormat::Jsonl | PairFormat::Parquet))
+    }
+
     /// Where the file for the pairs is. `-` is standard output.
     pub(super) fn file(&self, output: &Output) -> Option<PathBuf> {
         let path = self.output.as_ref().filter(|path| path.as_os_str() != "-");
@@ -91,6 +99,8 @@ pub(super) enum Sides {
 pub(super) enum Sink {
     Screen,
     Lines(Resumable),
+    /// A file is there already. It may be whole, and of a command that was killed just after that.
+    Standing(StandingFile),
     #[cfg(feature = "parquet")]
     Parquet(Box<PairFile>),
 }
@@ -131,9 +141,12 @@ impl Sink {
             }
             (_, None) => Ok((Self::Screen, None)),
             (format, Some(path)) => {
+                if !arguments.replace && !Resumable::is_begun(&path) && path.symlink_metadata().is_ok() {
+                    return Ok((Self::Standing(StandingFile::open(&path)?), None));
+                }
                 let name = if format == PairFormat::Jsonl { "jsonl" } else { "tsv" };
                 let question = format!("{name} {question}");
-                let opened = Resumable::open(&path, question, arguments.replace, sides != Sides::AndInput);
+                let opened = Resumable::open(&path, question, sides != Sides::AndInput);
                 opened.map(|(file, position)| (Self::Lines(file), position))
             }
         }
@@ -178,6 +191,7 @@ impl Sink {
     fn take(&mut self, output: &mut Output) -> Result<(), Failure> {
         match self {
             Self::Lines(file) if output.is_full() => file.write(&output.take()),
+            Self::Standing(file) => Ok(file.compare(&output.take())?),
             _ => Ok(()),
         }
     }
@@ -196,25 +210,22 @@ impl Sink {
     }
 
     /// All pairs of some units were taken, up to a position. Some of the next unit may have been taken too.
-    pub(super) fn reach(
-        &mut self,
-        units: u64,
-        position: PairPosition,
-        output: &mut Output,
-    ) -> Result<(), Failure> {
+    pub(super) fn reach(&mut self, position: PairPosition, output: &mut Output) -> Result<(), Failure> {
         match self {
             Self::Lines(file) => {
                 file.write(&output.take())?;
-                if units > 0 { file.reach(position) } else { Ok(()) }
+                file.reach(position)
             }
+            Self::Standing(file) => Ok(file.compare(&output.take())?),
             _ => Ok(()),
         }
     }
 
     /// Ends with all pairs.
-    pub(super) fn finish(self) -> Result<(), Failure> {
+    pub(super) fn finish(self, output: &Output) -> Result<(), Failure> {
         match self {
             Self::Screen => Ok(()),
+            Self::Standing(file) => Ok(file.finish(output)?),
             Self::Lines(file) => file.finish(),
             #[cfg(feature = "parquet")]
             Self::Parquet(file) => Ok(file.finish().map(drop)?),
@@ -231,6 +242,7 @@ impl Sink {
             Self::Screen => {
                 Ok(reached.map(|it| format!("; `--from {it}` goes on from there{again}")).unwrap_or_default())
             }
+            Self::Standing(_) => Ok("; the file was there before, and stays as it is".to_owned()),
             Self::Lines(file) => file.save().map(|()| {
                 let anew = if file.goes_on() { "goes on from there" } else { "begins anew" };
                 format!("; the same command {anew}")

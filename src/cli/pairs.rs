@@ -24,7 +24,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
     max_distance: Option<u32>,
 
-    /// The least similarity, 0 to 1, of the documents of a pair [default: none, the distance alone decides]
+    /// The least similarity, 0 to 1, of the documents of a pair; with 0 the distance alone decides [default: that of the
+    /// database]
     #[arg(long, value_name = "S", value_parser = similarity_parser, allow_negative_numbers = true)]
     min_similarity: Option<f64>,
 
@@ -43,9 +44,9 @@ pub(super) struct Arguments {
     #[command(flatten)]
     reading: OtherReading,
 
-    /// Print each pair of documents, also those of one fingerprint, instead of groups
+    /// Print all documents of one fingerprint as one group, and pairs of groups
     #[arg(long)]
-    expand: bool,
+    groups: bool,
 
     /// Go on from here: what the stopped command has told
     #[arg(long, value_name = "POSITION")]
@@ -64,8 +65,18 @@ impl Arguments {
 
     /// What is asked, on one line.
     fn question(&self, max_distance: u32) -> String {
-        let Self { min_similarity, since, scope, with, expand, .. } = self;
-        format!("{max_distance} {min_similarity:?} {since:?} {scope:?} {with:?} {expand}")
+        let Self { min_similarity, since, scope, with, groups, .. } = self;
+        format!("{max_distance} {min_similarity:?} {since:?} {scope:?} {with:?} {groups}")
+    }
+
+    /// The names of the columns, if lines are printed.
+    #[cfg(feature = "cli")]
+    pub(super) fn heading(&self) -> Option<&'static str> {
+        let heading = match self.groups {
+            true => "distance\ta\tb\tdocuments_a\tdocuments_b\tsimilarity",
+            false => "distance\ta\tb\tsimilarity",
+        };
+        self.written.prints_lines().then_some(heading)
     }
 }
 
@@ -79,10 +90,11 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
     let other =
         arguments.with.as_ref().map(|path| OtherSide::open(path, database, &arguments.reading.0, output));
     let other = other.transpose()?;
-    let mut pairs = snapshot.pairs(max_distance).each_document(arguments.expand);
+    let mut pairs = snapshot.pairs(max_distance).each_document(!arguments.groups);
     if let Some(other) = &other {
         pairs = pairs.with(&other.snapshot);
     }
+    let least = arguments.min_similarity.or(database.min_similarity()).filter(|&least| least > 0.0);
     if let Some(min_similarity) = arguments.min_similarity {
         pairs = pairs.min_similarity(min_similarity);
     }
@@ -102,12 +114,13 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
     }
     let (mut sink, known) = Sink::open(&arguments.written, &arguments.question(max_distance), sides, output)?;
     let goes_on = if known.is_some() { " since the search went on" } else { "" };
-    if let Some(from) = arguments.from.or(known) {
+    if let Some(from) = arguments.from.clone().or(known) {
         pairs = pairs.from(from);
     }
     let (mut finds, mut found, mut groups, mut reached) = (Finds::of(output), 0u64, 0u64, None);
     // What was printed behind the position that was reached.
     let (mut failed, mut behind) = (None, 0u64);
+    let has_groups = arguments.groups;
     let searched = pairs.run(|event| {
         let taken = match event {
             PairEvent::Pair(mut pair) => {
@@ -115,19 +128,21 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
                     pair.b.newest_key = other.key_of(pair.b.newest_key);
                 }
                 (found, behind) = (found + 1, behind + 1);
-                sink.pair(&pair, output, |it| it.print(|| pair_object(&pair), || pair_line(&pair)))
+                sink.pair(&pair, output, |it| {
+                    it.print(|| pair_object(&pair, has_groups), || pair_line(&pair, has_groups));
+                })
             }
             PairEvent::Group(group) => {
                 (groups, behind) = (groups + 1, behind + 1);
-                let line = || group_line(&group, arguments.min_similarity.is_some());
+                let line = || group_line(&group, least.is_some());
                 sink.group(&group, output, |it| it.print(|| group_object(&group), line))
             }
             PairEvent::Progress { done, all, position } => {
-                if reached.replace(position) != Some(position) {
-                    behind = 0;
+                if reached.as_ref() != Some(&position) {
+                    (reached, behind) = (Some(position.clone()), 0);
                 }
                 finds.update(done, all);
-                sink.reach(done, position, output)
+                sink.reach(position, output)
             }
         };
         failed = taken.err();
@@ -146,37 +161,37 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
         output.complain(&format!("ended before all pairs were found{advice}"));
         return Err(Error::Interrupted.into());
     }
-    sink.finish()?;
-    match other {
-        None => {
-            output.remark(&format!(
-                "{found} pairs, {groups} groups of documents with one fingerprint{goes_on}"
-            ));
-            Ok(Answer::Yes)
-        }
-        Some(other) => {
-            output.remark(&format!("{found} pairs{goes_on}"));
-            Ok(if other.rejected > 0 { Answer::CouldNotTell } else { Answer::Yes })
-        }
-    }
+    sink.finish(output)?;
+    let groups = match arguments.groups && other.is_none() {
+        true => format!(", {groups} groups of documents with one fingerprint"),
+        false => String::new(),
+    };
+    output.remark(&format!("{found} pairs{groups}{goes_on}"));
+    let is_whole = other.is_none_or(|it| it.rejected == 0);
+    Ok(if is_whole { Answer::Yes } else { Answer::CouldNotTell })
 }
 
-fn pair_line(Pair { a, b, distance, similarity, .. }: &Pair) -> String {
-    let similarity = similarity.map_or_else(String::new, |it| format!("\t{it:.2}"));
+fn pair_line(Pair { a, b, distance, similarity, .. }: &Pair, has_groups: bool) -> String {
+    let similarity = similarity.map_or_else(|| "-".to_owned(), |it| format!("{it:.2}"));
     let [key_a, key_b] = [a, b].map(|it| printable(&it.newest_key));
-    format!("{distance}\t{key_a}\t{key_b}\t{}\t{}{similarity}", a.documents, b.documents)
+    let documents = match has_groups {
+        true => format!("{}\t{}\t", a.documents, b.documents),
+        false => String::new(),
+    };
+    format!("{distance}\t{key_a}\t{key_b}\t{documents}{similarity}")
 }
 
 /// A group. Where sketches are compared, its documents have the same.
 fn group_line(group: &FingerprintGroup, has_similarity: bool) -> String {
-    let similarity = if has_similarity { "\t1.00" } else { "" };
-    format!("0\t{}\t\t{}\t0{similarity}", printable(&group.newest_key), group.documents)
+    let similarity = if has_similarity { "1.00" } else { "-" };
+    format!("0\t{}\t\t{}\t0\t{similarity}", printable(&group.newest_key), group.documents)
 }
 
-fn pair_object(pair: &Pair) -> Value {
+fn pair_object(pair: &Pair, has_groups: bool) -> Value {
+    let object_of = if has_groups { group_object } else { document_object };
     let mut object = Map::new();
-    object.insert("a".to_owned(), group_object(&pair.a));
-    object.insert("b".to_owned(), group_object(&pair.b));
+    object.insert("a".to_owned(), object_of(&pair.a));
+    object.insert("b".to_owned(), object_of(&pair.b));
     object.insert("distance".to_owned(), pair.distance.into());
     if let Some(similarity) = pair.similarity {
         object.insert("similarity".to_owned(), similarity.into());
@@ -184,9 +199,14 @@ fn pair_object(pair: &Pair) -> Value {
     Value::Object(object)
 }
 
-fn group_object(group: &FingerprintGroup) -> Value {
-    let mut object = name_fields("key", &group.newest_key);
-    object.insert("fingerprint".to_owned(), json!(group.fingerprint.to_string()));
-    object.insert("documents".to_owned(), group.documents.into());
+fn document_object(document: &FingerprintGroup) -> Value {
+    let mut object = name_fields("key", &document.newest_key);
+    object.insert("fingerprint".to_owned(), json!(document.fingerprint.to_string()));
     Value::Object(object)
+}
+
+fn group_object(group: &FingerprintGroup) -> Value {
+    let mut object = document_object(group);
+    object["documents"] = group.documents.into();
+    object
 }

@@ -1,7 +1,7 @@
 //! The terminal of the process: its standard output, its standard error and a progress bar on it.
 
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io::{self, IsTerminal as _, Read, Write};
 use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
@@ -16,11 +16,13 @@ use super::units::told_count;
 pub(super) struct Process {
     ending: Ending,
     bar: Mutex<Option<ProgressBar>>,
+    /// The line that comes before the first output.
+    heading: Mutex<Option<&'static str>>,
 }
 
 impl Process {
     pub(super) fn new(ending: Ending) -> Self {
-        Self { ending, bar: Mutex::default() }
+        Self { ending, bar: Mutex::default(), heading: Mutex::default() }
     }
 
     /// Hides the bar while `print` runs, so that the two do not mix.
@@ -34,8 +36,19 @@ impl Process {
 
 impl Terminal for Process {
     fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        let heading = self.heading.lock().take().map(|line| format!("{line}\n")).unwrap_or_default();
         let mut out = io::stdout().lock();
-        self.above(|| out.write_all(bytes).and_then(|()| out.flush()))
+        self.above(|| {
+            out.write_all(heading.as_bytes())?;
+            out.write_all(bytes)?;
+            out.flush()
+        })
+    }
+
+    fn head(&self, line: &'static str) {
+        if io::stdout().is_terminal() {
+            *self.heading.lock() = Some(line);
+        }
     }
 
     fn confirm(&self) -> io::Result<()> {

@@ -35,32 +35,31 @@ pub(super) struct Resumable {
 }
 
 impl Resumable {
-    /// Opens a file to go on with it, or begins it. Also returns the position to go on from. A search that cannot go on
-    /// begins its file anew.
+    /// Whether a search has begun a file, and has not ended.
+    pub(super) fn is_begun(path: &Path) -> bool {
+        sidecar_of(path).symlink_metadata().is_ok()
+    }
+
+    /// Opens a file to go on with it, or begins it, in the place of an old one. Also returns the position to go on from.
+    /// A search that cannot go on begins its file anew.
     pub(super) fn open(
         path: &Path,
         question: String,
-        replace: bool,
         goes_on: bool,
     ) -> Result<(Self, Option<PairPosition>), Failure> {
         let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
-        let mut name = OsString::from(path);
-        name.push(".position");
-        let sidecar = PathBuf::from(name);
+        let sidecar = sidecar_of(path);
         let known = match fs::read_to_string(&sidecar) {
             Ok(text) => Some(known(&text, &question).map_err(|reason| stuck(path, &sidecar, &reason))?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(source) => return Err(Error::Io { path: sidecar, source: source.into() }.into()),
         };
-        if known.is_none() && !replace && path.symlink_metadata().is_ok() {
-            return Err(Error::AlreadyExists { path: path.to_owned() }.into());
-        }
         if let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty() && !it.is_dir()) {
             return Err(format!("{}: there is no directory {}", path.display(), folder.display()).into());
         }
         if known.is_none() {
             // First it is said that nothing is known of the file. Then the file may be there.
-            save(&sidecar, &question, None)?;
+            save(&sidecar, &question, None.as_ref())?;
         }
         let known = known.flatten().filter(|_| goes_on);
         let file = File::options().create(true).truncate(false).write(true).open(path).map_err(failed)?;
@@ -71,14 +70,14 @@ impl Resumable {
             }
             Err(TryLockError::Error(source)) => return Err(failed(source).into()),
         }
-        let length = known.map_or(0, |(_, length)| length);
+        let length = known.as_ref().map_or(0, |(_, length)| *length);
         if file.metadata().map_err(failed)?.len() < length {
             return Err(stuck(path, &sidecar, "the file is shorter than it was"));
         }
         // What came after is written again.
         file.set_len(length).map_err(failed)?;
         (&file).seek(SeekFrom::Start(length)).map_err(failed)?;
-        let position = known.map(|(position, _)| position);
+        let position = known.as_ref().map(|(position, _)| position.clone());
         let (path, due) = (path.to_owned(), Instant::now());
         Ok((Self { path, sidecar, file, question, goes_on, length, reached: known, due }, position))
     }
@@ -94,7 +93,7 @@ impl Resumable {
     /// A position may come again, when some of what follows it is written. What follows it is found again by who goes
     /// on from there, so it is the first time that counts.
     pub(super) fn reach(&mut self, position: PairPosition) -> Result<(), Failure> {
-        if !self.goes_on || self.reached.is_some_and(|(known, _)| known == position) {
+        if !self.goes_on || self.reached.as_ref().is_some_and(|(known, _)| *known == position) {
             return Ok(());
         }
         self.reached = Some((position, self.length));
@@ -114,7 +113,7 @@ impl Resumable {
     pub(super) fn save(&self) -> Result<(), Failure> {
         // The position must not be durable before what it speaks of.
         self.file.sync_data().map_err(|source| self.failed(source))?;
-        save(&self.sidecar, &self.question, self.reached)
+        save(&self.sidecar, &self.question, self.reached.as_ref())
     }
 
     /// The file is whole: nothing has to be known of it any more.
@@ -134,6 +133,13 @@ impl Resumable {
     fn failed(&self, source: io::Error) -> Error {
         Error::Io { path: self.path.clone(), source: source.into() }
     }
+}
+
+/// The small file of a file.
+fn sidecar_of(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(".position");
+    name.into()
 }
 
 /// A file that cannot be gone on with.
@@ -161,7 +167,7 @@ fn known(text: &str, question: &str) -> Result<Option<(PairPosition, u64)>, Stri
 }
 
 /// Writes the small file, in the place of an older one.
-fn save(sidecar: &Path, question: &str, reached: Option<(PairPosition, u64)>) -> Result<(), Failure> {
+fn save(sidecar: &Path, question: &str, reached: Option<&(PairPosition, u64)>) -> Result<(), Failure> {
     let failed = |source: io::Error| Error::Io { path: sidecar.to_owned(), source: source.into() };
     let place = reached.map_or_else(String::new, |(position, length)| format!("{position} {length}\n"));
     let mut name = OsString::from(sidecar);
@@ -191,17 +197,23 @@ mod tests {
     fn a_place_is_read_as_it_was_saved_and_only_for_its_question() -> Result<(), Failure> {
         let folder = tempfile::tempdir()?;
         let sidecar = folder.path().join("p.position");
-        let position: PairPosition = "7@00000000000000ff".parse()?;
-        for reached in [None, Some((position, 0)), Some((position, u64::MAX))] {
-            save(&sidecar, "tsv 3", reached)?;
+        let text = "1:5/3:0/0:0:0.16.0,1.16.0:00000000000000ff";
+        let position: PairPosition = text.parse()?;
+        for reached in [None, Some((position.clone(), 0)), Some((position, u64::MAX))] {
+            save(&sidecar, "tsv 3", reached.as_ref())?;
             let text = fs::read_to_string(&sidecar)?;
             assert_eq!(known(&text, "tsv 3")?, reached);
             assert!(known(&text, "tsv 4").is_err_and(|it| it.contains("another question")));
         }
-        for damaged in
-            ["", "simdb pairs 2\ntsv 3\n", "simdb pairs 1\ntsv 3\n7@ff\n", "simdb pairs 1\ntsv 3\n7@ff x\n"]
-        {
-            assert!(known(damaged, "tsv 3").is_err(), "{damaged}");
+        let kept = |place: &str| format!("simdb pairs 1\ntsv 3\n{place}\n");
+        for damaged in [
+            String::new(),
+            kept("").replace('1', "2"),
+            kept("7@ff 9"),
+            kept(text),
+            kept(&format!("{text} x")),
+        ] {
+            assert!(known(&damaged, "tsv 3").is_err(), "{damaged}");
         }
         Ok(())
     }

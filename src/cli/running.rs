@@ -30,6 +30,9 @@ pub(super) fn is_answered(live: &Live) -> Result<bool, super::answer::Failure> {
 /// Opens the database and runs the command, or asks whoever has it open.
 pub(super) fn run(live: &Live, output: &mut Output) -> CommandResult {
     let path = live.database();
+    if let Some(heading) = live.heading().filter(|_| !output.is_json()) {
+        output.console().head(heading);
+    }
     #[cfg(unix)]
     if let Some(socket) = live.socket() {
         let stream = super::client::connect_to(socket)?;

@@ -313,7 +313,7 @@ impl Snapshot {
     /// Reads the postings once, on all cores: a row of 16 bytes for each document. At most some 100 MB of memory.
     pub fn count_fingerprints(&self, mut progress: impl FnMut(u64, u64) -> ControlFlow<()>) -> Result<u64> {
         let reader = self.reader()?;
-        let parts = reader.posted_parts(POSTINGS_COUNTED_TOGETHER)?;
+        let parts = reader.posted_parts(POSTINGS_COUNTED_TOGETHER, None)?;
         let (mut all, mut failed) = (0, None);
         let count = |part: usize| reader.posted_fingerprints(parts[part]);
         parallel::in_order(parts.len(), count, |part, count| {

@@ -1,11 +1,12 @@
 //! How results get into their places at the end of a run, and what is looked at before it so that they can.
 
 use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::dedup::Dedup;
 use crate::error::{Error, Result};
+use crate::same_bytes::are_same_bytes;
 
 /// Refuses results that could not get into their places at the end.
 pub(super) fn ensure_places(dedup: &Dedup) -> Result<()> {
@@ -47,7 +48,7 @@ pub(super) fn ensure_places(dedup: &Dedup) -> Result<()> {
 /// Brings a file or a directory into its place.
 pub(super) fn deliver(from: &Path, to: &Path) -> Result<()> {
     // A copy to another disk may have been whole when the run was stopped.
-    if is_copy(from, to) {
+    if are_same_bytes(from, to) {
         return fs::remove_file(from).map_err(|source| cannot_write(from, &source));
     }
     ensure_absent(to)?;
@@ -86,24 +87,13 @@ fn ensure_no_mount_point(path: &Path) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn is_empty(folder: &Path) -> bool {
+fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// The folder in which a file or a directory stands.
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Whether `to` is a file with the same bytes as `from`.
-fn is_copy(from: &Path, to: &Path) -> bool {
-    let read = |path: &Path| Some(io::BufReader::with_capacity(1 << 20, File::open(path).ok()?));
-    let length = |path: &Path| fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|it| it.len());
-    if length(from).is_none() || length(from) != length(to) {
-        return false;
-    }
-    let (Some(from), Some(to)) = (read(from), read(to)) else { return false };
-    from.bytes().zip(to.bytes()).all(|(a, b)| matches!((a, b), (Ok(a), Ok(b)) if a == b))
 }
 
 fn put_in_place(from: &Path, to: &Path) -> io::Result<()> {

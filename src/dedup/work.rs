@@ -1,6 +1,6 @@
 //! The folder of a cleaning that is under way: what was done so far, and what goes into place at the end.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::dedup::Dedup;
-use super::delivery::{cannot_write, deliver, ensure_places, is_empty, sync_folder};
+use super::delivery::{cannot_write, deliver, ensure_places, sync_folder};
 use super::events::DedupTotals;
 use crate::database::{CreateOptions, Database, OpenOptions};
 use crate::error::{Error, Result};
@@ -91,8 +91,8 @@ impl Work {
                      again to go on, or delete the folder to begin anew",
                 ));
             }
-            // A run was stopped when it had removed all but its folder.
-            None if is_empty(&folder) => fs::remove_dir(&folder).map_err(|source| failed(&source))?,
+            // A run was stopped when it had made no more than its folder, or when it had removed all but that.
+            None if has_no_work(&folder) => remove_begun(&folder).map_err(|source| failed(&source))?,
             None if folder.exists() => {
                 let reason = "something else is in the place of the folder for the work";
                 return Err(Error::output(&folder, reason));
@@ -104,6 +104,7 @@ impl Work {
         let work = Self { folder, state: State { version: VERSION, command, ..State::default() } };
         let stamps = stamps_of(records)?.concat();
         write_durably(&work.path(STAMPS), |out| out.write_all(&stamps))?;
+        // The state comes last: where it is, all of the beginning is.
         work.save()?;
         Ok(work)
     }
@@ -129,14 +130,11 @@ impl Work {
 
     /// Keeps the state.
     pub(super) fn save(&self) -> Result<()> {
-        let bytes = serde_json::to_vec(&self.state).map_err(io::Error::from).and_then(|bytes| {
-            let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
-            file.write_all(&bytes)?;
-            file.as_file().sync_data()?;
-            file.persist(self.folder.join(STATE)).map_err(|error| error.error)?;
-            sync_folder(&self.folder)
-        });
-        bytes.map_err(|source| cannot_write(&self.folder.join(STATE), &source))
+        let (new, place) = (self.path(NEW_STATE), self.path(STATE));
+        let bytes = serde_json::to_vec(&self.state).map_err(|error| cannot_write(&new, &error.into()))?;
+        write_durably(&new, |out| out.write_all(&bytes))?;
+        let named = fs::rename(&new, &place).and_then(|()| sync_folder(&self.folder));
+        named.map_err(|source| cannot_write(&place, &source))
     }
 
     /// The place of a file in the folder.
@@ -219,6 +217,8 @@ const RECORDS: &str = "records.simdb";
 pub(super) const REPORT: &str = "report";
 pub(super) const IDS: &str = "removed.ids";
 const STATE: &str = "state.json";
+/// The state until it is whole. It has a name that is known, so that what a killed run leaves is known as its own.
+const NEW_STATE: &str = "state.json.new";
 const STAMPS: &str = "inputs.stamps";
 
 /// Writes a file of the folder.
@@ -271,6 +271,23 @@ fn stamps_of(records: &StoredRecords) -> Result<Vec<[u8; STAMP_BYTES]>> {
         Ok(stamp)
     };
     (0..records.paths().len()).map(stamp).collect()
+}
+
+/// Whether a folder has nothing but what a run makes before it has a state, so no work.
+fn has_no_work(folder: &Path) -> bool {
+    let is_begun = |name: &OsStr| [STAMPS, NEW_STATE].iter().any(|known| name == *known);
+    fs::read_dir(folder).is_ok_and(|mut it| it.all(|entry| entry.is_ok_and(|it| is_begun(&it.file_name()))))
+}
+
+/// Removes a folder that has no work.
+fn remove_begun(folder: &Path) -> io::Result<()> {
+    for name in [STAMPS, NEW_STATE] {
+        match fs::remove_file(folder.join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    fs::remove_dir(folder)
 }
 
 /// Whether another process has the work open.

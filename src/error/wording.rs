@@ -132,8 +132,8 @@ impl fmt::Display for Error {
                  divide all weights of all texts by the same number"
             ),
             Self::PairPosition => f.write_str(
-                "this is not the position of this search: the question or the content of the database is another; \
-                 begin anew",
+                "this is not the position of this search: the question, the documents of the database or its plan \
+                 are others; begin anew",
             ),
             Self::NoSketch => f.write_str(
                 "a similarity is asked for, but no sketch is given to compare with: give the text or its sketch, \

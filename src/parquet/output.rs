@@ -1,7 +1,7 @@
 //! Output: a Parquet file that gets its name when it is whole and durable.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
@@ -14,11 +14,13 @@ use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
 use crate::process::OfProcess;
+use crate::same_bytes::are_same_bytes;
 
 /// What is done with a file that stands where a new one is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Existing {
-    /// It stays, and nothing is written.
+    /// It stays. It is an error, unless it has the same bytes as the new file: then a process that was killed had just
+    /// made it.
     Refuse,
     /// The new file takes its place.
     Replace,
@@ -40,7 +42,9 @@ impl Output {
         properties: WriterProperties,
     ) -> Result<Self> {
         let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
-        if existing == Existing::Refuse && path.symlink_metadata().is_ok() {
+        // What is no Parquet is seen before the work.
+        let may_stand = || is_parquet(path) || path.symlink_metadata().is_err();
+        if existing == Existing::Refuse && !may_stand() {
             return Err(Error::AlreadyExists { path: path.to_owned() });
         }
         // The caller's progress may change the directory of the process.
@@ -82,10 +86,14 @@ impl Output {
             Existing::Refuse => file.persist_noclobber(&path),
             Existing::Replace => file.persist(&path),
         };
-        named.map_err(|error| match error.error.kind() {
-            io::ErrorKind::AlreadyExists => Error::AlreadyExists { path: path.clone() },
-            _ => failed(error.error),
-        })?;
+        match named {
+            Ok(_) => {}
+            Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(failed(error.error));
+            }
+            Err(error) if are_same_bytes(error.file.path(), &path) => {}
+            Err(_) => return Err(Error::AlreadyExists { path: path.clone() }),
+        }
         if cfg!(unix) {
             File::open(path.parent().unwrap_or(Path::new(".")))
                 .and_then(|it| it.sync_all())
@@ -93,6 +101,12 @@ impl Output {
         }
         Ok(bytes)
     }
+}
+
+/// Whether a file begins as Parquet does.
+fn is_parquet(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && magic == *b"PAR1"
 }
 
 /// A file cannot be written.

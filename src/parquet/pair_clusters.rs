@@ -169,7 +169,8 @@ impl FoundClusters {
     ///
     /// # Errors
     ///
-    /// [`Error::AlreadyExists`] if there is a file and it may not be replaced, [`Error::Io`] if none can be written.
+    /// [`Error::AlreadyExists`] if there is another file and it may not be replaced, [`Error::Io`] if none can be
+    /// written.
     pub fn write(&self, path: impl AsRef<Path>, replace: bool) -> Result<u64> {
         let path = path.as_ref();
         let existing = if replace { Existing::Replace } else { Existing::Refuse };

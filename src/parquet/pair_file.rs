@@ -104,8 +104,8 @@ impl PairFile {
     ///
     /// # Errors
     ///
-    /// [`Error::AlreadyExists`] if there is a file and it may not be replaced, [`Error::Io`] if none can be written
-    /// there.
+    /// [`Error::AlreadyExists`] if there is a file that is no Parquet and may not be replaced, [`Error::Io`] if none can
+    /// be written there.
     pub fn create(path: impl AsRef<Path>, keys: KeyColumns, replace: bool) -> Result<Self> {
         let path = path.as_ref();
         let existing = if replace { Existing::Replace } else { Existing::Refuse };
@@ -193,11 +193,12 @@ impl PairFile {
         self.output.write(&batch)
     }
 
-    /// Ends the file, makes it durable and gives it its name. Returns the number of rows.
+    /// Ends the file, makes it durable and gives it its name. Returns the number of rows. If a file of the same bytes
+    /// stands there, there is nothing to do.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] if the file cannot be written, [`Error::AlreadyExists`] if there is another file by now.
+    /// [`Error::Io`] if the file cannot be written, [`Error::AlreadyExists`] if there is another file.
     pub fn finish(mut self) -> Result<u64> {
         self.hand_over()?;
         self.output.keep()?;

@@ -9,7 +9,6 @@
 //!
 //! Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, section 4 (batch queries).
 
-use std::fmt;
 use std::ops::ControlFlow;
 
 use super::cost::{CostModel, Work};
@@ -38,7 +37,7 @@ pub(crate) struct Join<'p> {
 }
 
 /// The rows of a table that begin with the same bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Part {
     /// The least row that begins so.
     pub(crate) first: u64,
@@ -49,6 +48,23 @@ pub(crate) struct Part {
 impl Part {
     /// All rows.
     pub(crate) const ALL: Self = Self { first: 0, bits: 0 };
+
+    /// The rows that begin with these bits. `None` if there are more bits in the number.
+    pub(crate) fn of(leading: u64, bits: u32) -> Option<Self> {
+        let behind = u64::BITS.checked_sub(bits)?;
+        let part = Self { first: leading.checked_shl(behind).unwrap_or(0), bits };
+        (part.leading() == leading).then_some(part)
+    }
+
+    /// The bits, as a number.
+    pub(crate) fn leading(self) -> u64 {
+        self.first.checked_shr(u64::BITS - self.bits).unwrap_or(0)
+    }
+
+    /// Whether all rows of another part are of this one too.
+    pub(crate) fn contains(self, other: Self) -> bool {
+        self.bits <= other.bits && (self.first..=self.last()).contains(&other.first)
+    }
 
     /// The greatest row that begins so.
     pub(crate) fn last(self) -> u64 {
@@ -65,12 +81,16 @@ impl Part {
 
 impl<'p> Join<'p> {
     /// The cheapest passes through these tables that find all pairs within a distance.
-    pub(crate) fn new(tables: &'p [Table], max_distance: u32, cost_model: &CostModel) -> Self {
+    pub(crate) fn cheapest(tables: &[Table], max_distance: u32, cost_model: &CostModel) -> Vec<ProbedPrefix> {
         let cost_model = CostModel { work: Work::Join, ..cost_model.clone() };
-        let passes = match planner::cheapest(tables, max_distance, &cost_model) {
+        match planner::cheapest(tables, max_distance, &cost_model) {
             ProbeSet::Prefixes(prefixes) => prefixes,
             ProbeSet::Scan => vec![ProbedPrefix { table: 0, prefix_bits: 0, flips: 0 }],
-        };
+        }
+    }
+
+    /// The way by passes that find all pairs within a distance.
+    pub(crate) fn new(tables: &'p [Table], max_distance: u32, passes: Vec<ProbedPrefix>) -> Self {
         let mask = |it: &ProbedPrefix| tables[it.table].permutation.prefix_mask(it.prefix_bits);
         let masks = passes.iter().map(mask).collect();
         Self { tables, passes, masks, max_distance }
@@ -79,11 +99,6 @@ impl<'p> Join<'p> {
     /// The number of passes.
     pub(crate) fn passes(&self) -> usize {
         self.passes.len()
-    }
-
-    /// The passes, in words that differ where they do.
-    pub(crate) fn way(&self) -> &impl fmt::Debug {
-        &self.passes
     }
 
     /// The table through which a pass goes.
@@ -296,7 +311,8 @@ mod tests {
                 let rows = fingerprints(300, kind);
                 for max_distance in (0..=16).chain([40, 64]) {
                     let model = CostModel { rows: 1e6, ..CostModel::uniform(1e6, plan.tables()) };
-                    let join = Join::new(plan.tables(), max_distance, &model);
+                    let passes = Join::cheapest(plan.tables(), max_distance, &model);
+                    let join = Join::new(plan.tables(), max_distance, passes);
                     let expected = brute_force(&rows, max_distance);
                     // Parts of one row are many.
                     let least = if max_distance % 7 == 3 { 1 } else { 20 };

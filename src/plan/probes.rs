@@ -9,7 +9,7 @@ use crate::fingerprint::Fingerprint;
 
 /// A prefix of one table that is probed. The probe finds all fingerprints that differ from the query in at
 /// most `flips` of the leading `prefix_bits` bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ProbedPrefix {
     pub(crate) table: usize,
     pub(crate) prefix_bits: u32,

@@ -12,10 +12,11 @@ use crate::store::sorted_set::SetReader;
 
 /// What a join of all fingerprints asks.
 pub(crate) trait ReadParts: Read {
-    /// The parts of a table, in order, each of no more than `most` rows.
-    fn table_parts(&self, table: usize, most: u64) -> Result<Vec<Part>> {
+    /// The parts of a table, in order, each of no more than `most` rows. The part `kept` is one of them, if it has
+    /// rows.
+    fn table_parts(&self, table: usize, most: u64, kept: Option<Part>) -> Result<Vec<Part>> {
         let range = |part: Part| part.first..=part.last();
-        cut(&self.set(permuted(table)), Part::ALL, most, &range)
+        cut(&self.set(permuted(table)), Part::ALL, &Cut { most, kept, range })
     }
 
     /// The rows of a part of a table, in order.
@@ -24,8 +25,9 @@ pub(crate) trait ReadParts: Read {
     }
 
     /// The parts of all fingerprints, in order, each of no more than `most` postings, unless one fingerprint has more.
-    fn posted_parts(&self, most: u64) -> Result<Vec<Part>> {
-        cut(&self.set(POSTINGS), Part::ALL, most, &postings_of)
+    /// The part `kept` is one of them, if it has postings.
+    fn posted_parts(&self, most: u64, kept: Option<Part>) -> Result<Vec<Part>> {
+        cut(&self.set(POSTINGS), Part::ALL, &Cut { most, kept, range: postings_of })
     }
 
     /// The number of different fingerprints of the documents of a part.
@@ -62,22 +64,35 @@ fn postings_of(part: Part) -> RangeInclusive<u128> {
     *first.start()..=*last.end()
 }
 
-/// Halves a part until each has no more than `most` rows. Parts without rows are left out.
+/// How a set is cut.
+struct Cut<F> {
+    /// The most rows of a part.
+    most: u64,
+    /// A part that is cut no further.
+    kept: Option<Part>,
+    /// The rows of a part.
+    range: F,
+}
+
+/// Halves a part until each has few enough rows. Parts without rows are left out.
 fn cut<R: SetRow>(
     set: &SetReader<'_, R>,
     part: Part,
-    most: u64,
-    range: &impl Fn(Part) -> RangeInclusive<R>,
+    how: &Cut<impl Fn(Part) -> RangeInclusive<R>>,
 ) -> Result<Vec<Part>> {
-    // What is put more than once, or deleted and not merged, counts as often.
-    let rows = set.puts_and_marks(&range(part))?.0.unsigned_abs();
+    // What is put more than once, or deleted and not merged, counts as often. So the parts depend on what was merged.
+    let rows = set.puts_and_marks(&(how.range)(part))?.0.unsigned_abs();
     if rows == 0 {
         return Ok(Vec::new());
     }
-    let Some(halves) = part.halves().filter(|_| rows > most) else { return Ok(vec![part]) };
+    let is_small = match how.kept {
+        Some(kept) if part.contains(kept) => part == kept,
+        _ => rows <= how.most,
+    };
+    let Some(halves) = part.halves().filter(|_| !is_small) else { return Ok(vec![part]) };
     let mut parts = Vec::new();
     for half in halves {
-        parts.extend(cut(set, half, most, range)?);
+        parts.extend(cut(set, half, how)?);
     }
     Ok(parts)
 }

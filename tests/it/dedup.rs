@@ -593,6 +593,42 @@ fn a_folder_of_somebody_else_stays() -> TestResult {
     Ok(())
 }
 
+/// A run that was killed, or had no room, before it had a state was told that something else is in the place of its
+/// folder.
+#[test]
+fn a_run_that_was_killed_at_its_very_beginning_begins_anew() -> TestResult {
+    let folder = Folder::new()?;
+    let input = folder.file("a.jsonl", "{\"text\":\"a few words\"}\n")?;
+    let (output, work) = (folder.path("out"), folder.path("out.dedup"));
+    // What the beginning has made at each of its moments.
+    let moments: [&[(&str, &str)]; 5] = [
+        &[],
+        &[("inputs.stamps", "")],
+        &[("inputs.stamps", "the stamps, or a part of them")],
+        &[("inputs.stamps", "the stamps"), ("state.json.new", "")],
+        &[("inputs.stamps", "the stamps"), ("state.json.new", "{\"version\":1,\"comm")],
+    ];
+    for files in moments {
+        fs::create_dir(&work)?;
+        files.iter().try_for_each(|(name, text)| fs::write(work.join(name), text))?;
+        run!("dedup", &input, "-o", &output).expect(0);
+        assert_eq!(fs::read(&output)?, fs::read(&input)?);
+        assert!(!work.exists(), "the folder is left after {files:?}");
+        fs::remove_file(&output)?;
+    }
+    // A folder with anything else in it is not ours.
+    for name in ["state.json.old", "stamps", ".tmpAbCdEf"] {
+        fs::create_dir(&work)?;
+        fs::write(work.join("inputs.stamps"), "the stamps")?;
+        fs::write(work.join(name), "precious")?;
+        run!("dedup", &input, "-o", &output).expect(2).says("something else is in the place");
+        assert_eq!(fs::read_to_string(work.join(name))?, "precious");
+        assert!(work.join("inputs.stamps").exists() && !output.exists());
+        fs::remove_dir_all(&work)?;
+    }
+    Ok(())
+}
+
 /// A record of a packed web archive is a part of its own, however long it is.
 #[test]
 fn a_long_record_of_a_web_archive_is_one_part() -> TestResult {

@@ -57,6 +57,7 @@ mod second_reader;
 mod similarity;
 mod sketch_laws;
 mod sketchless;
+mod standing;
 mod strays;
 mod support;
 mod tasks;

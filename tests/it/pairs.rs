@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use simdb::{
-    CreateOptions, Database, Document, Error, Fingerprint, OpenOptions, PairEvent, PairPosition, Pairs,
-    Scheme, Sketch, SketchSize,
+    Clustering, CreateOptions, Database, Document, Error, Fingerprint, OpenOptions, PairEvent, PairPosition,
+    Pairs, Scheme, Sketch, SketchSize, Snapshot,
 };
 
 use crate::support::{
@@ -245,6 +245,10 @@ fn a_least_similarity_leaves_out_pairs_that_only_look_near() -> TestResult {
     for wrong in [-0.1, 1.1, f64::NAN] {
         let refused = snapshot.pairs(3).min_similarity(wrong).run(|_| ControlFlow::Continue(()));
         assert!(matches!(refused, Err(Error::MinSimilarity { .. })), "{refused:?}");
+        // Less than nothing was no similarity for clusters.
+        let clustering = Clustering::new().min_similarity(wrong);
+        let refused = snapshot.clusters(&clustering, |_| ControlFlow::Continue(()));
+        assert!(matches!(refused, Err(Error::MinSimilarity { .. })), "{refused:?}");
     }
     let plain = folder.database("plain.simdb")?;
     let refused = plain.snapshot()?.pairs(3).min_similarity(0.7).run(|_| ControlFlow::Continue(()));
@@ -267,7 +271,7 @@ fn a_search_goes_on_from_every_position_with_what_is_left() -> TestResult {
         }
         ControlFlow::Continue(())
     })?;
-    positions.dedup_by_key(|it| it.1);
+    positions.dedup_by(|a, b| a.1 == b.1);
     assert!(positions.len() > 20, "{}", positions.len());
     for (known, position) in positions.iter().step_by(3).chain(positions.last()) {
         // Between two positions some events may have come already. They come again.
@@ -281,13 +285,166 @@ fn a_search_goes_on_from_every_position_with_what_is_left() -> TestResult {
         })?;
         assert!(left.len() >= events.len() - known && events.ends_with(&left), "from {position}");
     }
-    let (_, last) = positions[positions.len() - 1];
-    let refused = |pairs: Pairs<'_>| pairs.from(last).run(|_| ControlFlow::Continue(()));
+    let (_, last) = &positions[positions.len() - 1];
+    let refused = |pairs: Pairs<'_>| pairs.from(last.clone()).run(|_| ControlFlow::Continue(()));
     assert!(matches!(refused(snapshot.pairs(5)), Err(Error::PairPosition)));
     assert!(matches!(refused(snapshot.pairs(6).since(1)), Err(Error::PairPosition)));
     insert_all(&database, [document("new", 5)])?;
     assert!(matches!(refused(database.snapshot()?.pairs(6)), Err(Error::PairPosition)));
     assert!(refused(search).is_ok());
+    Ok(())
+}
+
+/// What a search gives until it has given as much: all that came before the last position, and that position. At the
+/// end there is none.
+enum Given {
+    Whole(Vec<String>),
+    UpTo(Vec<String>, PairPosition),
+    /// It ended before it had told a position.
+    Nothing,
+}
+
+fn until(search: &Pairs<'_>, most: usize) -> simdb::Result<Given> {
+    let (mut given, mut reached, mut is_whole) = (Vec::new(), None, false);
+    search.run(|event| {
+        match event {
+            PairEvent::Progress { done, all, position } => {
+                is_whole = done == all;
+                if reached.as_ref().is_none_or(|(known, _)| *known != position) {
+                    reached = Some((position, given.len()));
+                }
+            }
+            event => given.push(format!("{event:?}")),
+        }
+        if given.len() > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    if is_whole {
+        return Ok(Given::Whole(given));
+    }
+    let Some((position, known)) = reached else { return Ok(Given::Nothing) };
+    given.truncate(known);
+    Ok(Given::UpTo(given, position))
+}
+
+/// Searches in one snapshot after the other, each time until it has given as much. In the last one the search goes to
+/// its end.
+fn given_over(
+    snapshots: &[(&Snapshot, Option<&Snapshot>)],
+    max_distance: u32,
+    most: usize,
+) -> simdb::Result<Vec<String>> {
+    let (mut all, mut from) = (Vec::new(), None);
+    for (index, (snapshot, other)) in snapshots.iter().enumerate() {
+        let mut search = snapshot.pairs(max_distance).each_document(max_distance.is_multiple_of(2));
+        if let Some(other) = other {
+            search = search.with(other);
+        }
+        if let Some(from) = &from {
+            search = search.from(PairPosition::clone(from));
+        }
+        let is_last = index + 1 == snapshots.len();
+        match until(&search, if is_last { usize::MAX } else { most })? {
+            Given::Whole(given) => {
+                all.extend(given);
+                break;
+            }
+            Given::UpTo(given, position) => {
+                all.extend(given);
+                from = Some(position);
+            }
+            Given::Nothing => {}
+        }
+    }
+    all.sort_unstable();
+    Ok(all)
+}
+
+/// Every snapshot is of the same documents, stored in another way.
+fn assert_goes_on(snapshots: &[(&Snapshot, Option<&Snapshot>)]) -> TestResult {
+    for max_distance in 0..=16 {
+        let mut whole = given_over(&snapshots[..1], max_distance, 0)?;
+        let all = whole.len();
+        whole.dedup();
+        assert!(all > 50 && whole.len() == all, "{all} at {max_distance}");
+        for most in (0..all).step_by(all / 7 + 1) {
+            for order in [snapshots.to_vec(), snapshots.iter().rev().copied().collect()] {
+                let given = given_over(&order, max_distance, most)?;
+                assert!(given == whole, "{} of {all} at {max_distance}, {most} each", given.len());
+            }
+            for &later in &snapshots[1..] {
+                let given = given_over(&[snapshots[0], later], max_distance, most)?;
+                assert!(given == whole, "{} of {all} at {max_distance}, {most} first", given.len());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A position was the number of units that were done, and how many there are depends on what is merged. So after a
+/// compaction it was refused: the question or the content was said to be another. The first position came when some
+/// pairs of its unit had been given. So these were given twice.
+#[test]
+fn a_position_holds_over_merges_compaction_backup_and_reopening_at_every_distance() -> TestResult {
+    let folder = Folder::new()?;
+    let kinds = [(0..500).map(uniform).collect::<Vec<u64>>(), (0..500).map(skewed).collect()];
+    for (number, (plan, bits)) in [("4x16", &kinds[0]), ("6x21", &kinds[1])].into_iter().enumerate() {
+        let (path, copy) =
+            (folder.path(&format!("{number}.simdb")), folder.path(&format!("copy{number}.simdb")));
+        let database = database(&path, plan)?;
+        fill(&database, bits)?;
+        let fresh = database.snapshot()?;
+        database.settle()?;
+        let settled = database.snapshot()?;
+        database.compact(|_, _| ControlFlow::Continue(()))?;
+        let compacted = database.snapshot()?;
+        compacted.backup(&copy, |_, _| ControlFlow::Continue(()))?;
+        let backup = Database::open(&copy, &OpenOptions::new())?.snapshot()?;
+        assert_goes_on(&[&fresh, &settled, &compacted, &backup].map(|it| (it, None)))?;
+        // Another plan has other tables.
+        let Given::UpTo(_, position) = until(&compacted.pairs(6), 30)? else {
+            return Err("no position".into());
+        };
+        database.compact_with_plan("8x8", |_, _| ControlFlow::Continue(()))?;
+        let refused = database.snapshot()?.pairs(6).from(position).run(|_| ControlFlow::Continue(()));
+        assert!(matches!(refused, Err(Error::PairPosition)), "{refused:?}");
+    }
+    Ok(())
+}
+
+/// Which of two sides is the larger one is seen otherwise after a compaction, and so is where the other one is cut.
+#[test]
+fn a_position_in_two_databases_holds_over_their_compaction() -> TestResult {
+    let folder = Folder::new()?;
+    for (number, (more, less)) in [(7_000, 60), (300, 250)].into_iter().enumerate() {
+        let [one, two] =
+            ["one", "two"].map(|it| database(&folder.path(&format!("{it}{number}.simdb")), "4x16"));
+        let (one, two) = (one?, two?);
+        insert_all(&one, (0..more).map(|i| document(format!("k{i}"), uniform(i))))?;
+        // Each fingerprint is put again and again, so the table seems to be longer than it is.
+        for round in 0..4 {
+            insert_all(&two, (0..less).map(|i| document(format!("k{round}-{i}"), uniform(3 * i) ^ (i % 2))))?;
+        }
+        let fresh = [one.snapshot()?, two.snapshot()?];
+        for database in [&one, &two] {
+            database.compact(|_, _| ControlFlow::Continue(()))?;
+        }
+        let compacted = [one.snapshot()?, two.snapshot()?];
+        let (fresh, compacted) = ([&fresh[0], &fresh[1]], [&compacted[0], &compacted[1]]);
+        for [a, b] in [[0, 1], [1, 0]] {
+            let snapshots = [fresh, compacted].map(|of| (of[a], Some(of[b])));
+            if number == 1 {
+                assert_goes_on(&snapshots)?;
+                continue;
+            }
+            for max_distance in [0, 3, 8] {
+                let whole = given_over(&snapshots[..1], max_distance, 0)?;
+                assert!(whole.len() > 20);
+                for most in (0..whole.len()).step_by(whole.len() / 4) {
+                    assert!(given_over(&snapshots, max_distance, most)? == whole, "{max_distance}, {most}");
+                }
+            }
+        }
+    }
     Ok(())
 }
 
@@ -324,20 +481,30 @@ fn the_command_prints_pairs_and_groups() -> TestResult {
             .map(|(key, bits)| document(key, bits)),
     )?;
     drop(database);
-    let ran = run!("pairs", &path).expect(0).says("3 pairs, 1 groups of documents with one fingerprint");
+    let ran = run!("pairs", &path).expect(0).says("6 pairs\n");
     let lines: BTreeSet<&str> = ran.out.lines().collect();
-    assert_eq!(
-        lines,
-        ["0\tc\t\t2\t0", "1\tb\tc\t1\t2", "1\tesc\\u{1b}\tb\t1\t1", "2\tesc\\u{1b}\tc\t1\t2"].into()
-    );
-    assert_eq!(run!("pairs", &path, "--expand").expect(0).out.lines().count(), 6);
-    assert_eq!(run!("pairs", &path, "--max-distance", "0", "--quiet").expect(0).out, "0\tc\t\t2\t0\n");
-    let objects = run!("pairs", &path, "--max-distance", "1", "--json").expect(0).json()?;
+    let esc = "esc\\u{1b}";
+    let pairs = [(0, "c", "a"), (1, "b", "c"), (1, "b", "a"), (1, esc, "b"), (2, esc, "c"), (2, esc, "a")];
+    let expected = pairs.map(|(distance, a, b)| format!("{distance}\t{a}\t{b}\t-"));
+    assert_eq!(lines, expected.iter().map(String::as_str).collect());
+    assert_eq!(run!("pairs", &path, "--max-distance", "0", "--quiet").expect(0).out, "0\tc\ta\t-\n");
+    let objects = run!("pairs", &path, "--max-distance", "0", "--json").expect(0).json()?;
+    assert!(objects.len() == 1 && objects[0]["a"]["key"] == "c" && objects[0]["b"]["key"] == "a");
+    assert!(objects[0]["a"].get("documents").is_none() && objects[0].get("similarity").is_none());
+    // As groups.
+    let ran = run!("pairs", &path, "--groups")
+        .expect(0)
+        .says("3 pairs, 1 groups of documents with one fingerprint");
+    let lines: BTreeSet<&str> = ran.out.lines().collect();
+    let groups =
+        ["0\tc\t\t2\t0\t-", "1\tb\tc\t1\t2\t-", "1\tesc\\u{1b}\tb\t1\t1\t-", "2\tesc\\u{1b}\tc\t1\t2\t-"];
+    assert_eq!(lines, groups.into());
+    let objects = run!("pairs", &path, "--max-distance", "1", "--json", "--groups").expect(0).json()?;
     assert_eq!(objects[0]["documents"], 2);
     assert!(
         objects.iter().any(|it| it["a"]["key"] == "b" && it["b"]["documents"] == 2 && it["distance"] == 1)
     );
-    run!("pairs", &path, "--from", "7@0").expect(2).says("begin anew");
+    run!("pairs", &path, "--from", "1:0/0:0/0:0:0.16.0:00000000000000ff").expect(2).says("begin anew");
     run!("pairs", &path, "--from", "seven").expect(2).says("position");
     run!("pairs", &path, "--min-similarity", "0.7").expect(2).says("sketches");
     run!("pairs", folder.path("none.simdb")).expect(2).says("no such");
@@ -345,16 +512,16 @@ fn the_command_prints_pairs_and_groups() -> TestResult {
     let other = folder.file("other.tsv", "x\t0000000000000005\ny\t00ff00000000ff00\n")?;
     let ran = run!("pairs", &path, "--with", &other, "--input-format", "fingerprints", "--max-distance", "1")
         .expect(0)
-        .says("2 pairs");
+        .says("3 pairs");
     let lines: BTreeSet<&str> = ran.out.lines().collect();
-    assert_eq!(lines, ["1\tc\tx\t2\t1", "1\tesc\\u{1b}\tx\t1\t1"].into());
+    assert_eq!(lines, ["1\tc\tx\t-", "1\ta\tx\t-", "1\tesc\\u{1b}\tx\t-"].into());
     run!("ingest", folder.path("o.simdb"), &other, "--input-format", "fingerprints").expect(0);
     let same = run!("pairs", &path, "--with", folder.path("o.simdb"), "--max-distance", "1").expect(0);
     assert_eq!(same.out.lines().collect::<BTreeSet<_>>(), lines);
     run!("pairs", &path, "--with", folder.path("none")).expect(2).says("none: no such file");
     // Also of a file that another process has open.
     let held = Database::open(&path, &OpenOptions::new().admin(true))?;
-    assert_eq!(run!("pairs", &path, "--expand").expect(0).out.lines().count(), 6);
+    assert_eq!(run!("pairs", &path).expect(0).out.lines().count(), 6);
     drop(held);
     Ok(())
 }
@@ -418,7 +585,7 @@ fn pairs_of_two_databases_are_those_of_brute_force() -> TestResult {
                         let key = (text(&pair.a.newest_key), text(&pair.b.newest_key), pair.distance);
                         *found.entry(key).or_default() += 1;
                     }
-                    PairEvent::Progress { position, .. } => middle = middle.or(Some(position)),
+                    PairEvent::Progress { position, .. } => middle = middle.take().or(Some(position)),
                     other => panic!("{other:?}"),
                 }
                 ControlFlow::Continue(())
@@ -434,7 +601,7 @@ fn pairs_of_two_databases_are_those_of_brute_force() -> TestResult {
             })?;
             assert_eq!(documents_of_pairs, expected.len() as u64);
             let from = middle.ok_or("no position")?;
-            let left = snapshot.pairs(max_distance).with(&other).each_document(true).from(from);
+            let left = snapshot.pairs(max_distance).with(&other).each_document(true).from(from.clone());
             assert!(left.run(|_| ControlFlow::Continue(())).is_ok());
             assert!(matches!(
                 snapshot
@@ -467,11 +634,51 @@ fn sketches_of_other_sizes_are_not_compared() -> TestResult {
     for (other, bytes) in [(&two, 32), (&none, 0)] {
         let other = other.snapshot()?;
         let search = snapshot.pairs(3).with(&other);
-        assert!(search.run(|_| ControlFlow::Continue(())).is_ok());
+        assert!(search.clone().min_similarity(0.0).run(|_| ControlFlow::Continue(())).is_ok());
+        // Like a query without a sketch, a side without sketches is compared by the distance alone.
+        assert_eq!(search.run(|_| ControlFlow::Continue(())).is_ok(), bytes == 0);
         let refused = search.min_similarity(0.5).run(|_| ControlFlow::Continue(()));
         let expected = matches!(refused, Err(Error::SketchSizes { stored: 16, given }) if given == bytes);
         assert!(expected, "{refused:?}");
     }
+    Ok(())
+}
+
+/// Queries, verdicts and clusters had the least similarity of the database, and pairs had none.
+#[test]
+fn the_least_similarity_is_that_of_the_database_unless_another_is_asked_for() -> TestResult {
+    let folder = Folder::new()?;
+    let options = CreateOptions::new().scheme(Scheme::External).sketch_size(SketchSize::Bytes16);
+    let database = Database::create(folder.path("d.simdb"), &options.clone().min_similarity(0.7))?;
+    let sketch = |byte: u8| Sketch::new(&[byte; 16], 9).ok();
+    let of = |key: &str, byte: Option<u8>| document(key, 7).with_sketch(byte.and_then(sketch));
+    insert_all(&database, [of("a", Some(1)), of("b", Some(1)), of("unlike", Some(254)), of("bare", None)])?;
+    let snapshot = database.snapshot()?;
+    let keys = |pairs: Pairs<'_>| -> simdb::Result<BTreeSet<String>> {
+        Ok(found(&pairs)?.pairs.into_keys().map(|(a, b, _)| format!("{a} {b}")).collect())
+    };
+    let each = snapshot.pairs(0).each_document(true);
+    assert_eq!(keys(each.clone())?, ["a b".to_owned()].into());
+    assert_eq!(keys(each.clone().min_similarity(0.7))?, ["a b".to_owned()].into());
+    assert_eq!(keys(each.clone().min_similarity(0.0))?.len(), 6);
+    // As groups: those of one sketch, and with 0 those of one fingerprint.
+    assert_eq!(found(&snapshot.pairs(0))?.groups, BTreeMap::from([("b".to_owned(), 2)]));
+    assert_eq!(
+        found(&snapshot.pairs(0).min_similarity(0.0))?.groups,
+        BTreeMap::from([("bare".to_owned(), 4)])
+    );
+    // Of another side, documents without a sketch are compared as queries are: by the distance alone.
+    let other = Database::create(folder.path("o.simdb"), &options.min_similarity(0.0))?;
+    insert_all(&other, [of("like", Some(1)), of("other", Some(170)), of("without", None)])?;
+    let other = other.snapshot()?;
+    let with = each.with(&other);
+    let mine = ["a", "b", "unlike", "bare"];
+    let without = mine.map(|key| format!("{} {}", key.min("without"), key.max("without")));
+    let mut expected: BTreeSet<String> = without.into_iter().collect();
+    expected.extend(["a like".to_owned(), "b like".to_owned()]);
+    assert_eq!(keys(with.clone())?, expected);
+    assert_eq!(keys(with.clone().min_similarity(0.7))?, ["a like".to_owned(), "b like".to_owned()].into());
+    assert_eq!(keys(with.min_similarity(0.0))?.len(), 12);
     Ok(())
 }
 

@@ -10,7 +10,9 @@ use std::thread;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-use crate::support::{Folder, TestResult, simdb};
+use simdb::{Database, OpenOptions};
+
+use crate::support::{Folder, TestResult, document, insert_all, simdb};
 
 /// Runs a command on a terminal, of which `redirect` may take away a stream. Returns what the terminal got.
 fn on_terminal(
@@ -116,5 +118,37 @@ fn rejected_records_do_not_fill_the_terminal() -> TestResult {
     assert!(status.success(), "{seen}");
     let told = seen.lines().filter(|line| line.contains("nonsense")).count();
     assert!((1..=10).contains(&told) && seen.contains("2000 rejected"), "{told}: {seen}");
+    Ok(())
+}
+
+/// Whoever looked at pairs had to know what the columns are. A program that reads them wants no line about that.
+#[test]
+fn pairs_have_names_of_columns_on_a_terminal_only() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let database = folder.database("d.simdb")?;
+    insert_all(&database, [document("a", 1), document("b", 1)])?;
+    let pairs = |more: &[&str]| {
+        let mut command = simdb();
+        command.arg("pairs").arg(&path).args(more).arg("--quiet");
+        command
+    };
+    let lines = |more: &[&str]| -> Result<Vec<String>, Box<dyn std::error::Error>> {
+        let (status, seen) = on_terminal(&mut pairs(more), |_| {})?;
+        assert!(status.success(), "{seen}");
+        Ok(seen.lines().filter(|line| line.contains('\t') || line.contains('{')).map(str::to_owned).collect())
+    };
+    let headed = ["distance\ta\tb\tsimilarity", "0\tb\ta\t-"];
+    // A process that has the database open does not see the terminal of the one that asks.
+    drop(database);
+    let held = Database::open(&path, &OpenOptions::new().admin(true))?;
+    assert_eq!(lines(&[])?, headed);
+    drop(held);
+    assert_eq!(lines(&[])?, headed);
+    assert_eq!(lines(&["--groups"])?[0], "distance\ta\tb\tdocuments_a\tdocuments_b\tsimilarity");
+    assert_eq!(lines(&["--json"])?.len(), 1);
+    assert_eq!(lines(&["--output", &folder.path("out").to_string_lossy()])?.len(), 0);
+    let printed = pairs(&[]).output()?;
+    assert_eq!(String::from_utf8_lossy(&printed.stdout), "0\tb\ta\t-\n");
     Ok(())
 }

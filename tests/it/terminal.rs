@@ -74,7 +74,9 @@ fn hostile_paths_are_escaped_in_answers_and_errors() -> TestResult {
     }
     let copy = folder.path(&format!("copy{HOSTILE}.simdb"));
     assert_harmless(&run!("backup", &path, &copy).expect(0));
-    assert_harmless(&run!("backup", &path, &copy).expect(2));
+    assert_harmless(&run!("backup", &path, &copy).expect(0).says("already there and complete"));
+    std::fs::write(&copy, "mine")?;
+    assert_harmless(&run!("backup", &path, &copy).expect(2).says("already exists"));
     let input = folder.file(
         &format!("{HOSTILE}.jsonl"),
         format!("{{\"key\": \"{HOSTILE}\", \"rank\": \"{HOSTILE}\"}}\n"),

@@ -54,7 +54,7 @@ class Scale:
         pathlib.Path(self.path("documents.jsonl")).unlink()
         self.run("export", self.path("documents.simdb"), self.path("documents.parquet"))
         began = time.time()
-        pairs = ["--max-distance", str(MAX_DISTANCE), "--format", "parquet", "--output"]
+        pairs = ["--groups", "--max-distance", str(MAX_DISTANCE), "--format", "parquet", "--output"]
         self.run("pairs", self.path("documents.simdb"), *pairs, self.path("simdb-self.parquet"))
         told(f"simdb pairs within {MAX_DISTANCE}", began)
         self.duckdb("self", MAX_DISTANCE)
@@ -62,7 +62,7 @@ class Scale:
 
     def find_pairs(self, distance):
         """Has simdb find the pairs within a distance."""
-        pairs = ["--max-distance", str(distance), "--format", "parquet", "--replace", "--output"]
+        pairs = ["--groups", "--max-distance", str(distance), "--format", "parquet", "--replace", "--output"]
         began = time.time()
         self.run("pairs", self.path("documents.simdb"), *pairs, self.path("simdb-self.parquet"))
         told(f"simdb pairs within {distance}", began)

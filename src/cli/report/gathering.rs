@@ -137,7 +137,8 @@ impl Gathering<'_> {
             let lot = lot_of(a.fingerprint, b.fingerprint);
             draw(&mut drawn[distance], self.samples, Drawn { lot, a: a.fingerprint, b: b.fingerprint });
         };
-        self.snapshot.pairs(self.max_distance).run(|event| {
+        // Those that are not similar enough are told too: a report is there to judge the least similarity.
+        self.snapshot.pairs(self.max_distance).min_similarity(0.0).run(|event| {
             match event {
                 PairEvent::Group(it) => add(&it, &it, 0, it.documents.saturating_mul(it.documents - 1) / 2),
                 PairEvent::Pair(Pair { a, b, distance, .. }) => {

@@ -1,5 +1,6 @@
 //! The file of a page.
 
+use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +10,10 @@ use crate::Error;
 use crate::cli::answer::Failure;
 use crate::cli::console::Console;
 use crate::cli::resumable::sync_directory;
+use crate::cli::standing::ensure_may_stand;
+
+/// How each page begins.
+const BEGIN: &str = "<!DOCTYPE html>";
 
 /// The file for a page.
 pub(super) struct Page {
@@ -22,8 +27,9 @@ impl Page {
     /// Refuses a file that exists or cannot be written, before there is any work for it.
     pub(super) fn new(path: &Path, replace: bool, console: &Console) -> Result<Self, Failure> {
         let page = Self { path: path.to_owned(), place: console.place_of(path), replace };
-        if !replace && page.place.symlink_metadata().is_ok() {
-            return Err(Error::AlreadyExists { path: page.path }.into());
+        if !replace {
+            ensure_may_stand(&page.place, BEGIN.as_bytes())
+                .map_err(|_| Error::AlreadyExists { path: page.path.clone() })?;
         }
         if page.place.is_dir() {
             return Err(page.refused("it is a folder"));
@@ -42,8 +48,15 @@ impl Page {
             true => file.persist(&self.place),
             false => file.persist_noclobber(&self.place),
         };
-        named.map_err(|it| self.failed(&it.error))?;
-        sync_directory(&self.place)
+        match named {
+            Ok(_) => sync_directory(&self.place),
+            Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => {
+                Err(self.failed(&error.error))
+            }
+            // A process that was killed had just made it.
+            Err(_) if fs::read(&self.place).is_ok_and(|standing| standing == page.as_bytes()) => Ok(()),
+            Err(_) => Err(Error::AlreadyExists { path: self.path.clone() }.into()),
+        }
     }
 
     /// A new file beside the page.
@@ -57,7 +70,7 @@ impl Page {
         {
             use std::os::unix::fs::PermissionsExt as _;
             // Those of other new files. Without it, nobody else could read the page.
-            names.permissions(std::fs::Permissions::from_mode(0o666));
+            names.permissions(fs::Permissions::from_mode(0o666));
         }
         names.prefix(".simdb-").tempfile_in(folder).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => self.refused("there is no such folder"),

@@ -112,7 +112,7 @@ impl Clustering {
     /// The search for the pairs of near documents.
     pub(super) fn question(&self, reader: &impl Read) -> Question {
         let settings = reader.settings();
-        let least = self.min_similarity.or(settings.min_similarity).filter(|&least| least > 0.0);
+        let least = self.min_similarity.or(settings.min_similarity).filter(|&least| least != 0.0);
         Question {
             min_similarity: least,
             since: self.since,

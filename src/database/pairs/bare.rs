@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 
 use foldhash::fast::RandomState;
 
+use super::position::Way;
 use super::search::Question;
 use super::units::Units;
 use crate::database::snapshot::Snapshot;
@@ -99,7 +100,9 @@ impl Question {
     ) -> Result<()> {
         let reader = snapshot.reader()?;
         let scopes = self.scopes_of(reader)?;
-        let units = Units::new(reader, None, self.checked_distance()?, snapshot.store.sizes().part_rows, "")?;
+        let way = Way::cheapest(reader, self.checked_distance()?, false)?;
+        let units =
+            Units::new((reader, None), self.max_distance, &way, snapshot.store.sizes().part_rows, None)?;
         let (mut result, mut last, all) = (Ok(()), None, units.len() as u64);
         let work = |unit: usize, hand_over: &mut dyn FnMut(Result<FoundBare>) -> ControlFlow<()>| {
             let worked = units.posted_often(unit, &scopes).and_then(|often| match often {

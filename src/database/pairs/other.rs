@@ -10,8 +10,8 @@ use crate::parallel;
 use crate::plan::{Part, Permuted, Table};
 use crate::store::{Read, ReadParts, Reader};
 
-/// The most fingerprints that are in memory at a time, with 8 bytes each for each of two passes.
-const MOST_FINGERPRINTS: u64 = 1 << 25;
+/// The parts that are in memory at a time: 33 million fingerprints, with 8 bytes each for each of two passes.
+const PARTS_OF_SLICE: u64 = 128;
 
 /// The fingerprints of the other side, in slices that fit into memory.
 pub(super) struct Other<'r> {
@@ -23,12 +23,14 @@ pub(super) struct Other<'r> {
     sorted: Mutex<VecDeque<(OfPass, Arc<Vec<u64>>)>>,
 }
 
-/// A slice and a pass, by their indexes.
-pub(super) type OfPass = (usize, usize);
+/// A slice, and the table in whose order it is: that of a pass.
+pub(super) type OfPass = (Part, usize);
 
 impl<'r> Other<'r> {
-    pub(super) fn new(reader: &'r Reader) -> Result<Self> {
-        Ok(Self { reader, slices: reader.table_parts(0, MOST_FINGERPRINTS)?, sorted: Mutex::default() })
+    /// In slices of parts with no more than `part_rows` rows. `kept` is one of the slices, if it has rows.
+    pub(super) fn new(reader: &'r Reader, part_rows: u64, kept: Option<Part>) -> Result<Self> {
+        let slices = reader.table_parts(0, PARTS_OF_SLICE * part_rows, kept)?;
+        Ok(Self { reader, slices, sorted: Mutex::default() })
     }
 
     /// The fingerprints of a slice, in the order of the table of a pass.
@@ -39,7 +41,7 @@ impl<'r> Other<'r> {
             return Ok(known.clone());
         }
         let own = &self.reader.settings().plan.tables()[0].permutation;
-        let mut rows = self.reader.table_rows(0, self.slices[of.0])?;
+        let mut rows = self.reader.table_rows(0, of.0)?;
         for row in &mut rows {
             *row = table.permutation.apply(own.invert(Permuted::from_bits(*row))).bits();
         }

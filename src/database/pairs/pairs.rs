@@ -8,7 +8,7 @@ use super::search::{Found, Question};
 use crate::database::crowding::FingerprintGroup;
 use crate::database::snapshot::Snapshot;
 use crate::error::Result;
-use crate::store::ScopeNames;
+use crate::store::{Read, ScopeNames};
 use crate::unix_seconds::UnixSeconds;
 
 /// The search for all pairs of near documents of a snapshot, made by [`Snapshot::pairs`].
@@ -19,6 +19,8 @@ use crate::unix_seconds::UnixSeconds;
 pub struct Pairs<'s> {
     snapshot: &'s Snapshot,
     other: Option<&'s Snapshot>,
+    /// The least similarity that was asked for.
+    min_similarity: Option<f64>,
     question: Question,
 }
 
@@ -30,7 +32,7 @@ pub enum PairEvent {
     Group(FingerprintGroup),
     /// Two near documents, or all documents of one group with all of another.
     Pair(Pair),
-    /// How far the search is. It comes now and then, and at the end.
+    /// How far the search is. It comes at the beginning, now and then, and at the end.
     Progress {
         /// The units of work that are done.
         done: u64,
@@ -52,12 +54,14 @@ pub struct Pair {
     pub b: FingerprintGroup,
     /// The number of bits in which the fingerprints differ.
     pub distance: u32,
-    /// The estimated similarity, if it was asked for.
+    /// The estimated similarity. `None` if it was not looked at: of groups if the distance alone decides, and of
+    /// documents without a sketch.
     pub similarity: Option<f64>,
 }
 
 impl Snapshot {
-    /// The search for all pairs of documents whose fingerprints differ in at most `max_distance` bits.
+    /// The search for all pairs of documents whose fingerprints differ in at most `max_distance` bits, and that are
+    /// similar enough for the database. [`Pairs::min_similarity`] asks for another least similarity.
     ///
     /// # Example
     ///
@@ -90,7 +94,7 @@ impl Snapshot {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn pairs(&self, max_distance: u32) -> Pairs<'_> {
-        Pairs { snapshot: self, other: None, question: Question::new(max_distance) }
+        Pairs { snapshot: self, other: None, min_similarity: None, question: Question::new(max_distance) }
     }
 }
 
@@ -107,13 +111,14 @@ impl<'s> Pairs<'s> {
         self
     }
 
-    /// The least similarity of a pair, 0 to 1. Default: none, so the distance alone decides.
+    /// The least similarity of a pair, 0 to 1. Default: that of the database. With 0 the distance alone decides.
     ///
-    /// A group then has the documents of one fingerprint that have the same sketch. Documents without a sketch are in
-    /// no pair, unless the least similarity is 0.
+    /// Above 0, a group has the documents of one fingerprint that have the same sketch, and documents without a sketch
+    /// are in no pair. But if none is asked for, those of [another snapshot](Self::with) are compared by the distance
+    /// alone, as a query without a sketch is.
     #[must_use]
     pub fn min_similarity(mut self, min_similarity: f64) -> Self {
-        self.question.min_similarity = Some(min_similarity);
+        self.min_similarity = Some(min_similarity);
         self
     }
 
@@ -144,6 +149,8 @@ impl<'s> Pairs<'s> {
     }
 
     /// Goes on where another search for the same has stopped. Default: from the beginning.
+    ///
+    /// See [`PairPosition`] for when a position holds.
     #[must_use]
     pub fn from(mut self, position: PairPosition) -> Self {
         self.question.from = Some(position);
@@ -152,7 +159,7 @@ impl<'s> Pairs<'s> {
 
     /// Finds all pairs, each once, and gives them to `observe`: first the groups, in the order of their fingerprints,
     /// then the pairs, in the order of the tables in which they are found. The order is always the same for the same
-    /// content of a file. Ends when `observe` breaks.
+    /// file; merges and compaction may change it. Ends when `observe` breaks.
     ///
     /// # Errors
     ///
@@ -160,10 +167,10 @@ impl<'s> Pairs<'s> {
     ///   [`Error::NotSeconds`](crate::Error::NotSeconds) for a time in another unit, and
     ///   [`Error::MinSimilarity`](crate::Error::MinSimilarity) for a similarity that is not from 0 to 1.
     /// * [`Error::SketchSizes`](crate::Error::SketchSizes) if a similarity above 0 is asked for and the database has
-    ///   no sketches.
+    ///   no sketches, or if the sketches of the two sides cannot be compared: ask for the least similarity 0.
     /// * [`Error::SchemeMismatch`](crate::Error::SchemeMismatch) if the other side has fingerprints of another scheme.
-    /// * [`Error::PairPosition`](crate::Error::PairPosition) if the position is of another search, or the content has
-    ///   changed since.
+    /// * [`Error::PairPosition`](crate::Error::PairPosition) if the position is of another search, or the documents or
+    ///   the plan have changed since.
     /// * [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
     ///   [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
     ///
@@ -178,7 +185,7 @@ impl<'s> Pairs<'s> {
     ///
     /// Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, section 4.
     pub fn run(&self, mut observe: impl FnMut(PairEvent) -> ControlFlow<()>) -> Result<()> {
-        self.question.run(self.snapshot, self.other, Keys::Newest, &mut |found| {
+        self.question()?.run(self.snapshot, self.other, Keys::Newest, &mut |found| {
             observe(match found {
                 Found::Group(member) => PairEvent::Group(member.group),
                 Found::Pair { a, b, distance, similarity } => {
@@ -186,6 +193,16 @@ impl<'s> Pairs<'s> {
                 }
                 Found::Progress { done, all, position } => PairEvent::Progress { done, all, position },
             })
+        })
+    }
+
+    /// What is asked, with the least similarity of the database if none is asked for.
+    fn question(&self) -> Result<Question> {
+        let least = self.min_similarity.or(self.snapshot.reader()?.settings().min_similarity);
+        Ok(Question {
+            min_similarity: least.filter(|&least| least != 0.0),
+            takes_unsketched: self.min_similarity.is_none(),
+            ..self.question.clone()
         })
     }
 }

@@ -4,8 +4,10 @@ use std::mem;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
 use super::members::{Keys, Member, Members, MembersOf, Together};
-use super::position::PairPosition;
+use super::position::{PairPosition, Way};
 use super::units::Units;
 use crate::database::snapshot::Snapshot;
 use crate::error::{Error, Result};
@@ -20,7 +22,11 @@ use crate::unix_seconds::UnixSeconds;
 #[derive(Clone, Debug)]
 pub(in crate::database) struct Question {
     pub(in crate::database) max_distance: u32,
+    /// The least similarity. `None` if the distance alone decides.
     pub(in crate::database) min_similarity: Option<f64>,
+    /// Whether the distance alone decides for documents of another side that have no sketch, as it does for queries
+    /// without a sketch.
+    pub(in crate::database) takes_unsketched: bool,
     pub(in crate::database) since: Option<UnixSeconds>,
     pub(in crate::database) scopes: Option<ScopeNames>,
     pub(in crate::database) each_document: bool,
@@ -50,6 +56,7 @@ impl Question {
         Self {
             max_distance,
             min_similarity: None,
+            takes_unsketched: false,
             since: None,
             scopes: None,
             each_document: false,
@@ -66,35 +73,45 @@ impl Question {
         keys: Keys,
         observe: &mut dyn FnMut(Found) -> ControlFlow<()>,
     ) -> Result<()> {
-        let reader = snapshot.reader()?;
-        let of_other = other.map(Snapshot::reader).transpose()?;
-        if let Some(of_other) = of_other {
-            self.ensure_alike(reader, of_other)?;
+        let ours = snapshot.reader()?;
+        self.check_conditions(ours)?;
+        let theirs = other.map(Snapshot::reader).transpose()?;
+        if let Some(theirs) = theirs {
+            self.ensure_alike(ours, theirs)?;
         }
-        // The tables of the larger side are gone through, each once.
-        let larger = of_other.filter(|it| it.fingerprints() > reader.fingerprints());
-        let is_turned = larger.is_some();
-        let (reader, other) = match larger {
-            Some(larger) => (larger, Some(reader)),
-            None => (reader, of_other),
+        // The tables of the larger side are gone through, each once. Which one that is may be seen otherwise after a
+        // merge.
+        let is_turned = match &self.from {
+            Some(from) => from.way.is_turned && theirs.is_some(),
+            None => theirs.is_some_and(|theirs| theirs.fingerprints() > ours.fingerprints()),
+        };
+        let (reader, other) = match theirs.filter(|_| is_turned) {
+            Some(larger) => (larger, Some(ours)),
+            None => (ours, theirs),
         };
         let members = self.members(reader, keys)?;
         let others = other.map(|other| self.members(other, keys)).transpose()?;
-        let search = Search { members, others, is_turned, min_similarity: self.min_similarity };
-        // The names of scopes stand for their numbers here.
-        let question = format!(
-            "{} {:?} {:?} {:?} {}",
-            self.max_distance, self.min_similarity, self.since, search.members.scopes, self.each_document
-        );
-        let part_rows = snapshot.store.sizes().part_rows;
-        let units = Units::new(reader, other, self.max_distance, part_rows, &question)?;
-        let all = units.len() as u64;
-        let first = match self.from {
-            None => 0,
-            Some(position) if position.of == units.of && position.done <= all => position.done as usize,
-            Some(_) => return Err(Error::PairPosition),
+        let takes_unsketched = self.takes_unsketched && others.is_some();
+        let min_similarity = self.min_similarity;
+        let search = Search { members, others, is_turned, min_similarity, takes_unsketched };
+        let of = self.identity(&search, reader, other);
+        if self.from.as_ref().is_some_and(|from| !from.is_of(of)) {
+            return Err(Error::PairPosition);
+        }
+        let way = match &self.from {
+            Some(from) => from.way.clone(),
+            None => Arc::new(Way::cheapest(reader, self.max_distance, is_turned)?),
         };
+        let from = self.from.as_ref().map(|from| from.next);
+        let part_rows = snapshot.store.sizes().part_rows;
+        let units = Units::new((reader, other), self.max_distance, &way, part_rows, from)?;
+        let (all, first) = (units.len() as u64, from.map_or(0, |from| units.before(from)));
         let (mut result, mut done) = (Ok(()), first as u64);
+        let mut position = PairPosition::new(units.get(first), way.clone(), of);
+        // What the first unit gives comes after its position too.
+        if observe(Found::Progress { done, all, position: position.clone() }).is_break() {
+            return Ok(());
+        }
         let work = |unit: usize, hand_over: &mut dyn FnMut(Handed) -> ControlFlow<()>| {
             let mut found = Vec::new();
             let worked = search.unit(&units, first + unit, &mut |one| {
@@ -119,16 +136,38 @@ impl Question {
                 }
             };
             found.into_iter().try_for_each(&mut *observe)?;
-            done += u64::from(has_ended);
-            observe(Found::Progress { done, all, position: PairPosition { done, of: units.of } })
+            if has_ended {
+                done += 1;
+                position = PairPosition::new(units.get(done as usize), way.clone(), of);
+            }
+            observe(Found::Progress { done, all, position: position.clone() })
         });
         result
+    }
+
+    /// Stands for the question and the content. It is the same wherever the rows are stored.
+    fn identity(&self, search: &Search<'_>, reader: &Reader, other: Option<&Reader>) -> u64 {
+        let content = |reader: &Reader| format!("{:x} {:?}", reader.settings().key_seed, reader.counters());
+        let tables = reader.settings().plan.tables().iter().map(|it| it.permutation.positions());
+        let text = format!(
+            "{} {:?} {} {:?} {:?} {} {} {:?} {:?}",
+            self.max_distance,
+            self.min_similarity,
+            search.takes_unsketched,
+            self.since,
+            // The names of scopes stand for their numbers here.
+            search.members.scopes,
+            self.each_document,
+            content(reader),
+            other.map(content),
+            tables.collect::<Vec<_>>(),
+        );
+        xxh3_64_with_seed(text.as_bytes(), 0)
     }
 
     /// What looks up the documents of a snapshot.
     fn members<'r>(&self, reader: &'r Reader, keys: Keys) -> Result<Members<'r, Reader>> {
         self.checked_distance()?;
-        self.check_conditions(reader)?;
         let scopes = self.scopes_of(reader)?;
         let since = match self.since()? {
             None => None,
@@ -151,24 +190,26 @@ impl Question {
     /// Refuses a time in another unit, and a similarity that is none, or that the documents have no sketches for.
     pub(in crate::database) fn check_conditions(&self, reader: &Reader) -> Result<()> {
         self.since()?;
-        let least = self.min_similarity.unwrap_or(0.0);
+        let Some(least) = self.min_similarity else { return Ok(()) };
         if !(0.0..=1.0).contains(&least) {
             return Err(Error::MinSimilarity { given: least });
         }
         match reader.settings().sketch_size {
-            SketchSize::None if least > 0.0 => Err(Error::SketchSizes { stored: 0, given: 0 }),
+            SketchSize::None => Err(Error::SketchSizes { stored: 0, given: 0 }),
             _ => Ok(()),
         }
     }
 
-    /// Refuses to compare the fingerprints of different schemes, or sketches of different sizes.
+    /// Refuses to compare the fingerprints of different schemes, or sketches of different sizes. If the other side has
+    /// no sketches at all, the distance alone may decide.
     fn ensure_alike(&self, reader: &Reader, other: &Reader) -> Result<()> {
         let [ours, theirs] = [reader, other].map(Read::settings);
         if ours.scheme != theirs.scheme {
             return Err(Error::SchemeMismatch { stored: ours.scheme.name(), given: theirs.scheme.name() });
         }
         let [stored, given] = [ours, theirs].map(|it| it.sketch_size.bytes());
-        if self.min_similarity.is_some_and(|least| least > 0.0) && stored != given {
+        let is_unsketched = self.takes_unsketched && theirs.sketch_size == SketchSize::None;
+        if self.min_similarity.is_some() && stored != given && !is_unsketched {
             return Err(Error::SketchSizes { stored, given });
         }
         Ok(())
@@ -207,6 +248,7 @@ struct Search<'s> {
     /// Whether the other side comes first.
     is_turned: bool,
     min_similarity: Option<f64>,
+    takes_unsketched: bool,
 }
 
 impl Search<'_> {
@@ -266,7 +308,7 @@ impl Search<'_> {
     fn give_group(&self, members: &[Member], take: Take<'_>) -> ControlFlow<()> {
         for (index, a) in members.iter().enumerate() {
             // Without a sketch, nothing is similar.
-            let is_judged = a.sketch.is_some() || self.min_similarity.is_none_or(|least| least == 0.0);
+            let is_judged = a.sketch.is_some() || self.min_similarity.is_none();
             if a.group.documents > 1 && is_judged {
                 take(Some(Found::Group(a.clone())))?;
             }
@@ -307,12 +349,13 @@ impl Search<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Gives a pair, if it is similar enough.
+    /// Gives a pair, if it is similar enough. The second is of the other side, if there is one.
     fn give_pair(&self, a: &Member, b: &Member, distance: u32, take: Take<'_>) -> ControlFlow<()> {
-        let similarity =
-            self.min_similarity.and_then(|_| Some(a.sketch?.similarity(&b.sketch?).ok()?.jaccard()));
-        match self.min_similarity {
-            Some(least) if least > 0.0 && similarity.is_none_or(|it| it < least) => ControlFlow::Continue(()),
+        let sketches = a.sketch.zip(b.sketch);
+        let similarity = sketches.and_then(|(a, b)| Some(a.similarity(&b).ok()?.jaccard()));
+        let is_judged = !self.takes_unsketched || b.sketch.is_some();
+        match self.min_similarity.filter(|_| is_judged) {
+            Some(least) if similarity.is_none_or(|it| it < least) => ControlFlow::Continue(()),
             _ => take(Some(Found::Pair { a: a.clone(), b: b.clone(), distance, similarity })),
         }
     }

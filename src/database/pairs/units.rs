@@ -2,9 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
-
 use super::other::Other;
+use super::position::{Unit, Way};
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::plan::{Join, NearPair, Part};
@@ -12,61 +11,63 @@ use crate::store::{Read, ReadParts, Reader, ScopeNumber};
 
 /// The units of a search for pairs: first parts of the postings, then parts of the tables. With another side, parts of
 /// the tables only.
+///
+/// A unit of a table finds the pairs whose lesser row it has. So which pairs come in the units before a unit depends on
+/// the first row of that unit alone, however the rows before it were cut.
 pub(super) struct Units<'r> {
     reader: &'r Reader,
     other: Option<Other<'r>>,
     join: Join<'r>,
-    posted: Vec<Part>,
     /// For each pass of the join, the parts of its table.
     parts: Vec<Vec<Part>>,
-    /// The units behind those of postings.
     units: Vec<Unit>,
-    /// Stands for the question and the content.
-    pub(super) of: u64,
 }
 
-/// A part of a table in a pass, by their indexes.
-#[derive(Clone, Copy)]
-struct Unit {
-    /// The slice of the other side that is compared, if there is another side.
-    slice: usize,
-    pass: usize,
-    part: usize,
-}
+/// The stage of the groups. The passes follow.
+const GROUPS: usize = 0;
 
 impl<'r> Units<'r> {
-    /// Of parts with no more than `part_rows` rows.
+    /// Of parts with no more than `part_rows` rows. `from` is one of them, if it has rows.
     pub(super) fn new(
-        reader: &'r Reader,
-        other: Option<&'r Reader>,
+        (reader, other): (&'r Reader, Option<&'r Reader>),
         max_distance: u32,
+        way: &Way,
         part_rows: u64,
-        question: &str,
+        from: Option<Unit>,
     ) -> Result<Self> {
-        let tables = reader.settings().plan.tables();
-        let join = Join::new(tables, max_distance, &reader.cost_model(false)?);
-        let other = other.map(Other::new).transpose()?;
-        let posted = if other.is_some() { Vec::new() } else { reader.posted_parts(part_rows)? };
+        let join = Join::new(reader.settings().plan.tables(), max_distance, way.passes.clone());
+        let kept_slice = from.map(|it| it.slice);
+        let other = other.map(|other| Other::new(other, part_rows, kept_slice)).transpose()?;
+        let kept = |stage: usize| from.filter(|it| it.stage == stage).map(|it| it.part);
         let parts: Vec<Vec<Part>> = (0..join.passes())
-            .map(|pass| reader.table_parts(join.table(pass), part_rows))
+            .map(|pass| reader.table_parts(join.table(pass), part_rows, kept(pass + 1)))
             .collect::<Result<_>>()?;
-        let slices = other.as_ref().map_or(1, |other| other.slices.len());
+        let posted =
+            if other.is_some() { Vec::new() } else { reader.posted_parts(part_rows, kept(GROUPS))? };
+        let slices = other.as_ref().map_or(&[Part::ALL][..], |other| &other.slices);
         let mut units = Vec::new();
-        for slice in 0..slices {
-            for (pass, parts) in parts.iter().enumerate() {
-                units.extend((0..parts.len()).map(|part| Unit { slice, pass, part }));
+        for &slice in slices {
+            for (stage, parts) in [&posted].into_iter().chain(&parts).enumerate() {
+                units.extend(parts.iter().map(|&part| Unit { slice, stage, part }));
             }
         }
-        let content = |reader: &Reader| format!("{:x} {:?}", reader.settings().key_seed, reader.counters());
-        let of_other = other.as_ref().map(|it| (content(it.reader), &it.slices));
-        let passes = (join.way(), &posted, &parts);
-        let all = format!("{question} {} {of_other:?} {passes:?}", content(reader));
-        let of = xxh3_64_with_seed(all.as_bytes(), 0);
-        Ok(Self { reader, other, join, posted, parts, units, of })
+        Ok(Self { reader, other, join, parts, units })
     }
 
     pub(super) fn len(&self) -> usize {
-        self.posted.len() + self.units.len()
+        self.units.len()
+    }
+
+    /// The number of units before another one.
+    pub(super) fn before(&self, unit: Unit) -> usize {
+        self.units.partition_point(|it| it.order() < unit.order())
+    }
+
+    /// A unit. Behind the last one comes one that stands for the end.
+    pub(super) fn get(&self, index: usize) -> Unit {
+        let slice = self.units.last().map_or(Part::ALL, |it| it.slice);
+        let end = Unit { slice, stage: self.join.passes() + 1, part: Part::ALL };
+        self.units.get(index).copied().unwrap_or(end)
     }
 
     /// The fingerprints that several documents have, if the unit is one of postings.
@@ -75,7 +76,8 @@ impl<'r> Units<'r> {
         unit: usize,
         scopes: &[ScopeNumber],
     ) -> Result<Option<Vec<Fingerprint>>> {
-        self.posted.get(unit).map(|&part| self.reader.posted_often(part, scopes)).transpose()
+        let Unit { stage, part, .. } = self.units[unit];
+        (stage == GROUPS).then(|| self.reader.posted_often(part, scopes)).transpose()
     }
 
     /// Calls `each` with the pairs of a unit of a table, and with nothing now and then. Without another side, the
@@ -85,7 +87,7 @@ impl<'r> Units<'r> {
         unit: usize,
         each: &mut dyn FnMut(Option<NearPair>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
-        let unit = self.units[unit - self.posted.len()];
+        let unit = self.units[unit];
         match &self.other {
             None => self.join_with_itself(unit, each),
             Some(other) => self.join_with(other, unit, each),
@@ -94,18 +96,19 @@ impl<'r> Units<'r> {
 
     fn join_with_itself(
         &self,
-        Unit { pass, part: index, .. }: Unit,
+        Unit { stage, part, .. }: Unit,
         each: &mut dyn FnMut(Option<NearPair>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
-        let (table, parts) = (self.join.table(pass), &self.parts[pass]);
-        let part = parts[index];
+        let pass = stage - 1;
+        let table = self.join.table(pass);
         let rows = self.reader.table_rows(table, part)?;
         let in_order = |NearPair { a, b, distance }| NearPair { a: a.min(b), b: a.max(b), distance };
         let mut ordered = |pair| each(Some(in_order(pair)));
         if self.join.pairs(pass, (part, &rows), None, &mut ordered).is_break() {
             return Ok(ControlFlow::Break(()));
         }
-        for &later in parts[index + 1..].iter().filter(|&&later| self.join.joins(pass, part, later)) {
+        let later = self.parts[pass].iter().filter(|later| later.first > part.first);
+        for &later in later.filter(|&&later| self.join.joins(pass, part, later)) {
             let others = self.reader.table_rows(table, later)?;
             let mut ordered = |pair| each(Some(in_order(pair)));
             let joined = self.join.pairs(pass, (part, &rows), Some((later, &others)), &mut ordered);
@@ -119,11 +122,12 @@ impl<'r> Units<'r> {
     fn join_with(
         &self,
         other: &Other<'_>,
-        Unit { slice, pass, part: index }: Unit,
+        Unit { slice, stage, part }: Unit,
         each: &mut dyn FnMut(Option<NearPair>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
-        let (table, part) = (self.join.table(pass), self.parts[pass][index]);
-        let sorted = other.sorted((slice, pass), &self.reader.settings().plan.tables()[table])?;
+        let pass = stage - 1;
+        let table = self.join.table(pass);
+        let sorted = other.sorted((slice, table), &self.reader.settings().plan.tables()[table])?;
         let mut rows = None;
         for near in self.join.near_parts(pass, part) {
             let from = sorted.partition_point(|&row| row < near.first);
