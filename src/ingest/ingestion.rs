@@ -157,8 +157,9 @@ impl<'d> Ingest<'d> {
         let sources = Sources::plan(self.database, records.inputs(), &self.naming, &mut observe)?;
         let settings = self.settings.ignoring(&sources);
         let unit = records.unit();
+        let read = read_ahead(records, rule, self.on_text.clone())?;
         let mut batches = Batches::new(self.database, &settings, unit, sources, observe, began);
-        let taken = batches.take_all(&read_ahead(records, rule, self.on_text.clone()));
+        let taken = batches.take_all(&read);
         // If an input failed, the records read before are good and are committed. If the database failed,
         // nothing more is committed.
         if matches!(taken, Err(Error::Input { .. })) {
