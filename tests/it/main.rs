@@ -45,6 +45,7 @@ mod panics;
 mod parquet;
 #[cfg(feature = "parquet")]
 mod parquet_inputs;
+mod patience;
 mod plan;
 mod report;
 mod resuming;
