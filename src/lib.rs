@@ -1,4 +1,8 @@
 #![doc = include_str!("../README.md")]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "a test may panic if the system gives no thread")
+)]
 
 #[cfg(feature = "admin")]
 mod admin;

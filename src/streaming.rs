@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use parking_lot::{Condvar, Mutex};
@@ -12,8 +13,20 @@ use crate::parallel::cores;
 /// The number of things that may always wait to be taken of the part that is taken now.
 const MOST_WAITING: usize = 16;
 /// For each core, the number of things of all parts that may wait. Each part may have as many of these as it finds.
-/// Otherwise all others would soon wait for the one that is taken now.
+/// Otherwise all others would soon wait for the one that is taken now. Streams that are under way at once share them.
 const MOST_PER_CORE: usize = 64;
+/// The number of things that may wait however many streams there are.
+const FEWEST: usize = 2 * MOST_WAITING;
+
+/// The streams of the process that are under way.
+static STREAMS: AtomicUsize = AtomicUsize::new(0);
+
+/// The number of things of one stream that may wait. Eight clients that ask and do not read would otherwise hold eight
+/// times the memory of one.
+fn most_waiting() -> usize {
+    let streams = STREAMS.load(Ordering::Relaxed).max(1);
+    (MOST_PER_CORE * cores() / streams).max(FEWEST)
+}
 
 /// Does the parts of some work on all cores, and gives what they find to `take` in order, on the calling thread. A
 /// part hands over what it finds, some at a time, and ends soon after its hand-over breaks. It breaks once `take`
@@ -24,6 +37,7 @@ pub(crate) fn in_order<T: Send>(
     mut take: impl FnMut(usize, T) -> ControlFlow<()>,
 ) {
     let queue = Queue { state: Mutex::new(State::default()), changed: Condvar::new(), parts };
+    let _counted = Counted::new();
     let help = || {
         let _ended = EndsIfPanicking(&queue);
         while let Some(part) = queue.begin() {
@@ -60,6 +74,22 @@ pub(crate) fn in_order<T: Send>(
             }
         }
     });
+}
+
+/// Counts a stream until it is dropped.
+struct Counted;
+
+impl Counted {
+    fn new() -> Self {
+        STREAMS.fetch_add(1, Ordering::Relaxed);
+        Self
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        STREAMS.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// What was found and not taken yet.
@@ -162,8 +192,7 @@ impl<T> Queue<T> {
 impl<T> State<T> {
     /// Whether a part may hand over something more.
     fn has_room(&mut self, part: usize) -> bool {
-        self.waiting < MOST_PER_CORE * cores()
-            || part == self.current && self.of(part).waiting.len() < MOST_WAITING
+        self.waiting < most_waiting() || part == self.current && self.of(part).waiting.len() < MOST_WAITING
     }
 
     fn of(&mut self, part: usize) -> &mut Found<T> {
@@ -196,7 +225,6 @@ impl<T> Drop for EndsIfPanicking<'_, T> {
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
 
@@ -226,7 +254,7 @@ mod tests {
         let handed_over = AtomicUsize::new(0);
         let work = |part: usize, hand_over: &mut dyn FnMut(usize) -> ControlFlow<()>| {
             // The first one ends when the second has ended.
-            while part == 0 && cores() > 1 && handed_over.load(Ordering::Relaxed) < 3 * MOST_WAITING {
+            while part == 0 && cores() > 1 && handed_over.load(Ordering::Relaxed) < FEWEST {
                 thread::yield_now();
             }
             for _ in 0..3 * MOST_WAITING {
@@ -240,6 +268,15 @@ mod tests {
             ControlFlow::Continue(())
         });
         assert_eq!(taken, [[0; 3 * MOST_WAITING], [1; 3 * MOST_WAITING]].concat());
+    }
+
+    #[test]
+    fn streams_that_are_under_way_share_what_may_wait() {
+        let alone = most_waiting();
+        let streams: Vec<Counted> = (0..MOST_PER_CORE * cores()).map(|_| Counted::new()).collect();
+        assert_eq!(most_waiting(), FEWEST);
+        drop(streams);
+        assert!((FEWEST..=MOST_PER_CORE * cores()).contains(&alone));
     }
 
     #[test]

@@ -64,7 +64,8 @@ fn main() -> Result<(), Failure> {
     };
     let threads = thread::available_parallelism()?.get();
     thread::scope(|scope| -> Result<(), Failure> {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| crawl.work())).collect();
+        let start = |_| thread::Builder::new().spawn_scoped(scope, || crawl.work());
+        let workers = (0..threads).map(start).collect::<Result<Vec<_>, _>>()?;
         workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| "a worker has panicked")?)
     })?;
     // What was submitted becomes durable, with the places up to which the inputs were read.

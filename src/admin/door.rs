@@ -7,6 +7,8 @@ use std::sync::Arc;
 use super::listening::Listening;
 use crate::database::{CreateOptions, Database, Door, OpenDoor, OpenOptions};
 use crate::error::{Error, Result};
+#[cfg(unix)]
+use crate::ingest::Stop;
 use crate::store::Store;
 
 impl OpenOptions {
@@ -25,7 +27,7 @@ impl OpenOptions {
     /// # Errors
     ///
     /// Opening fails with [`Error::Io`] if the socket cannot be made: the directory has to be writable, and the file
-    /// system has to know sockets. It is [`Error::AlreadyExists`] if something else stands there. A socket that
+    /// system has to know sockets. It is [`Error::NoThread`] if the system gives no thread, and [`Error::AlreadyExists`] if something else stands there. A socket that
     /// was left behind by a process that was killed is replaced.
     #[must_use]
     pub fn admin(mut self, admin: bool) -> Self {
@@ -87,13 +89,26 @@ impl AdminSocket {
         unreachable!("there is no socket on this system")
     }
 
-    /// Lets nobody else in, and waits until the requests that are being answered have ended, as long as `wanted` says
-    /// so. It is asked several times a second. Clients that have not asked anything yet are not waited for.
-    pub fn close_when_answered(self, wanted: impl Fn() -> bool) {
-        if self.is_answering() && wanted() {
-            #[cfg(unix)]
-            self.listening.room().wait_until_answered(&wanted);
-        }
+    /// Ends all requests, and lets nobody else in, as soon as `stop` says so. It is asked several times a second, by
+    /// the threads of the requests. Only the first call counts.
+    ///
+    /// So a program that was asked to end is not kept by a request, whatever it does: one that compacts the database
+    /// has the turn to write for minutes.
+    #[must_use]
+    pub fn stop_when(self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        #[cfg(unix)]
+        self.listening.room().stop_when(Stop::when(stop));
+        #[cfg(not(unix))]
+        let _ = stop;
+        self
+    }
+
+    /// Lets nobody else in, and waits until the requests that are being answered have ended, or are
+    /// [stopped](Self::stop_when). Clients that have not asked anything yet are not waited for, and none is that reads
+    /// nothing, or sends nothing of its standard input, for two seconds.
+    pub fn close_when_answered(self) {
+        #[cfg(unix)]
+        self.listening.room().wait_until_answered();
     }
 
     /// Where the socket is. The path is absolute.

@@ -43,13 +43,13 @@ impl Listening {
         listener.set_nonblocking(true).map_err(failed)?;
         let (stop, stopped) = UnixStream::pair().map_err(failed)?;
         let (stop, stopped) = (Kept::new(stop), Kept::new(stopped));
-        let room = Room::new(store);
+        let room = Room::new(Arc::downgrade(store));
         let thread = thread::Builder::new().name("simdb-admin".to_owned());
         let thread = thread.spawn({
             let room = room.clone();
             move || listen(&listener, &stopped, &room)
         });
-        let thread = Some(OfProcess::new(thread.map_err(failed)?));
+        let thread = Some(OfProcess::new(thread.map_err(Error::no_thread)?));
         let (path, file) = (file.path.clone(), Some(OfProcess::new(file)));
         Ok(Self { room, path, file, stop, thread })
     }
@@ -105,31 +105,27 @@ fn listen(listener: &UnixListener, stopped: &UnixStream, room: &Arc<Room>) {
 }
 
 fn let_in(stream: Kept<UnixStream>, room: &Arc<Room>) {
-    // Some systems hand the mode of the listening socket on.
-    if stream.set_nonblocking(false).is_err() {
+    // Nobody is waited for but where it is said how long.
+    if stream.set_nonblocking(true).is_err() {
         return;
     }
     let guest = match room.enter(stream) {
         Ok(guest) => guest,
-        Err(stream) => return refuse(&stream),
+        Err(stream) => {
+            let reason = format!("answers {MOST_GUESTS} requests already; try again when one has ended");
+            return refuse(&stream, &reason);
+        }
     };
     let stream = guest.stream.clone();
     let thread = thread::Builder::new().name("simdb-request".to_owned());
-    if thread.spawn(move || serve(&guest)).is_err() {
-        refuse(&stream);
+    if let Err(error) = thread.spawn(move || serve(&guest)) {
+        refuse(&stream, &format!("gets no thread for the request: {error}; try again later"));
     }
 }
 
-/// Tells a client that there is no room, without waiting for it.
-fn refuse(stream: &UnixStream) {
-    let reason = format!(
-        "the process that has the database open answers {MOST_GUESTS} requests already; try again when one has ended"
-    );
-    if stream.set_nonblocking(true).is_ok() {
-        let frames =
-            [Frame::SimdbAdmin(VERSION), Frame::Message(reason), Frame::Exit(Answer::CouldNotTell.code())];
-        for frame in frames {
-            _ = Peer::send_to(stream, &frame);
-        }
-    }
+/// Tells a client why it is not answered, without waiting for it.
+fn refuse(stream: &UnixStream, reason: &str) {
+    let reason = format!("the process that has the database open {reason}");
+    let exit = Frame::Exit(Answer::CouldNotTell.code());
+    Peer::send_to(stream, &[Frame::SimdbAdmin(VERSION), Frame::Message(reason), exit]);
 }

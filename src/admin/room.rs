@@ -2,12 +2,13 @@
 
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::ingest::Stop;
 use crate::process::{Kept, Process};
 use crate::store::Store;
 
@@ -22,7 +23,9 @@ pub(super) struct Room {
     /// The process that answers.
     process: Process,
     is_closing: AtomicBool,
-    /// Whether nobody else is let in.
+    /// Says whether all requests are to end.
+    stop: OnceLock<Stop>,
+    /// Whether nobody else is let in, since the socket is to be closed.
     is_full: AtomicBool,
     /// The requests that are understood and not answered yet.
     answering: AtomicUsize,
@@ -46,11 +49,12 @@ impl Drop for Answered<'_> {
 }
 
 impl Room {
-    pub(super) fn new(store: &Arc<Store>) -> Arc<Self> {
+    pub(super) fn new(store: Weak<Store>) -> Arc<Self> {
         Arc::new(Self {
-            store: Arc::downgrade(store),
+            store,
             process: Process::here(),
             is_closing: AtomicBool::new(false),
+            stop: OnceLock::new(),
             is_full: AtomicBool::new(false),
             answering: AtomicUsize::new(0),
             guests: Mutex::default(),
@@ -63,14 +67,26 @@ impl Room {
         if self.is_closing() { None } else { self.store.upgrade() }
     }
 
+    /// Whether all requests are to end.
     pub(super) fn is_closing(&self) -> bool {
-        self.is_closing.load(Ordering::Acquire)
+        self.is_closing.load(Ordering::Acquire) || self.stop.get().is_some_and(Stop::is_asked)
+    }
+
+    /// Ends all requests as soon as `stop` says so.
+    pub(super) fn stop_when(&self, stop: Stop) {
+        // The first one stays.
+        _ = self.stop.set(stop);
+    }
+
+    /// Whether nobody else is let in, and those who are answered are waited for.
+    pub(super) fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Acquire)
     }
 
     /// Lets a request in. Gives the stream back if there are too many.
     pub(super) fn enter(self: &Arc<Self>, stream: Kept<UnixStream>) -> Result<Guest, Kept<UnixStream>> {
         let mut guests = self.guests.lock();
-        if guests.len() >= MOST_GUESTS || self.is_closing() || self.is_full.load(Ordering::Acquire) {
+        if guests.len() >= MOST_GUESTS || self.is_closing() || self.is_full() {
             return Err(stream);
         }
         let stream = Arc::new(stream);
@@ -95,13 +111,13 @@ impl Room {
         answer()
     }
 
-    /// Lets nobody else in, and waits until nothing is being answered, as long as it is wanted.
-    pub(super) fn wait_until_answered(&self, wanted: &dyn Fn() -> bool) {
+    /// Lets nobody else in, and waits until nothing is being answered, or all is to end.
+    pub(super) fn wait_until_answered(&self) {
         const LOOK: Duration = Duration::from_millis(20);
         self.is_full.store(true, Ordering::Release);
         // If this thread writes, requests that wait for their turn would wait for this thread.
         let waits = self.store.upgrade().is_none_or(|store| !store.is_writing_here());
-        while waits && self.is_answering() && wanted() {
+        while waits && self.is_answering() && !self.is_closing() {
             thread::sleep(LOOK);
         }
     }

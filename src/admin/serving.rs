@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use super::peer::Peer;
+use super::peer::{LONGEST_UNREAD, Peer};
 use super::room::{Guest, Room};
 use crate::cli::{Answer, Console, Frame, LiveCommand, Request, Terminal, VERSION, identity_of};
 use crate::database::Database;
@@ -14,7 +14,7 @@ use crate::store::Store;
 
 /// Answers a request. Whatever it is, this process goes on.
 pub(super) fn serve(guest: &Guest) {
-    let peer = Arc::new(Peer::new(guest.stream.clone(), guest.room.clone()));
+    let peer = Arc::new(Peer::new(guest.stream.clone(), guest.room.clone(), LONGEST_UNREAD));
     if peer.send(&Frame::SimdbAdmin(VERSION)).is_err() {
         return;
     }

@@ -5,6 +5,20 @@ use std::path::{self, Path};
 
 use super::answer::Failure;
 
+/// As [`ensure_apart`], for an output that takes the place of what stands there. Refuses what is no file too, such as the
+/// socket of a database.
+pub(super) fn ensure_replaceable<'p>(
+    output: &Path,
+    database: Option<&Path>,
+    inputs: impl IntoIterator<Item = &'p Path>,
+) -> Result<(), Failure> {
+    if fs::metadata(output).is_ok_and(|it| !it.is_file() && !it.is_dir()) {
+        let reason = "is no file but a socket, a pipe or a device; choose another name for the output";
+        return Err(format!("{}: {reason}", output.display()).into());
+    }
+    ensure_apart(output, database, inputs)
+}
+
 /// Refuses to write into the database, or into an input or a file in a directory that is one. `output` and `inputs` are
 /// where the files are.
 pub(super) fn ensure_apart<'p>(

@@ -61,7 +61,8 @@ pub(super) fn ask(stream: &UnixStream, database: &Path, has_input: bool, console
     if has_input {
         let stream = stream.try_clone()?;
         // The thread ends with the process. It may wait for standard input for ever.
-        thread::Builder::new().spawn(move || _ = send_input(io::stdin().lock(), &stream))?;
+        let thread = thread::Builder::new().spawn(move || _ = send_input(io::stdin().lock(), &stream));
+        thread.map_err(Error::no_thread)?;
     }
     loop {
         match answers.next(console, None).map_err(|reason| reason.about(database))? {
@@ -113,8 +114,8 @@ impl Unanswered {
             Self::Unwanted => return Error::Interrupted.into(),
             Self::Late => "the process that has it open does not answer; it may be stopped",
             Self::Ended => {
-                "the process that has it open ended before it had answered; what it had committed is there: run the \
-                 command again"
+                "the process that has it open ended before it had answered, or ended this request, since its output was \
+                 not read for 30 seconds; what it had committed is there: run the command again"
             }
             Self::Unknown(reason) => &reason.clone(),
         };

@@ -135,17 +135,47 @@ impl Console {
         self.directory.as_ref().map_or(path.to_owned(), |directory| directory.join(path))
     }
 
-    /// Opens an input that was given as an argument; `-` is standard input.
+    /// Opens an input that was given as an argument; `-` is standard input. It is read as long as somebody wants it.
     pub(super) fn records(&self, path: &Path, options: ReadOptions) -> Result<Records, Error> {
+        self.records_of([path], options)
+    }
+
+    /// Opens the inputs that were given as arguments.
+    pub(super) fn records_of<'p>(
+        &self,
+        paths: impl IntoIterator<Item = &'p Path, IntoIter: Clone>,
+        options: ReadOptions,
+    ) -> Result<Records, Error> {
+        let paths = paths.into_iter();
+        paths.clone().try_for_each(|path| self.ensure_has_end(path))?;
+        let terminal = self.terminal.clone();
+        let options = options.stop_when(move || terminal.is_ended());
         let options = match &self.directory {
             Some(directory) => options.directory(&**directory),
             None => options,
         };
-        let records = Records::open([path], options)?;
+        let records = Records::open(paths, options)?;
         Ok(match self.terminal.clone().standard_input() {
             Some(input) => records.standard_input(input),
             None => records,
         })
+    }
+
+    /// Refuses an input of a client that may have no end, or that another process means something else by: a pipe, a
+    /// terminal or a device.
+    pub(super) fn ensure_has_end(&self, path: &Path) -> Result<(), Error> {
+        let is_other = |it: std::fs::Metadata| !it.is_file() && !it.is_dir();
+        let place = self.place_of(path);
+        if self.is_of_client() && path != "-" && std::fs::metadata(place).is_ok_and(is_other) {
+            return Err(Error::Input {
+                source_name: path.display().to_string(),
+                line: None,
+                reason: "is no file, and the process that has the database open reads files only: give a file, or `-` \
+                         and standard input"
+                    .to_owned(),
+            });
+        }
+        Ok(())
     }
 
     /// The progress of work whose amount is known.

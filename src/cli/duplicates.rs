@@ -8,7 +8,7 @@ use super::finds::Finds;
 use super::output::{Output, key_fields, name_fields, printable};
 
 /// Deletes near-duplicates, or tells which would be deleted, and prints them. The lines of a transaction are written
-/// before it is committed. So none is lost by a kill.
+/// before it begins. So none is lost by a kill, and nobody who wants to write waits for whoever reads them.
 pub(super) fn delete_duplicates(
     database: &Database,
     clustering: &Clustering,
@@ -27,6 +27,7 @@ pub(super) fn delete_duplicates(
                 told += 1;
                 print_duplicate(output, &duplicate, is_dry_run, is_connected);
             }
+            DeletionEvent::Kept(duplicate) => print_kept(output, &duplicate),
             DeletionEvent::Reported => finds.confirm(output),
             DeletionEvent::Progress { done, all } => finds.update(done, all),
             DeletionEvent::Committed { .. } => {}
@@ -51,14 +52,7 @@ pub(super) fn delete_duplicates(
 
 fn print_duplicate(output: &mut Output, duplicate: &Duplicate, is_dry_run: bool, is_connected: bool) {
     let Duplicate { document, survivor, distance, .. } = duplicate;
-    let deleted = if is_dry_run { "would_delete" } else { "deleted" };
-    let object = || {
-        let mut object = key_fields(Some(document.key()));
-        object.insert(deleted.to_owned(), true.into());
-        object.extend(name_fields("survivor", survivor));
-        object.insert("distance".to_owned(), json!(distance));
-        Value::Object(object)
-    };
+    let object = || object(duplicate, if is_dry_run { "would_delete" } else { "deleted" }, true);
     let line = || {
         let deleted = if is_dry_run { "would delete" } else { "deleted" };
         let [key, survivor] = [document.key(), survivor].map(printable);
@@ -66,4 +60,22 @@ fn print_duplicate(output: &mut Output, duplicate: &Duplicate, is_dry_run: bool,
         format!("{deleted} {key}, which is {near} {survivor} (distance {distance})")
     };
     output.print(object, line);
+}
+
+/// Takes back the line of a document that was not deleted after all.
+fn print_kept(output: &mut Output, duplicate: &Duplicate) {
+    let line = || {
+        let [key, survivor] = [duplicate.document.key(), &duplicate.survivor].map(printable);
+        format!("did not delete {key}: it or {survivor} was changed meanwhile")
+    };
+    output.print(|| object(duplicate, "deleted", false), line);
+}
+
+fn object(duplicate: &Duplicate, deleted: &str, is_deleted: bool) -> Value {
+    let Duplicate { document, survivor, distance, .. } = duplicate;
+    let mut object = key_fields(Some(document.key()));
+    object.insert(deleted.to_owned(), is_deleted.into());
+    object.extend(name_fields("survivor", survivor));
+    object.insert("distance".to_owned(), json!(distance));
+    Value::Object(object)
 }

@@ -7,7 +7,7 @@ use crate::{Database, Error};
 use serde_json::json;
 
 use super::answer::{Answer, CommandResult};
-use super::apart::ensure_apart;
+use super::apart::ensure_replaceable;
 use super::arguments::LiveDatabase;
 use super::output::Output;
 
@@ -33,7 +33,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
     let snapshot = database.snapshot()?;
     let to = output.console().place_of(&arguments.to);
-    ensure_apart(&to, Some(database.path()), [])?;
+    ensure_replaceable(&to, Some(database.path()), [])?;
     let progress = output.console().progress_of("documents");
     let export = Export::of(&snapshot).payloads(arguments.payload).replace(arguments.replace);
     let exported = export.run(&to, |done, all| progress.update(done, Some(all)));

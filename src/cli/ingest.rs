@@ -120,7 +120,8 @@ enum OnDuplicate {
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let began = Instant::now();
     arguments.ensure_touch_counts()?;
-    let mut records = Records::open(&arguments.inputs, arguments.reading.options())?;
+    let inputs = arguments.inputs.iter().map(PathBuf::as_path);
+    let mut records = output.console().records_of(inputs, arguments.reading.options())?;
     arguments.ensure_rejected_apart(&records)?;
     arguments.verify.check(&arguments.reading, arguments.inputs.iter(), output.console())?;
     let (database, is_new) = open_or_create(arguments, &mut records)?;
@@ -161,7 +162,7 @@ fn let_others_end(socket: Option<AdminSocket>, output: &Output) {
     if socket.is_answering() {
         output.remark("waiting for the commands of others that are being answered");
     }
-    socket.close_when_answered(|| !output.console().is_ended());
+    socket.close_when_answered();
 }
 
 #[cfg(not(unix))]

@@ -268,7 +268,6 @@ impl Bar {
         let style = ProgressStyle::with_template(template).expect("the template is a constant");
         bar.set_style(style);
         bar.set_message("reading");
-        bar.enable_steady_tick(std::time::Duration::from_millis(200));
         Self { bar, progress }
     }
 

@@ -1,9 +1,9 @@
 //! The lines of an input, packed with gzip or zstd or not, read on another thread. So a command that waits for standard
 //! input can still be ended.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -34,14 +34,19 @@ impl Lines {
     /// Opens an input; `-` is standard input. While it waits for a line it asks whether the command is to end.
     pub(super) fn open(path: &Path, is_ended: impl Fn() -> bool + 'static) -> Result<Self, Error> {
         let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
-        let input: Box<dyn Read + Send> = match path.as_os_str() == "-" {
-            true => Box::new(io::stdin()),
+        let input = match path.as_os_str() == "-" {
+            true => Input::Standard,
             false if path.is_dir() => return Err(failed(io::ErrorKind::IsADirectory.into())),
-            false => Box::new(File::open(path).map_err(failed)?),
+            // To open a pipe is to wait for whoever writes to it.
+            false if fs::metadata(path).map_err(failed)?.is_file() => {
+                Input::File(File::open(path).map_err(failed)?)
+            }
+            false => Input::Pipe(path.to_owned()),
         };
         let (send, parts) = sync_channel(4);
-        // The thread is not joined. It may wait for standard input for ever.
-        thread::spawn(move || read(input, &send));
+        // The thread is not joined. It may wait for its input for ever.
+        let thread = thread::Builder::new().spawn(move || read(input, &send));
+        thread.map_err(Error::no_thread)?;
         let (name, part) = (path.display().to_string(), Vec::new().into_iter());
         Ok(Self { name, parts, part, line: 0, is_ended: Box::new(is_ended) })
     }
@@ -79,9 +84,26 @@ impl Lines {
     }
 }
 
+/// Where lines come from.
+enum Input {
+    Standard,
+    File(File),
+    Pipe(PathBuf),
+}
+
+impl Input {
+    fn open(self) -> io::Result<Box<dyn Read + Send>> {
+        Ok(match self {
+            Self::Standard => Box::new(io::stdin()),
+            Self::File(file) => Box::new(file),
+            Self::Pipe(path) => Box::new(File::open(path)?),
+        })
+    }
+}
+
 /// Reads all lines, or those before an error, and hands them over.
-fn read(input: Box<dyn Read + Send>, send: &SyncSender<Part>) {
-    let mut input = match unpacked(input) {
+fn read(input: Input, send: &SyncSender<Part>) {
+    let mut input = match input.open().and_then(unpacked) {
         Ok(input) => BufReader::with_capacity(1 << 20, input),
         Err(error) => return drop(send.send(vec![Err(error.to_string())])),
     };

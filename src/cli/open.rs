@@ -56,7 +56,8 @@ pub(super) fn open_to_write(path: &Path) -> Result<Database, Error> {
     Database::open(path, &OpenOptions::new())
 }
 
-/// Answers commands of others about a database while the returned value lives. Without it, the work goes on.
+/// Answers commands of others about a database while the returned value lives, or until this process is to end. Without
+/// it, the work goes on.
 #[cfg(unix)]
 pub(super) fn answer_others(database: &Database, console: &Console) -> Option<AdminSocket> {
     let path = socket_beside(database.path()).unwrap_or_else(|_| database.path().into());
@@ -67,7 +68,9 @@ pub(super) fn answer_others(database: &Database, console: &Console) -> Option<Ad
         };
         console.complain(&format!("no other command can be answered until this one ends: {reason}"));
     };
-    database.admin_socket(path).inspect_err(refused).ok()
+    let socket = database.admin_socket(path).inspect_err(refused).ok()?;
+    let own = console.clone();
+    Some(socket.stop_when(move || own.is_ended()))
 }
 
 #[cfg(not(unix))]

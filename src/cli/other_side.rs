@@ -35,6 +35,7 @@ impl OtherSide {
         output: &Output,
     ) -> Result<Self, Failure> {
         let place = output.console().place_of(path);
+        output.console().ensure_has_end(path)?;
         let is_itself =
             place.canonicalize().is_ok_and(|it| like.path().canonicalize().is_ok_and(|own| own == it));
         if is_itself {

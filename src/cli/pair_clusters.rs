@@ -13,7 +13,7 @@ use serde_json::json;
 use super::answer::Answer;
 use super::answer::CommandResult;
 #[cfg(feature = "parquet")]
-use super::apart::ensure_apart;
+use super::apart::ensure_replaceable;
 use super::output::Output;
 #[cfg(feature = "parquet")]
 use super::standing::ensure_may_stand;
@@ -44,7 +44,7 @@ impl OfPairs<'_> {
             ensure_may_stand(file, b"PAR1")?;
         }
         if let Some(file) = self.file {
-            ensure_apart(file, None, [self.pairs])?;
+            ensure_replaceable(file, None, [self.pairs])?;
         }
         let mut clusters = PairClusters::open([self.pairs])?.connected(self.is_connected);
         if let Some(max_distance) = self.max_distance {

@@ -7,7 +7,7 @@ use crate::{Database, Error, FingerprintGroup, Pair, PairEvent, PairPosition};
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, CommandResult};
-use super::apart::ensure_apart;
+use super::apart::ensure_replaceable;
 use super::arguments::{LiveDatabase, max_distance_parser, similarity_parser};
 use super::finds::Finds;
 use super::other_side::OtherSide;
@@ -83,7 +83,7 @@ impl Arguments {
 pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
     if let Some(file) = arguments.written.file(output) {
         let with = arguments.with.as_ref().map(|path| output.console().place_of(path));
-        ensure_apart(&file, Some(database.path()), with.as_deref())?;
+        ensure_replaceable(&file, Some(database.path()), with.as_deref())?;
     }
     let snapshot = database.snapshot()?;
     let max_distance = arguments.max_distance.unwrap_or_else(|| database.max_distance());

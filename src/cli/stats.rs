@@ -38,6 +38,11 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
         if output.is_json() {
             return Err("--prometheus prints text for Prometheus, so it cannot be used with --json".into());
         }
+        if !output.console().is_of_client() {
+            let reason = "no process has it open to write, and --prometheus prints the counters of that process; `simdb \
+                          stats` without it prints what the file holds";
+            return Err(format!("{}: {reason}", arguments.database.database.display()).into());
+        }
         output.print_text(&database.metrics().prometheus());
         return Ok(Answer::Yes);
     }
@@ -48,19 +53,21 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
 pub(super) fn print(database: &Database, output: &mut Output) -> CommandResult {
     let overview = Overview::of(database)?;
     if output.is_json() {
-        output.print(|| overview_object(&overview), String::new);
+        let has_process = output.console().is_of_client();
+        output.print(|| overview_object(&overview, has_process), String::new);
     } else {
         overview.lines().into_iter().for_each(|line| output.print(|| Value::Null, || line));
     }
     Ok(Answer::Yes)
 }
 
-/// The statistics, and what else is told of a database.
-fn overview_object(overview: &Overview) -> Value {
+/// The statistics, and what else is told of a database. If no process has it open, nothing is told of one.
+fn overview_object(overview: &Overview, has_process: bool) -> Value {
     let mut object = stats_object(&overview.stats);
-    object["snapshots"] = overview.metrics.snapshots.into();
-    object["pinned_bytes"] = overview.metrics.pinned_bytes.into();
-    object["oldest_pin_seconds"] = overview.metrics.oldest_pin.map(|it| it.as_secs_f64()).into();
+    let metrics = has_process.then_some(&overview.metrics);
+    object["snapshots"] = metrics.map(|it| it.snapshots).into();
+    object["pinned_bytes"] = metrics.map(|it| it.pinned_bytes).into();
+    object["oldest_pin_seconds"] = metrics.and_then(|it| it.oldest_pin).map(|it| it.as_secs_f64()).into();
     let groups = overview.groups.iter().flat_map(|it| &it.groups).map(|group| {
         let mut fields = key_fields(Some(&group.newest_key));
         fields.insert("fingerprint".to_owned(), group.fingerprint.to_string().into());

@@ -310,7 +310,7 @@ impl Database {
     /// # Errors
     ///
     /// * [`Error::ReadOnly`] if the database was opened read-only.
-    /// * [`Error::Io`] if the system gives no thread.
+    /// * [`Error::NoThread`] if the system gives no thread.
     pub fn writer(&self, options: WriterOptions) -> Result<Writer> {
         Writer::start(&self.store, options)
     }

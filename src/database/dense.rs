@@ -83,6 +83,8 @@ impl Database {
     /// called now and then with the rows copied so far and the rows in all. When it breaks, the file stays as it
     /// was, and nothing is left of the copy.
     ///
+    /// Others wait for their turn to write meanwhile, so `progress` should return soon.
+    ///
     /// # Errors
     ///
     /// * [`Error::Interrupted`] if `progress` breaks.

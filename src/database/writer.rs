@@ -70,9 +70,7 @@ impl Writer {
         let failure = Arc::new(Mutex::new(None));
         let work = GroupCommit { store: store.clone(), desk: desk.clone(), failure: failure.clone() };
         let thread = thread::Builder::new().name("simdb-writer".to_owned()).spawn(move || work.run());
-        let failed =
-            |source: std::io::Error| Error::Io { path: store.path().to_owned(), source: source.into() };
-        let thread = Mutex::new(Some(OfProcess::new(thread.map_err(failed)?)));
+        let thread = Mutex::new(Some(OfProcess::new(thread.map_err(Error::no_thread)?)));
         let handle = Arc::new(Handle { desk, failure, thread });
         // First a name, since a coercion within the call would make a weak pointer to something else.
         let user: Arc<dyn User> = handle.clone();

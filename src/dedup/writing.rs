@@ -166,7 +166,9 @@ impl Writing<'_> {
         thread::scope(|scope| {
             let from = self.work.state.written;
             let sent = Sent::new(sender, from, file.packs_each);
-            let cut = scope.spawn(move || survivors.cut(file, from, sent));
+            let thread = thread::Builder::new().name("simdb-read".to_owned());
+            let cut = thread.spawn_scoped(scope, move || survivors.cut(file, from, sent));
+            let cut = cut.map_err(Error::no_thread)?;
             let written = self.write_pieces(file, &path, &mut out, &receiver, observe);
             drop(receiver);
             let cut = cut.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

@@ -296,6 +296,8 @@ pub enum Error {
     },
     /// The caller ended the operation, by the progress that it gave.
     Interrupted,
+    /// The system gives no thread for the work.
+    NoThread(Arc<io::Error>),
     /// A text is not the position of a search for pairs, or that of another search.
     PairPosition,
     /// A function of the caller that verifies matches failed.
@@ -313,6 +315,11 @@ impl Error {
         Self::Output { path: path.to_owned(), reason: reason.to_owned() }
     }
 
+    /// A thread could not be started.
+    pub(crate) fn no_thread(source: io::Error) -> Self {
+        Self::NoThread(source.into())
+    }
+
     /// The storage engine failed for this cause.
     pub(crate) fn storage(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Storage(Arc::from(cause.into()))
@@ -327,7 +334,9 @@ impl Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Io { source, .. } | Self::SpillFile { source, .. } => Some(source.as_ref()),
+            Self::Io { source, .. } | Self::SpillFile { source, .. } | Self::NoThread(source) => {
+                Some(source.as_ref())
+            }
             Self::InBatch { source, .. } => Some(source.as_ref()),
             Self::Verify(source) | Self::Corrupted(source) | Self::Storage(source) => Some(source.as_ref()),
             _ => None,

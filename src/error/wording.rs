@@ -211,6 +211,10 @@ impl fmt::Display for Error {
                 "writing failed before ({reason}), and nothing was written since: remove the cause, then open the \
                  database again, or call `reopen`; what was committed is there"
             ),
+            Self::NoThread(_) => f.write_str(
+                "the system gives no thread: let the user or the control group of this process have more (`ulimit -u`, \
+                 `pids.max`), or try again later",
+            ),
             Self::Interrupted => f.write_str("it was ended before it was done, and the database is as it was"),
             Self::Verify(_) => f.write_str("a match cannot be verified"),
             Self::Corrupted(_) => f.write_str("the database file is damaged; restore a copy, or build it anew"),

@@ -1,6 +1,5 @@
 //! Collects documents in batches and commits each batch, together with the places up to which the inputs were read.
 
-use std::fmt;
 use std::mem;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -13,9 +12,10 @@ use super::raw::{Mark, Origin};
 use super::records::Step;
 use super::rejected::Rejected;
 use super::resuming::{Noted, Sources};
+use super::stop::Stop;
 use crate::database::{Database, Policy, WriteTxn};
 use crate::document::Document;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::source::Totals;
 use crate::text::Unit;
 
@@ -29,6 +29,7 @@ pub(super) struct Settings {
     pub(super) strict: bool,
     /// Whether near-duplicates are looked for.
     pub(super) asks: bool,
+    /// Says whether the ingestion is to end.
     pub(super) stop: Stop,
 }
 
@@ -37,16 +38,6 @@ impl Settings {
     pub(super) fn ignoring(&self, sources: &Sources) -> Self {
         let policy = self.policy.clone().ignoring(sources.ignored.clone());
         Self { policy, ..self.clone() }
-    }
-}
-
-/// Says whether the ingestion is to end.
-#[derive(Clone)]
-pub(super) struct Stop(pub(super) Arc<dyn Fn() -> bool + Send + Sync>);
-
-impl fmt::Debug for Stop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Stop(..)")
     }
 }
 
@@ -103,8 +94,10 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
     /// Takes all records. Breaks if the observer does: then the batch must not be committed.
     pub(super) fn take_all(&mut self, chunks: &mpsc::Receiver<Result<Vec<Step>>>) -> Result<ControlFlow<()>> {
         let mut last = Instant::now();
-        while !(self.settings.stop.0)() {
+        while !self.settings.stop.is_asked() {
             let taken = match chunks.recv_timeout(Duration::from_millis(100)) {
+                // The reading was stopped. What was read is committed.
+                Ok(Err(Error::Interrupted)) => break,
                 Ok(chunk) => {
                     let chunk = chunk?;
                     if chunk.is_empty() {

@@ -1,15 +1,15 @@
 //! Ingestion: its settings, and the run that stores all records.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::time::Instant;
 
-use super::batches::{Batches, Settings, Stop};
+use super::batches::{Batches, Settings};
 use super::events::Event;
 use super::fingerprinting::Fingerprinting;
 use super::on_text::OnText;
 use super::records::{Records, read_ahead};
 use super::resuming::{Naming, Reread, Sources};
+use super::stop::Stop;
 use crate::database::{Database, Policy};
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -30,7 +30,7 @@ pub struct Ingest<'d> {
 impl<'d> Ingest<'d> {
     /// Ingestion into `database`, with the defaults of the setters below.
     pub fn new(database: &'d Database) -> Self {
-        let stop = Stop(Arc::new(|| false));
+        let stop = Stop::default();
         let settings = Settings { policy: Policy::link(), batch: 10_000, strict: false, asks: true, stop };
         Self { database, settings, naming: Naming::default(), scheme: None, on_text: None }
     }
@@ -118,12 +118,15 @@ impl<'d> Ingest<'d> {
     /// Default: never.
     #[must_use]
     pub fn stop_when(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        self.settings.stop = Stop(Arc::new(stop));
+        self.settings.stop = Stop::when(stop);
         self
     }
 
     /// Ingests all records that were not ingested before. Reports each event to `observe`. If it breaks, the ingestion
     /// ends, and the batch that is not committed yet is not stored.
+    ///
+    /// The events of a batch come before it is committed. Others wait for their turn to write meanwhile, so `observe`
+    /// should return soon.
     ///
     /// With each batch, the place up to which each input was read is committed. So after a stop at any moment, the
     /// same ingestion goes on from there. Its totals are those of an ingestion that was not stopped.
@@ -133,7 +136,7 @@ impl<'d> Ingest<'d> {
     /// [`Error::SchemeMismatch`] if [`scheme`](Self::scheme) is not that of the database.
     /// [`Error::SketchSizes`] if the policy asks for a similarity and the database has no sketches. [`Error::Input`] if
     /// an input cannot be read further, or for a bad record if [`strict`](Self::strict) is set; the records
-    /// before it are committed. [`Error::ReadOnly`], [`Error::Damaged`] and [`Error::Storage`]; only whole
+    /// before it are committed. [`Error::NoThread`] if the system gives no thread for the reading. [`Error::ReadOnly`], [`Error::Damaged`] and [`Error::Storage`]; only whole
     /// batches are committed then.
     ///
     /// # Cost
@@ -159,8 +162,9 @@ impl<'d> Ingest<'d> {
         let sources = Sources::plan(self.database, records.inputs(), &self.naming, &mut observe)?;
         let settings = self.settings.ignoring(&sources);
         let unit = records.unit();
+        let read = read_ahead(records, rule, self.on_text.clone())?;
         let mut batches = Batches::new(self.database, &settings, unit, sources, observe, began);
-        let taken = batches.take_all(&read_ahead(records, rule, self.on_text.clone()));
+        let taken = batches.take_all(&read);
         // If an input failed, the records read before are good and are committed. If the database failed,
         // nothing more is committed.
         if matches!(taken, Err(Error::Input { .. })) {

@@ -159,7 +159,8 @@ impl Inputs {
         }
         let progress = Progress::new(None);
         let stdin = || unreachable!("standard input is compared when it is read");
-        let opened = opening::open_at(path, stdin, &self.options, &progress, source.place(), &identity)?;
+        let opened = opening::open_at(path, stdin, &self.options, &progress, source.place(), &identity);
+        let opened = opened.map_err(|error| self.or_stopped(error))?;
         Ok(match opened.is_same {
             false => Standing::Changed,
             true if length > before => Standing::Grown,
@@ -206,7 +207,7 @@ impl Inputs {
             let raw = match self.failed.take().map_or_else(|| self.next_raw(), Err) {
                 Ok(Some(raw)) => raw,
                 Ok(None) => break,
-                Err(error) if chunk.is_empty() => return Err(error),
+                Err(error) if chunk.is_empty() => return Err(self.or_stopped(error)),
                 Err(error) => {
                     self.failed = Some(error);
                     break;
@@ -219,6 +220,11 @@ impl Inputs {
             }
         }
         Ok(chunk)
+    }
+
+    /// Why reading has failed: if it was stopped, nothing else counts.
+    fn or_stopped(&self, error: Error) -> Error {
+        if self.options.stop.is_asked() { Error::Interrupted } else { error }
     }
 
     fn next_raw(&mut self) -> Result<Option<Raw>> {
@@ -247,7 +253,7 @@ impl Inputs {
         let (index, options, progress) = (self.next, &self.options, &self.progress);
         let path: &Path = &self.paths[index];
         self.next += 1;
-        let stdin = || self.stdin.0.take().unwrap_or_else(|| Box::new(io::stdin()));
+        let stdin = || self.stdin.0.take().unwrap_or_else(|| options.stop.standard_input());
         let (opened, mark) = match &self.begins[index] {
             Begin::Start => (opening::open(path, stdin, options, progress)?, Mark::default()),
             Begin::Behind(mark, identity) => {

@@ -46,6 +46,7 @@ mod record_id;
 mod records;
 mod rejected;
 mod resuming;
+mod stop;
 mod stored_bytes;
 mod stored_records;
 mod text;
@@ -73,6 +74,8 @@ pub use crate::source::Totals;
 #[cfg(feature = "cli")]
 pub(crate) use opening::unpacked;
 pub(crate) use record_id::{NumberedKey, RecordId};
+#[cfg(all(feature = "admin", unix))]
+pub(crate) use stop::Stop;
 pub(crate) use stored_records::{Packing, StoredRecords};
 #[cfg(feature = "eval")]
 pub(crate) use {opening::lines_of, record::Page};

@@ -1,7 +1,7 @@
 //! Opening an input, at its beginning or where an earlier reading has stopped. Checks that it can be read, skips the
 //! byte order mark, detects the format, and tells whether the content is still the same.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Seek, SeekFrom};
 use std::path::Path;
 
@@ -56,7 +56,7 @@ pub(super) fn readable_bytes(path: &Path, options: &ReadOptions) -> Result<Optio
         // A pipe is not opened here. To close it again would end the program that writes to it.
         return Ok(None);
     }
-    File::open(&place).map_err(failed)?;
+    options.stop.open(&place).map_err(failed)?;
     Ok(Some(metadata.len()))
 }
 
@@ -150,7 +150,7 @@ fn go_to(
     // In a packed input, the bytes before the place may be in an earlier part.
     let back = if opened.content.is_packed() { 0 } else { keep as u64 };
     let from = raw_offset.saturating_sub(back);
-    let mut file = File::open(path)?;
+    let mut file = options.stop.open(path)?;
     #[cfg(feature = "parquet")]
     if opened.content.is_of_rows() {
         opened.content = rows_of(path, options, progress, file.metadata()?.len())?;
@@ -159,7 +159,7 @@ fn go_to(
     }
     file.seek(SeekFrom::Start(from))?;
     progress.pass_over(from);
-    opened.content = opened.content.again_from(progress.count(Box::new(file)), from);
+    opened.content = opened.content.again_from(progress.count(options.stop.content(file)), from);
     opened.offset = raw_offset - from + skip;
     let kept = opened.content.pass_over(opened.offset, keep)?;
     let is_whole = back > 0 || skip >= keep as u64;
@@ -215,7 +215,7 @@ fn content_of(
     options: &ReadOptions,
     progress: &Progress,
 ) -> io::Result<(Unpacked, Option<u64>)> {
-    let file = File::open(place)?;
+    let file = options.stop.open(place)?;
     let metadata = file.metadata()?;
     let length = metadata.is_file().then_some(metadata.len());
     #[cfg(feature = "parquet")]
@@ -226,8 +226,7 @@ fn content_of(
     {
         return rows_of(place, options, progress, length).map(|rows| (rows, Some(length)));
     }
-    _ = options;
-    Ok((Unpacked::new(progress.count(Box::new(file)), length.is_some())?, length))
+    Ok((Unpacked::new(progress.count(options.stop.content(file)), length.is_some())?, length))
 }
 
 /// The rows of a Parquet file with the columns that records need.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use super::format::InputFormat;
+use super::stop::Stop;
 use crate::text::Unit;
 
 /// How inputs are read.
@@ -19,6 +20,8 @@ pub struct ReadOptions {
     /// Whether documents are named by the places of their records.
     pub(super) numbered: bool,
     directory: Option<PathBuf>,
+    /// Says whether nobody wants the rest.
+    pub(super) stop: Stop,
 }
 
 impl Default for ReadOptions {
@@ -33,6 +36,7 @@ impl Default for ReadOptions {
             globs: Vec::new(),
             numbered: false,
             directory: None,
+            stop: Stop::default(),
         }
     }
 }
@@ -111,6 +115,15 @@ impl ReadOptions {
     #[must_use]
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directory = Some(directory.into());
+        self
+    }
+
+    /// A function that is asked several times a second whether to end the reading. If it says so, reading fails with
+    /// [`Error::Interrupted`](crate::Error::Interrupted). On systems of the Unix family that is so also while a pipe
+    /// brings nothing. Default: never.
+    #[must_use]
+    pub fn stop_when(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.stop = Stop::when(stop);
         self
     }
 

@@ -19,7 +19,7 @@ use super::record::Record;
 use super::rejected::Rejected;
 use super::resuming;
 use crate::database::Snapshot;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::parallel;
 use crate::source::{Identity, Reached};
 use crate::text::{Scheme, Unit};
@@ -111,8 +111,8 @@ impl Records {
     ///
     /// # Errors
     ///
-    /// [`Error::Input`](crate::Error::Input) if an input cannot be read further. The records before it have
-    /// been returned then.
+    /// [`Error::Input`] if an input cannot be read further, and [`Error::Interrupted`] if the reading was
+    /// [stopped](ReadOptions::stop_when). The records before it have been returned then.
     pub fn next_chunk<T: Send, E: From<Rejected> + Send>(
         &mut self,
         turn: impl Fn(Record) -> Result<T, E> + Sync,
@@ -220,9 +220,9 @@ pub(super) fn read_ahead(
     mut records: Records,
     rule: Fingerprinting,
     on_text: Option<OnText>,
-) -> mpsc::Receiver<Result<Vec<Step>>> {
+) -> Result<mpsc::Receiver<Result<Vec<Step>>>> {
     let options = records.inputs.options().clone();
-    let raw = sent_ahead(move || records.next_raw());
+    let raw = sent_ahead(move || records.next_raw())?;
     let turn = move |raw: Raw| {
         let (input, mark) = (raw.input.clone(), raw.mark);
         let take = |raw| {
@@ -242,10 +242,9 @@ pub(super) fn read_ahead(
 /// Makes chunks on another thread, a few ahead, up to an empty one or an error.
 fn sent_ahead<T: Send + 'static>(
     mut next: impl FnMut() -> Result<Vec<T>> + Send + 'static,
-) -> mpsc::Receiver<Result<Vec<T>>> {
+) -> Result<mpsc::Receiver<Result<Vec<T>>>> {
     let (sender, receiver) = mpsc::sync_channel(2);
-    // The thread is not joined. It may wait for standard input for ever after the receiver is dropped.
-    thread::spawn(move || {
+    let send_all = move || {
         loop {
             let chunk = next();
             let ended = chunk.as_ref().map_or(true, Vec::is_empty);
@@ -253,8 +252,11 @@ fn sent_ahead<T: Send + 'static>(
                 break;
             }
         }
-    });
-    receiver
+    };
+    // The thread is not joined. It may wait for standard input for ever after the receiver is dropped.
+    let thread = thread::Builder::new().name("simdb-read".to_owned()).spawn(send_all);
+    thread.map_err(Error::no_thread)?;
+    Ok(receiver)
 }
 
 #[cfg(test)]

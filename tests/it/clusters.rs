@@ -371,6 +371,48 @@ fn the_commands_print_clusters_and_what_they_delete() -> TestResult {
     Ok(())
 }
 
+/// It was told within the transaction, so others had to wait for whoever was told.
+#[test]
+fn what_is_told_of_a_deletion_is_told_while_others_may_write() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.tiny_database("d.simdb")?;
+    for is_connected in [false, true] {
+        let keys = ["a", "b", "c", "d", "e"];
+        insert_all(&database, keys.map(|key| document(key, 0)))?;
+        let clustering = Clustering::new().max_distance(0).connected(is_connected);
+        let (mut events, mut changed) = (0, 0);
+        let (mut told, mut kept) = (BTreeSet::new(), BTreeSet::new());
+        let deleted = database.delete_duplicates(&clustering, |event| {
+            events += 1;
+            let written = insert_all(&database, [document(format!("other {events}"), u64::MAX >> events)]);
+            assert!(written.is_ok(), "{event:?}: {written:?}");
+            match event {
+                DeletionEvent::Duplicate(it) => _ = told.insert(text(it.document.key())),
+                DeletionEvent::Kept(it) => _ = kept.insert(text(it.document.key())),
+                DeletionEvent::Reported => {
+                    changed += 1;
+                    assert!(insert_all(&database, [document("c", 1 << 40)]).is_ok());
+                }
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        })?;
+        assert_eq!((deleted, changed), (3, 1), "connected: {is_connected}");
+        assert_eq!(told, ["b", "c", "d", "e"].map(String::from).into());
+        assert_eq!(kept, ["c"].map(String::from).into());
+        assert_eq!(
+            database.snapshot()?.get("c")?.and_then(|it| it.fingerprint()),
+            Some(Fingerprint::from_bits(1 << 40))
+        );
+        assert_sound(&database)?;
+        assert_eq!(
+            database.expire(&simdb::Expiry::new().before(1), |_| ControlFlow::Continue(()))?,
+            2 + events
+        );
+    }
+    Ok(())
+}
+
 /// Once the document in the middle of a chain went first, and a second run found two clusters.
 #[test]
 fn a_deletion_of_connected_documents_that_is_stopped_ends_as_if_it_had_not_been() -> TestResult {

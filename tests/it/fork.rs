@@ -542,7 +542,7 @@ fn a_child_neither_removes_the_sockets_of_its_parent_nor_answers_for_it() -> Tes
                     match way {
                         0 => drop(socket),
                         1 => drop(database),
-                        2 => socket.close_when_answered(|| true),
+                        2 => socket.close_when_answered(),
                         _ => database.abandon()?,
                     }
                     Ok(())

@@ -1,4 +1,5 @@
 //! The tests of simdb from outside: the library and the command-line program.
+#![allow(clippy::disallowed_methods, reason = "a test may panic if the system gives no thread")]
 
 mod admin;
 mod amounts;
@@ -49,6 +50,7 @@ mod panics;
 mod parquet;
 #[cfg(feature = "parquet")]
 mod parquet_inputs;
+mod patience;
 mod plan;
 mod report;
 mod resuming;
@@ -62,6 +64,7 @@ mod strays;
 mod support;
 mod tasks;
 mod terminal;
+mod threads;
 mod together;
 mod turns;
 mod units;

@@ -3,10 +3,12 @@
 //! Answers are checked, in all phases but `cold` before the queries are timed. The stored document must be
 //! found. For a few queries the number of matches must be that of a scan over the whole collection.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::{Fingerprint, Matches, Query, Snapshot};
+use crate::{Error, Fingerprint, Matches, Query, Snapshot};
 
 use super::row::Row;
 use super::state::{Bench, key};
@@ -50,10 +52,14 @@ impl Bench<'_> {
             row.add("sources", snapshot.explain(query)?.1.sources as u64);
         }
         let begun = Instant::now();
-        let timed = std::thread::scope(|scope| {
+        let timed = thread::scope(|scope| {
             let parts = queries.chunks(queries.len().div_ceil(threads as usize).max(1));
-            let threads: Vec<_> =
-                parts.map(|part| scope.spawn(|| timed(part, |query| answer(&snapshot, query)))).collect();
+            let (snapshot, answer) = (&snapshot, &answer);
+            let start = |part| {
+                let ask = move || timed(part, |query| answer(snapshot, query));
+                thread::Builder::new().spawn_scoped(scope, ask)
+            };
+            let threads: Vec<_> = parts.map(start).collect::<io::Result<_>>().map_err(Error::no_thread)?;
             let joined = threads.into_iter().map(|it| it.join().map_err(|_| "a thread has panicked")?);
             joined.collect::<Result<Vec<_>, Failure>>()
         })?;
@@ -93,8 +99,8 @@ impl Bench<'_> {
         let queries = self.asserted_queries(&self.database()?.snapshot()?, distance)?;
         let asked = AtomicBool::new(false);
         let begun = Instant::now();
-        let (inserted, timed) = std::thread::scope(|scope| {
-            let inserting = scope.spawn(|| {
+        let (inserted, timed) = thread::scope(|scope| {
+            let inserting = thread::Builder::new().spawn_scoped(scope, || {
                 let mut next = self.inserted;
                 while !asked.load(Ordering::Relaxed) {
                     self.put_together(next..next + self.arguments.batch)?;
@@ -102,6 +108,7 @@ impl Bench<'_> {
                 }
                 Ok::<u64, Failure>(next - self.inserted)
             });
+            let inserting = inserting.map_err(Error::no_thread)?;
             let mut timed = (Vec::new(), 0);
             let mut ask = || {
                 for queries in queries.chunks(QUERIES_OF_A_SNAPSHOT) {
@@ -237,7 +244,7 @@ fn add_answers(row: &mut Row, distance: u32, times: Vec<Duration>, answers: u64)
 fn forget(path: &std::path::Path) -> Result<(), Failure> {
     let file = std::fs::File::open(path)?;
     file.sync_all()?;
-    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).map_err(std::io::Error::from)?;
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).map_err(io::Error::from)?;
     Ok(())
 }
 

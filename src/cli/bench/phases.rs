@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::Error;
+
 use super::arguments::{Arguments, Phase};
 use super::row::Row;
 use super::sense::ensure_sense;
@@ -15,7 +17,7 @@ use crate::cli::signals::Ending;
 pub(in crate::cli) fn run(arguments: &Arguments, output: &mut Output, ending: &Ending) -> CommandResult {
     ensure_sense(arguments)?;
     let folder = tempfile::Builder::new().prefix("simdb-bench-").tempdir_in(&arguments.directory)?;
-    remove_when_ended(folder.path(), ending, output.console());
+    remove_when_ended(folder.path(), ending, output.console())?;
     let mut bench = Bench::create(arguments, folder.path().join("bench.simdb"), output.console())?;
     for &phase in &arguments.phases {
         let name = phase.name();
@@ -36,9 +38,9 @@ pub(in crate::cli) fn run(arguments: &Arguments, output: &mut Output, ending: &E
 
 /// Watches for the end of the process in another thread. A phase can take minutes, and hours for large files, and there
 /// is nothing to bring to a good end but to remove the files.
-fn remove_when_ended(folder: &Path, ending: &Ending, console: &Console) {
+fn remove_when_ended(folder: &Path, ending: &Ending, console: &Console) -> Result<(), Error> {
     let (folder, ending, console) = (folder.to_owned(), ending.clone(), console.clone());
-    std::thread::spawn(move || {
+    let watch = move || {
         while !ending.is_asked() {
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -48,7 +50,8 @@ fn remove_when_ended(folder: &Path, ending: &Ending, console: &Console) {
         }
         console.complain("ended before it was done; nothing is left behind");
         ending.end_process();
-    });
+    };
+    std::thread::Builder::new().spawn(watch).map(drop).map_err(Error::no_thread)
 }
 
 /// Waits for the end of the process, if it is to end. Errors then come from the removal of the files.

@@ -6,12 +6,13 @@
 //! a document that was there before the phase must be found.
 
 use std::collections::VecDeque;
+use std::io;
 use std::ops::Range;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::{Policy, Ticket, Verdict, Writer, WriterOptions};
+use crate::{Error, Policy, Ticket, Verdict, Writer, WriterOptions};
 
 use super::row::Row;
 use super::state::Bench;
@@ -43,12 +44,12 @@ impl Bench<'_> {
             let each = |thread: u64| {
                 let share = |thread: u64| bench.inserted + documents * thread / threads;
                 let (writer, numbers) = (&writer, share(thread)..share(thread + 1));
-                scope.spawn(move || match rate {
+                thread::Builder::new().spawn_scoped(scope, move || match rate {
                     None => bench.submit_all(writer, numbers),
                     Some(rate) => bench.submit_at(rate.get() as f64 / threads as f64, writer, numbers),
                 })
             };
-            let threads: Vec<_> = (0..threads).map(each).collect();
+            let threads = (0..threads).map(each).collect::<io::Result<Vec<_>>>().map_err(Error::no_thread)?;
             let joined = threads.into_iter().map(|it| it.join().map_err(|_| "a thread has panicked")?);
             joined.collect::<Result<Vec<Found>, Failure>>()
         })?;

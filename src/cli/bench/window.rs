@@ -2,9 +2,10 @@
 
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::{Document, Expiry};
+use crate::{Document, Error, Expiry};
 
 use super::row::Row;
 use super::state::{Bench, OF_A_SECOND, seen};
@@ -27,12 +28,13 @@ impl Bench<'_> {
         let end = (self.expired + self.inserted) / 2 / OF_A_SECOND * OF_A_SECOND;
         let is_done = AtomicBool::new(false);
         let begun = Instant::now();
-        let (removed, beside) = std::thread::scope(|scope| {
-            let writing = scope.spawn(|| self.write_beside(&is_done));
+        let (removed, beside) = thread::scope(|scope| {
+            let writing = thread::Builder::new().spawn_scoped(scope, || self.write_beside(&is_done));
+            let writing = writing.map_err(Error::no_thread)?;
             let removed = self.expire_before(end);
             is_done.store(true, Ordering::Relaxed);
-            (removed.map(|removed| (removed, begun.elapsed())), writing.join())
-        });
+            Ok::<_, Failure>((removed.map(|removed| (removed, begun.elapsed())), writing.join()))
+        })?;
         let (removed, took) = removed?;
         let (waits, commits) = beside.map_err(|_| "the thread that writes has panicked")??;
         if removed != end - self.expired {
@@ -63,7 +65,7 @@ impl Bench<'_> {
             txn.commit()?;
             commits.push(committing.elapsed());
             next += BESIDE;
-            std::thread::sleep(PAUSE);
+            thread::sleep(PAUSE);
         }
         Ok((waits, commits))
     }

@@ -10,7 +10,7 @@ use super::findings::Findings;
 use super::gathering::Gathering;
 use super::page::Page;
 use crate::cli::answer::{Answer, CommandResult, Failure};
-use crate::cli::apart::ensure_apart;
+use crate::cli::apart::ensure_replaceable;
 use crate::cli::arguments::{LiveDatabase, Reading, max_distance_parser};
 use crate::cli::console::Console;
 use crate::cli::output::{Output, printable};
@@ -57,7 +57,7 @@ pub(in crate::cli) fn run(arguments: &Arguments, database: &Database, output: &m
     if let Some(path) = &arguments.html {
         let place_of = |path: &PathBuf| output.console().place_of(path);
         let texts: Vec<PathBuf> = arguments.texts.iter().map(place_of).collect();
-        ensure_apart(&place_of(path), Some(database.path()), texts.iter().map(PathBuf::as_path))?;
+        ensure_replaceable(&place_of(path), Some(database.path()), texts.iter().map(PathBuf::as_path))?;
     }
     let snapshot = database.snapshot()?;
     let gathering = Gathering {

@@ -15,12 +15,14 @@ use crate::store::{DocumentNumber, Read};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum DeletionEvent {
-    /// A document that is deleted, when the transaction is committed.
+    /// A document that is deleted next, unless somebody else changes it or its survivor before that.
     Duplicate(Box<Duplicate>),
-    /// All duplicates of a transaction were told, and it is committed next, unless this breaks. Whoever keeps them on a
-    /// disk makes sure of that now.
+    /// All duplicates of a transaction were told, and it begins next, unless this breaks. Whoever keeps them on a disk
+    /// makes sure of that now. Nobody waits for it.
     Reported,
-    /// All duplicates that were told are durably deleted.
+    /// A document that was told as a duplicate and is not deleted, since it or its survivor was changed in between.
+    Kept(Box<Duplicate>),
+    /// All duplicates that were told, and not told as kept, are durably deleted.
     Committed {
         /// The number of documents that are deleted so far.
         deleted: u64,
@@ -156,6 +158,10 @@ impl Database {
     /// survivor. Documents that are stored meanwhile are not looked at. If `observe` breaks or the process is killed,
     /// what was committed is deleted, and the same call deletes the rest.
     ///
+    /// What is deleted was told before. So `observe` is never called while the right to write is held, and may take its
+    /// time. What others change between the telling and the deletion is told once more, as
+    /// [`kept`](DeletionEvent::Kept).
+    ///
     /// # Errors
     ///
     /// * Those of [`Snapshot::clusters`].
@@ -164,8 +170,8 @@ impl Database {
     ///
     /// # Cost
     ///
-    /// That of [`Snapshot::clusters`], and of deleting each document. The snapshot is kept until the end, so space is
-    /// given back after that.
+    /// That of [`Snapshot::clusters`], and of reading each document twice and deleting it. The snapshot is kept until the
+    /// end, so space is given back after that.
     pub fn delete_duplicates(
         &self,
         clustering: &Clustering,
@@ -178,50 +184,119 @@ impl Database {
         let Some(gathered) = Gathered::new(&snapshot, None, clustering, false, progress)? else {
             return Ok(0);
         };
-        let (mut others, mut ends): (Vec<(DocumentNumber, Clustered)>, Vec<usize>) = Default::default();
-        for (survivor, clustered) in gathered.clusters() {
-            others.extend(clustered.into_iter().filter(|it| it.number != survivor).map(|it| (survivor, it)));
-            let begin = ends.last().copied().unwrap_or(0);
-            match clustering.is_connected() {
-                // Without some of its documents, a component falls apart. So it goes at once.
-                true if others.len() - begin >= TOGETHER => ends.push(others.len()),
-                true => {}
-                false => ends.extend((begin..=others.len()).step_by(TOGETHER).skip(1)),
+        let (others, ends) = in_transactions(&gathered, clustering.is_connected());
+        drop(gathered);
+        let mut deletion =
+            Deletion { database: self, snapshot: &snapshot, observe: &mut observe, deleted: 0 };
+        let (mut begin, all) = (0, others.len() as u64);
+        for end in ends {
+            if deletion.step(&others[begin..end])?.is_break() {
+                break;
+            }
+            begin = end;
+            if (deletion.observe)(DeletionEvent::Progress { done: end as u64, all }).is_break() {
+                break;
             }
         }
-        drop(gathered);
-        if ends.last().copied().unwrap_or(0) < others.len() {
-            ends.push(others.len());
+        Ok(deletion.deleted)
+    }
+}
+
+/// A document that does not survive, and the one that does.
+type Other = (DocumentNumber, Clustered);
+
+/// All documents that do not survive, and where transactions of them end.
+fn in_transactions(gathered: &Gathered, is_connected: bool) -> (Vec<Other>, Vec<usize>) {
+    let (mut others, mut ends): (Vec<Other>, Vec<usize>) = Default::default();
+    for (survivor, clustered) in gathered.clusters() {
+        others.extend(clustered.into_iter().filter(|it| it.number != survivor).map(|it| (survivor, it)));
+        let begin = ends.last().copied().unwrap_or(0);
+        match is_connected {
+            // Without some of its documents, a component falls apart. So it goes at once.
+            true if others.len() - begin >= TOGETHER => ends.push(others.len()),
+            true => {}
+            false => ends.extend((begin..=others.len()).step_by(TOGETHER).skip(1)),
         }
-        let (mut deleted, mut begin, all) = (0, 0, others.len() as u64);
-        let mut survivors = snapshot.survivors();
-        for end in ends {
-            let others = &others[begin..end];
-            begin = end;
-            let mut txn = self.begin_write()?;
-            let mut in_txn = 0;
-            for (survivor, it) in others {
-                let duplicate = survivors.duplicate_of(*survivor, it, &snapshot)?;
-                if txn.has(*survivor, &duplicate.survivor)? && txn.has(it.number, duplicate.document.key())? {
-                    txn.delete(duplicate.document.key())?;
-                    in_txn += 1;
-                    if observe(DeletionEvent::Duplicate(Box::new(duplicate))).is_break() {
-                        return Ok(deleted);
-                    }
+    }
+    if ends.last().copied().unwrap_or(0) < others.len() {
+        ends.push(others.len());
+    }
+    (others, ends)
+}
+
+/// A deletion that is under way.
+struct Deletion<'d, F> {
+    database: &'d Database,
+    /// Where the duplicates were found.
+    snapshot: &'d Snapshot,
+    observe: F,
+    deleted: u64,
+}
+
+impl<F: FnMut(DeletionEvent) -> ControlFlow<()>> Deletion<'_, F> {
+    /// Tells some duplicates, then deletes those that are still what they were.
+    ///
+    /// Whoever is told may be slow, or may not listen at all. So all is told before the transaction begins, and after
+    /// it has ended.
+    fn step(&mut self, others: &[Other]) -> Result<ControlFlow<()>> {
+        let Some(told) = self.tell(others)? else { return Ok(ControlFlow::Break(())) };
+        if told.is_empty() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        if (self.observe)(DeletionEvent::Reported).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        let kept = self.delete(&told)?;
+        self.deleted += (told.len() - kept.len()) as u64;
+        let mut survivors = self.snapshot.survivors();
+        for (survivor, it) in kept {
+            let duplicate = survivors.duplicate_of(survivor, &it, self.snapshot)?;
+            if (self.observe)(DeletionEvent::Kept(Box::new(duplicate))).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok((self.observe)(DeletionEvent::Committed { deleted: self.deleted }))
+    }
+
+    /// Tells the duplicates that nobody has changed so far, and returns them. `None` if nobody wants more.
+    fn tell(&mut self, others: &[Other]) -> Result<Option<Vec<Other>>> {
+        let now = self.database.snapshot()?;
+        let mut survivors = self.snapshot.survivors();
+        let mut told = Vec::with_capacity(others.len());
+        for &(survivor, it) in others {
+            let duplicate = survivors.duplicate_of(survivor, &it, self.snapshot)?;
+            if now.has(survivor, &duplicate.survivor)? && now.has(it.number, duplicate.document.key())? {
+                told.push((survivor, it));
+                if (self.observe)(DeletionEvent::Duplicate(Box::new(duplicate))).is_break() {
+                    return Ok(None);
                 }
             }
-            if observe(DeletionEvent::Reported).is_break() {
-                break;
-            }
-            txn.commit()?;
-            deleted += in_txn;
-            if observe(DeletionEvent::Committed { deleted }).is_break()
-                || observe(DeletionEvent::Progress { done: end as u64, all }).is_break()
-            {
-                break;
+        }
+        Ok(Some(told))
+    }
+
+    /// Deletes duplicates in one transaction, and returns those that were changed since they were told.
+    fn delete(&self, told: &[Other]) -> Result<Vec<Other>> {
+        let mut survivors = self.snapshot.survivors();
+        let mut kept = Vec::new();
+        let mut txn = self.database.begin_write()?;
+        for &(survivor, it) in told {
+            let duplicate = survivors.duplicate_of(survivor, &it, self.snapshot)?;
+            let is_deleted = txn.has(survivor, &duplicate.survivor)?
+                && txn.delete_if(it.number, duplicate.document.key())?;
+            if !is_deleted {
+                kept.push((survivor, it));
             }
         }
-        Ok(deleted)
+        txn.commit()?;
+        Ok(kept)
+    }
+}
+
+impl Snapshot {
+    /// Whether the document of a key is the one of this number.
+    fn has(&self, number: DocumentNumber, key: &[u8]) -> Result<bool> {
+        Ok(self.reader()?.find(key)?.is_some_and(|(now, _)| now == number))
     }
 }
 
@@ -229,5 +304,14 @@ impl WriteTxn {
     /// Whether the document of a key is still the one of this number.
     fn has(&mut self, number: DocumentNumber, key: &[u8]) -> Result<bool> {
         Ok(self.writer.find_to_change(key)?.is_some_and(|(now, _)| now == number))
+    }
+
+    /// Deletes the document of a key if it is still the one of this number. Whether it was.
+    fn delete_if(&mut self, number: DocumentNumber, key: &[u8]) -> Result<bool> {
+        let Some(found) = self.writer.find_to_change(key)?.filter(|(now, _)| *now == number) else {
+            return Ok(false);
+        };
+        self.writer.remove(&found)?;
+        Ok(true)
     }
 }

@@ -1,0 +1,310 @@
+//! Who does not read, does not write or does not end, at the other end of a socket or a pipe. Nobody else waits for it.
+#![cfg(unix)]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::Shutdown;
+use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use simdb::Database;
+
+use crate::admin::{Ingesting, answering, request, socket_of};
+use crate::support::{Folder, TestResult, assert_sound, document, insert_all, run, simdb, within};
+
+/// The longest that anybody may be kept waiting here. The machine may be slow.
+const SOON: Duration = Duration::from_secs(5);
+
+/// Sends a request, with standard input or without, and reads nothing.
+fn begin(database: &Path, arguments: &[&str], has_input: bool) -> std::io::Result<UnixStream> {
+    let stream = UnixStream::connect(socket_of(database))?;
+    let mut request = request(database, arguments)?;
+    request["input"] = has_input.into();
+    writeln!(&stream, "{request}")?;
+    Ok(stream)
+}
+
+fn pipe(folder: &Folder, name: &str) -> std::io::Result<PathBuf> {
+    let path = folder.path(name);
+    assert!(Command::new("mkfifo").arg(&path).status()?.success());
+    Ok(path)
+}
+
+fn terminate(child: &Child) -> std::io::Result<()> {
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status()?.success());
+    Ok(())
+}
+
+/// Asserts that a process ends soon, and returns the signal that has ended it.
+#[track_caller]
+fn assert_ends(child: Child) -> Option<i32> {
+    let begun = Instant::now();
+    let output = within(3 * SOON, move || child.wait_with_output()).expect("it can be waited for");
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(!err.contains("panicked"), "{err}");
+    output.status.signal()
+}
+
+/// A database in use with much to print.
+fn large(folder: &Folder) -> simdb::Result<Database> {
+    let database = answering(folder, "d.simdb")?;
+    insert_all(&database, (0..25_000).map(|i| document(format!("one of many copies {i}"), u64::MAX)))?;
+    Ok(database)
+}
+
+/// A deletion told what it deletes within its transaction. If nobody read that, nobody could write any more.
+#[test]
+fn a_client_that_does_not_read_keeps_nobody_from_writing() -> TestResult {
+    let folder = Folder::new()?;
+    let database = large(&folder)?;
+    let path = folder.path("d.simdb");
+    let duplicates = ["delete", "d.simdb", "--duplicates", "--max-distance", "0"];
+    let commands: [&[&str]; 5] = [
+        &duplicates,
+        &["pairs", "d.simdb", "--expand", "--max-distance", "0"],
+        &["dump", "d.simdb"],
+        &["compact", "d.simdb"],
+        &["expire", "d.simdb", "--before", "1970-01-01", "--dry-run", "--json"],
+    ];
+    let clients = commands.iter().map(|it| begin(&path, it, false)).collect::<Result<Vec<_>, _>>()?;
+    for round in 0..10 {
+        thread::sleep(Duration::from_millis(200));
+        let begun = Instant::now();
+        insert_all(&database, [document(format!("new {round}"), round << 7)])?;
+        assert!(begun.elapsed() < SOON, "round {round} took {:?}", begun.elapsed());
+    }
+    run!("get", &path, "new 9").expect(0);
+    assert_eq!(database.snapshot()?.stats()?.documents, 25_030, "what nobody was told is deleted");
+    // Nor from closing the database.
+    let begun = Instant::now();
+    drop(database);
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+    drop(clients);
+    assert_sound(&Database::open(&path, &simdb::OpenOptions::new())?)?;
+    Ok(())
+}
+
+/// What a request prints, up to where it asks whether it is written.
+fn read_to_confirm(
+    lines: &mut impl Iterator<Item = std::io::Result<String>>,
+) -> Result<String, Box<dyn std::error::Error>> {
+    let mut out = String::new();
+    for line in lines {
+        let line: Value = serde_json::from_str(&line?)?;
+        out += line["out"].as_str().unwrap_or_default();
+        if !line["confirm"].is_null() {
+            return Ok(out);
+        }
+        assert!(line["exit"].is_null(), "it ended unasked: {line}");
+    }
+    Err("it ended without an answer".into())
+}
+
+/// It used to hold the turn to write while it waited for this answer, so nothing could change in between.
+#[test]
+fn what_others_change_between_its_line_and_its_deletion_stays_and_is_told() -> TestResult {
+    let folder = Folder::new()?;
+    let database = answering(&folder, "d.simdb")?;
+    let path = folder.path("d.simdb");
+    insert_all(&database, (0..6).map(|i| document(format!("copy {i}"), u64::MAX)))?;
+    let command = ["delete", "d.simdb", "--duplicates", "--max-distance", "0", "--json"];
+    // Who leaves instead of answering has nothing deleted.
+    let stream = begin(&path, &command, false)?;
+    read_to_confirm(&mut BufReader::new(&stream).lines())?;
+    stream.shutdown(Shutdown::Both)?;
+    assert_eq!(database.snapshot()?.stats()?.documents, 26);
+    let stream = begin(&path, &command, false)?;
+    let mut lines = BufReader::new(&stream).lines();
+    let told = read_to_confirm(&mut lines)?;
+    assert_eq!(told.matches("\"deleted\":true").count(), 5, "{told}");
+    let begun = Instant::now();
+    insert_all(&database, [document("copy 3", 7 << 50)])?;
+    assert!(begun.elapsed() < SOON);
+    writeln!(&stream, "{{\"written\":true}}")?;
+    let mut out = String::new();
+    for line in lines {
+        out += serde_json::from_str::<Value>(&line?)?["out"].as_str().unwrap_or_default();
+    }
+    let kept: Vec<Value> = out.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+    assert_eq!(kept.len(), 1, "{out}");
+    assert_eq!((&kept[0]["key"], &kept[0]["deleted"]), (&"copy 3".into(), &false.into()));
+    let snapshot = database.snapshot()?;
+    assert!(snapshot.get("copy 3")?.is_some() && snapshot.get("copy 0")?.is_some());
+    assert_eq!(snapshot.stats()?.documents, 22);
+    Ok(())
+}
+
+/// Eight such requests closed the socket for good, and an ingestion did not end after its input.
+#[test]
+fn inputs_without_an_end_are_refused_in_a_request() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let pipe = pipe(&folder, "pipe")?;
+    fs::create_dir(folder.path("files"))?;
+    assert!(Command::new("mkfifo").arg(folder.path("files/pipe")).status()?.success());
+    folder.file("files/a.tsv", "x\t0000000000000001\n")?;
+    let ingesting = Ingesting::start(&path)?;
+    for input in [pipe.as_path(), Path::new("/dev/zero"), Path::new("/dev/tty")] {
+        let path = path.clone();
+        let input = input.to_owned();
+        within(6 * SOON, move || -> std::io::Result<()> {
+            for _ in 0..3 {
+                for option in ["--file", "--input"] {
+                    run!("query", &path, option, &input).expect(2).says("and standard input");
+                }
+                run!("pairs", &path, "--with", &input).expect(2).says("and standard input");
+                let texts = ["--verify", "words", "--texts"];
+                run!("query", &path, "--key", "first", texts[0], texts[1], texts[2], &input)
+                    .expect(2)
+                    .says("and standard input");
+            }
+            Ok(())
+        })?;
+    }
+    // A directory is read without what is no file in it.
+    let format = ["--input-format", "fingerprints"];
+    run!("query", &path, "--input", folder.path("files"), format[0], format[1]).expect(0);
+    run!("stats", &path).expect(0);
+    assert!(ingesting.end()?);
+    Ok(())
+}
+
+/// What a client did not send was waited for, as long as the client lived.
+#[test]
+fn an_ingestion_ends_although_clients_neither_read_nor_write() -> TestResult {
+    let folder = Folder::new()?;
+    for is_terminated in [false, true] {
+        let path = folder.path(&format!("{is_terminated}.simdb"));
+        let ingesting = Ingesting::start(&path)?;
+        let name = format!("{is_terminated}.simdb");
+        let asking = ["query", &name, "--input", "-", "--input-format", "fingerprints"];
+        let clients = (0..8).map(|_| begin(&path, &asking, true)).collect::<Result<Vec<_>, _>>()?;
+        thread::sleep(Duration::from_millis(300));
+        run!("stats", &path).expect(2).says("8 requests");
+        let Ingesting { child, input, output } = ingesting;
+        let input = Some(input).filter(|_| is_terminated);
+        if is_terminated {
+            terminate(&child)?;
+        }
+        assert_eq!(assert_ends(child), is_terminated.then_some(15));
+        drop((clients, input, output));
+        run!("check", &path).expect(0);
+    }
+    Ok(())
+}
+
+/// The thread that was to see the signal waited for the input.
+#[test]
+fn the_first_signal_ends_a_command_that_waits_for_its_input() -> TestResult {
+    let folder = Folder::new()?;
+    let pipe = pipe(&folder, "pipe")?;
+    let there = folder.path("there.simdb");
+    drop(folder.database("there.simdb")?);
+    let new = folder.path("new.simdb");
+    let commands: [&[&str]; 6] = [
+        &["ingest", "new.simdb", "-"],
+        &["ingest", "new.simdb", "pipe"],
+        &["ingest", "there.simdb", "pipe"],
+        &["load", "new.simdb", "pipe"],
+        &["load", "new.simdb", "-"],
+        &["pairs", "there.simdb", "--with", "pipe"],
+    ];
+    for command in commands {
+        let mut child = simdb()
+            .args(command)
+            .current_dir(folder.path("."))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let stdin = child.stdin.take();
+        thread::sleep(Duration::from_millis(700));
+        assert!(child.try_wait()?.is_none(), "{command:?} has ended");
+        terminate(&child)?;
+        assert_eq!(assert_ends(child), Some(15), "{command:?}");
+        drop(stdin);
+    }
+    assert!(!new.exists());
+    run!("check", &there).expect(0);
+    // It is still read as a pipe.
+    let writer = thread::spawn(move || fs::write(pipe, "a\t0000000000000001\nb\t0000000000000003\n"));
+    let ran = run!("ingest", &there, folder.path("pipe"), "--input-format", "fingerprints").expect(0);
+    assert!(ran.out.starts_with("b is near a (distance 1)\n2 documents"), "{}", ran.out);
+    assert!(writer.join().is_ok_and(|written| written.is_ok()));
+    Ok(())
+}
+
+/// With `--replace`, the socket of the database was taken away, or a file was left that said how far pairs had got.
+#[test]
+fn what_is_no_file_is_no_output() -> TestResult {
+    let folder = Folder::new()?;
+    let database = answering(&folder, "d.simdb")?;
+    let path = folder.path("d.simdb");
+    folder.file("in.tsv", "x\t0000000000000001\n")?;
+    let pipe = pipe(&folder, "pipe")?;
+    let names = || -> std::io::Result<Vec<_>> {
+        let mut names = fs::read_dir(folder.path("."))?
+            .map(|it| Ok(it?.file_name()))
+            .collect::<std::io::Result<Vec<_>>>()?;
+        names.sort();
+        Ok(names)
+    };
+    let before = names()?;
+    for output in [socket_of(&path), pipe] {
+        for replace in [&["--replace"][..], &[]] {
+            let mut commands =
+                vec![vec!["pairs", "d.simdb", "--output"], vec!["report", "d.simdb", "--html"]];
+            if cfg!(feature = "parquet") {
+                commands.push(vec!["export", "d.simdb"]);
+                commands.push(vec!["pairs", "d.simdb", "--format", "parquet", "--output"]);
+            }
+            if replace.is_empty() {
+                commands.push(vec!["backup", "d.simdb"]);
+                commands.push(vec!["dedup", "in.tsv", "--input-format", "fingerprints", "--output"]);
+            }
+            for command in commands {
+                let ran = simdb()
+                    .args(&command)
+                    .arg(&output)
+                    .args(replace)
+                    .current_dir(folder.path("."))
+                    .stdin(Stdio::null())
+                    .output()?;
+                assert_eq!(ran.status.code(), Some(2), "{command:?} {replace:?}: {ran:?}");
+                assert_eq!(names()?, before, "{command:?} {replace:?}: {ran:?}");
+                assert!(!fs::symlink_metadata(&output)?.is_file(), "{command:?} {replace:?}");
+            }
+        }
+    }
+    assert!(fs::symlink_metadata(socket_of(&path))?.file_type().is_socket());
+    run!("stats", &path).expect(0);
+    drop(database);
+    Ok(())
+}
+
+/// The counters of the command itself were printed, all zero, as if the process had just begun.
+#[test]
+fn nothing_is_told_of_a_process_that_there_is_not() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let database = answering(&folder, "d.simdb")?;
+    let text = run!("stats", &path, "--prometheus").expect(0).out;
+    assert!(text.contains("simdb_documents_stored_total 20\n"), "{text}");
+    assert!(run!("stats", &path, "--json").expect(0).object()?["snapshots"].is_u64());
+    drop(database);
+    let ran = run!("stats", &path, "--prometheus").expect(2).says("no process has it open");
+    assert_eq!(ran.out, "");
+    let object = run!("stats", &path, "--json").expect(0).object()?;
+    for field in ["snapshots", "pinned_bytes", "oldest_pin_seconds"] {
+        assert!(object[field].is_null(), "{field}: {object}");
+    }
+    assert_eq!(object["documents"], 20);
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! A system that gives no more threads. Only the superuser can run a command as somebody who has no other process, so
+//! this test does nothing for others.
+#![cfg(target_os = "linux")]
+
+use std::fs::{self, Permissions};
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+
+use crate::support::{Folder, Ran, TestResult, simdb};
+
+/// A user who has no process.
+const NOBODY_ELSE: u32 = 54_321;
+
+/// Once a command without threads ended with a panic, and a backtrace in place of a reason.
+#[test]
+fn a_command_without_threads_does_its_work_alone_or_says_why_not() -> TestResult {
+    let folder = Folder::new()?;
+    fs::set_permissions(folder.path("."), Permissions::from_mode(0o777))?;
+    if fs::metadata(folder.path("."))?.uid() != 0 {
+        // Not with `eprintln!`, which the test harness captures, so the skipped test is seen.
+        _ = writeln!(
+            std::io::stderr(),
+            "skipped, since only the superuser can run a command as another user"
+        );
+        return Ok(());
+    }
+    let program = folder.path("program");
+    fs::copy(simdb().get_program(), &program)?;
+    let lines: String = (0..20_000u64)
+        .map(|i| format!("{i}\t{:016x}\n", i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (i % 3)))
+        .collect();
+    folder.file("in.tsv", lines)?;
+    folder.file("few.tsv", "a\t0000000000000001\nb\t0000000000000003\n")?;
+    let run = |most: usize, command: &[&str]| -> std::io::Result<Ran> {
+        let limited = Command::new("prlimit")
+            .arg(format!("--nproc={most}"))
+            .arg(&program)
+            .args(command)
+            .current_dir(folder.path("."))
+            .uid(NOBODY_ELSE)
+            .gid(NOBODY_ELSE)
+            .stdin(Stdio::null())
+            .output()?;
+        Ok(Ran::from(limited))
+    };
+    let of_fingerprints = ["--input-format", "fingerprints"];
+    let commands: [&[&str]; 16] = [
+        &["ingest", "d.simdb", "in.tsv", "--batch", "1000", of_fingerprints[0], of_fingerprints[1]],
+        &["stats", "d.simdb", "--json"],
+        &["query", "d.simdb", "--input", "in.tsv", of_fingerprints[0], of_fingerprints[1]],
+        &["pairs", "d.simdb"],
+        &["pairs", "d.simdb", "--with", "few.tsv", of_fingerprints[0], of_fingerprints[1]],
+        &["clusters", "d.simdb"],
+        &["report", "d.simdb"],
+        &["dump", "d.simdb"],
+        &["check", "d.simdb"],
+        &["backup", "d.simdb", "b.simdb"],
+        &["compact", "d.simdb"],
+        &["delete", "d.simdb", "--duplicates"],
+        &["expire", "d.simdb", "--before", "1980-01-01"],
+        &["dedup", "in.tsv", "--output", "clean.tsv", of_fingerprints[0], of_fingerprints[1]],
+        &["bench", "--documents", "2000", "--queries", "10", "--phases", "insert,writer,query,beside,expire"],
+        &["distance", "0000000000000001", "0000000000000003"],
+    ];
+    let mut refused = 0;
+    for most in [1, 2, 3, 4] {
+        for name in ["d.simdb", "b.simdb", "clean.tsv"] {
+            _ = fs::remove_file(folder.path(name));
+        }
+        for command in commands {
+            let ran = run(most, command)?;
+            assert!(!ran.err.contains("panicked"), "{most}: {command:?}: {}", ran.err);
+            match ran.code {
+                Some(0 | 1) => {}
+                Some(2) if ran.err.contains("no such database") => {}
+                Some(2) => {
+                    assert!(ran.err.contains("thread"), "{most}: {command:?}: {}", ran.err);
+                    refused += 1;
+                }
+                code => panic!("{most}: {command:?}: {code:?} {}", ran.err),
+            }
+            if command[0] == "ingest" && ran.code == Some(2) {
+                // What follows is asked of a database that was made with threads.
+                run(100, command)?.expect(0);
+            }
+        }
+    }
+    assert!(refused > 0, "no command has met the limit");
+    Ok(())
+}
