@@ -154,7 +154,7 @@ impl Database {
     ///
     /// [`Error::SchemeMismatch`] for another scheme, and [`Error::CreatedOtherwise`] for anything else.
     pub fn ensure_created_with(&self, options: &CreateOptions) -> Result<()> {
-        options.ensure_met(&self.store.settings())
+        options.ensure_met(self.store.settings())
     }
 
     /// Opens the door, if the options ask for one.
