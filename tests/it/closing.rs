@@ -12,7 +12,7 @@ fn spread(i: u64) -> u64 {
     i.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-fn is_closed<T>(answer: simdb::Result<T>) -> bool {
+fn is_closed<T>(answer: &simdb::Result<T>) -> bool {
     matches!(answer, Err(Error::Closed))
 }
 
@@ -28,31 +28,31 @@ fn after_closing_every_call_on_every_handle_is_refused() -> TestResult {
     database.close()?;
     assert!(!ticket.wait()?.is_duplicate(), "what was submitted is answered before");
 
-    assert!(is_closed(database.close()));
-    assert!(is_closed(database.snapshot()));
-    assert!(is_closed(database.begin_write()));
-    assert!(is_closed(database.try_begin_write()));
-    assert!(is_closed(database.begin_write_within(Duration::from_secs(1))));
-    assert!(is_closed(database.writer(WriterOptions::new())));
-    assert!(is_closed(database.compact(go_on)));
-    assert!(is_closed(database.check()));
-    assert!(is_closed(database.reopen()));
+    assert!(is_closed(&database.close()));
+    assert!(is_closed(&database.snapshot()));
+    assert!(is_closed(&database.begin_write()));
+    assert!(is_closed(&database.try_begin_write()));
+    assert!(is_closed(&database.begin_write_within(Duration::from_secs(1))));
+    assert!(is_closed(&database.writer(WriterOptions::new())));
+    assert!(is_closed(&database.compact(go_on)));
+    assert!(is_closed(&database.check()));
+    assert!(is_closed(&database.reopen()));
     let query = Query::new(simdb::Fingerprint::from_bits(1));
-    assert!(is_closed(snapshot.query(&query)));
-    assert!(is_closed(snapshot.query_batch(std::slice::from_ref(&query))));
-    assert!(is_closed(snapshot.any_match(&query)));
-    assert!(is_closed(snapshot.get("a")));
-    assert!(is_closed(snapshot.stats()));
-    assert!(is_closed(snapshot.sources()));
-    assert!(is_closed(snapshot.backup(folder.path("backup.simdb"), go_on)));
+    assert!(is_closed(&snapshot.query(&query)));
+    assert!(is_closed(&snapshot.query_batch(std::slice::from_ref(&query))));
+    assert!(is_closed(&snapshot.any_match(&query)));
+    assert!(is_closed(&snapshot.get("a")));
+    assert!(is_closed(&snapshot.stats()));
+    assert!(is_closed(&snapshot.sources()));
+    assert!(is_closed(&snapshot.backup(folder.path("backup.simdb"), go_on)));
     assert!(!folder.path("backup.simdb").exists());
-    assert!(documents.next().is_some_and(is_closed));
+    assert!(documents.next().is_some_and(|it| is_closed(&it)));
     assert!(documents.next().is_none(), "after an error it ends");
-    assert!(is_closed(writer.submit(document("b", 2), &Policy::link())));
-    assert!(is_closed(writer.try_submit(document("b", 2), &Policy::link())));
-    assert!(is_closed(writer.insert_if_new(document("b", 2), &Policy::link())));
-    assert!(is_closed(writer.flush()));
-    assert!(is_closed(writer.delete("a")));
+    assert!(is_closed(&writer.submit(document("b", 2), &Policy::link())));
+    assert!(is_closed(&writer.try_submit(document("b", 2), &Policy::link())));
+    assert!(is_closed(&writer.insert_if_new(document("b", 2), &Policy::link())));
+    assert!(is_closed(&writer.flush()));
+    assert!(is_closed(&writer.delete("a")));
     // Whatever still lives, the file is free.
     let again = Database::open(folder.path("d.simdb"), &tiny())?;
     assert_sound(&again)?;
@@ -125,7 +125,7 @@ fn a_database_that_only_reads_is_closed_and_gives_its_lock_away() -> TestResult 
     let reader = Database::open(folder.path("d.simdb"), &OpenOptions::new().read_only(true))?;
     let snapshot = reader.snapshot()?;
     reader.close()?;
-    assert!(is_closed(snapshot.stats()));
+    assert!(is_closed(&snapshot.stats()));
     assert_eq!(std::fs::read(folder.path("d.simdb"))?, before);
     let writer = Database::open(folder.path("d.simdb"), &OpenOptions::new())?;
     insert_all(&writer, [document("a", 1)])?;
@@ -141,7 +141,7 @@ fn closing_a_removed_file_says_so() -> TestResult {
     let closed = database.close();
     assert!(matches!(closed, Err(Error::Removed { .. })), "{closed:?}");
     assert!(closed.is_err_and(|error| error.source().is_none()));
-    assert!(is_closed(database.snapshot()));
+    assert!(is_closed(&database.snapshot()));
     Ok(())
 }
 
