@@ -2,10 +2,12 @@
 //! engine that does it otherwise fails here, and not as a file that is twice as long or opens slowly.
 
 use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use redb::{Database, ReadableTableMetadata, TableDefinition, TableStats};
+use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition, TableStats};
 
-use super::recording::Recording;
+use super::recording::{Event, Image, Recording};
 use crate::store::sizes::Sizes;
 
 type WideKey = (u8, u128);
@@ -70,4 +72,39 @@ fn a_cursor_writes_full_pages() {
     const VALUE_BYTES: u64 = 100;
     let bytes = bytes_of_each(VALUE_BYTES as usize, false);
     assert!(bytes < (VALUE_BYTES + 16) * 11 / 10, "{bytes} bytes for a value of {VALUE_BYTES}");
+}
+
+/// With quick repair, a file that was killed is opened without being repaired. Otherwise the engine goes through all
+/// pages. (With debug assertions it does so in any case, so the bytes that are read say nothing.)
+#[test]
+fn a_killed_file_opens_without_a_repair() {
+    const PARTS: u8 = 20;
+    for quick in [true, false] {
+        let storage = Recording::default();
+        let database =
+            redb::Builder::new().create_with_backend(storage.clone()).expect("a database in memory");
+        for part in 0..PARTS {
+            let mut txn = database.begin_write().expect("nobody writes");
+            txn.set_quick_repair(quick);
+            let mut table = txn.open_table(NARROW).expect("a table");
+            for last in 0..BLOCKS {
+                table.insert((part, last), &[7; 400][..]).expect("there is room");
+            }
+            drop(table);
+            txn.commit().expect("it can be committed");
+        }
+        // The file as it is before the engine closes it.
+        let mut killed = Image::default();
+        storage.events().iter().for_each(|event: &Event| killed.apply(event));
+        let is_repaired = Arc::new(AtomicBool::new(false));
+        let noted = is_repaired.clone();
+        let mut builder = redb::Builder::new();
+        builder.set_repair_callback(move |_| noted.store(true, Ordering::Relaxed));
+        let opened = builder.create_with_backend(Recording::of(killed)).expect("it is whole");
+        assert_eq!(is_repaired.load(Ordering::Relaxed), !quick);
+        let txn = opened.begin_read().expect("it can be read");
+        let table = txn.open_table(NARROW).expect("it is there");
+        assert_eq!(table.len().expect("it can be read"), u64::from(PARTS) * BLOCKS);
+        assert!(table.get((PARTS - 1, 0)).expect("it can be read").is_some());
+    }
 }
