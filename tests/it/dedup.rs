@@ -411,7 +411,7 @@ fn killed_again_and_again_it_ends_as_if_it_had_not_been() -> TestResult {
         for round in 0..1 {
             let output = folder.path(&format!("{round}-{name}"));
             let (list, known) = (folder.path("list"), folder.path("known.simdb"));
-            let mut most = 100;
+            let mut most = 20;
             loop {
                 let mut child = command(&output, &list, &known).spawn()?;
                 thread::sleep(Duration::from_millis(random.below(most)));
@@ -425,7 +425,7 @@ fn killed_again_and_again_it_ends_as_if_it_had_not_been() -> TestResult {
                 child.wait()?;
                 kills += 1;
                 // Each step takes its time.
-                most += 100;
+                most += 20;
                 assert!(most < 20_000, "{name}: it does not go on");
             }
             assert_eq!(contents(&output)?, contents(&expected)?, "{name}");

@@ -114,6 +114,8 @@ fn features_of_another_shape_are_rejected_and_the_message_says_what_to_do() -> T
     // Where a fingerprint stands, features are not looked at.
     let ready =
         line("[0.5]").replace("bad", "ready").replace("text", "fingerprint").replace(TEXT, &digits(8));
+    let sketch = format!("{{\"sketch\":\"{}\",\"shingles\":9,\"id\"", digits(16));
+    let ready = ready.replace("{\"id\"", &sketch);
     let database = folder.path("d.simdb");
     let input = folder.file("in.jsonl", lines + &ready)?;
     let ran = run!("ingest", &database, &input, "--scheme", "minwise-1", "--json").expect(0);

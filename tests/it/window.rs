@@ -54,7 +54,7 @@ fn older_documents_of_a_fingerprint_cost_a_search_by_time_nothing() -> TestResul
     insert_all(&database, (30_000..60_000).map(|i| if i % 3_000 == 0 { other(i) } else { hot(i) }))?;
     database.settle()?;
     let snapshot = database.snapshot()?;
-    for since in [10_000, 29_000, 1 << 40] {
+    for since in [10_000, 29_000, 1 << 30] {
         let query = |bits| Query::new(Fingerprint::from_bits(bits)).since(since);
         assert_eq!(snapshot.query(&query(7))?.total(), 0);
         let without = shortest(|| snapshot.query(&query(spread(1 << 40))).map(drop))?;
