@@ -147,6 +147,15 @@ impl Dedup {
         Ok(options)
     }
 
+    /// How the records are read. Their times are passed over if nothing depends on them.
+    pub(super) fn reading(&self) -> ReadOptions {
+        let options = self.options.clone();
+        match self.database.is_some() || self.clustering.needs_times() {
+            true => options,
+            false => options.without_times(),
+        }
+    }
+
     pub(super) fn ensure_whole_records(&self) -> Result<()> {
         match self.options.unit_of_records() {
             Unit::Document => Ok(()),

@@ -51,11 +51,11 @@ impl Dedup {
         mut each: impl FnMut(DedupGroup) -> Result<()>,
     ) -> Result<()> {
         self.ensure_whole_records()?;
-        let mut stored = StoredRecords::open(self.inputs.clone(), self.options.clone())?;
+        let mut stored = StoredRecords::open(self.inputs.clone(), self.reading())?;
         let kinds =
             (0..stored.paths().len()).map(|index| stored.kind_of(index)).collect::<Result<Vec<_>>>()?;
         let folder = tempfile::tempdir().map_err(|source| cannot_write(&std::env::temp_dir(), &source))?;
-        let mut unread = Records::open(stored.paths().to_vec(), self.options.clone().numbered())?;
+        let mut unread = Records::open(stored.paths().to_vec(), self.reading().numbered())?;
         let options = self.options_of_new(&mut unread)?;
         let database = Database::create(folder.path().join("records.simdb"), &options)?;
         self.ingest(&database, unread, &mut observe)?;

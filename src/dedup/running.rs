@@ -45,7 +45,7 @@ impl Dedup {
     pub fn run(&self, mut observe: impl FnMut(DedupEvent<'_>)) -> Result<DedupTotals> {
         let began = Instant::now();
         self.ensure_whole_records()?;
-        let mut records = StoredRecords::open(self.inputs.clone(), self.options.clone())?;
+        let mut records = StoredRecords::open(self.inputs.clone(), self.reading())?;
         let mut work = Work::begin(self, &records)?;
         if !work.state.is_written {
             let written = self.write(&mut work, &mut records, &mut observe);
@@ -94,7 +94,7 @@ impl Dedup {
         let Some((_, reporter)) = &self.report else { return Ok(()) };
         let report = reporter.make(&Removals {
             inputs: records.paths(),
-            options: &self.options,
+            options: &self.reading(),
             rule: Fingerprinting::new(database.scheme(), self.scheme)?,
             stop: self.stop(),
             list: &work.path(REMOVED),
@@ -111,7 +111,7 @@ impl Dedup {
         observe: &mut impl FnMut(DedupEvent<'_>),
     ) -> Result<(Database, Option<Database>)> {
         // Directories were listed once. If they were listed again, files could be there that were not before.
-        let mut unread = Records::open(records.paths().to_vec(), self.options.clone().numbered())?;
+        let mut unread = Records::open(records.paths().to_vec(), self.reading().numbered())?;
         let known = keeping::open(self, &mut unread)?;
         if let Some(known) = known.as_ref().filter(|_| !self.again && work.state.decided.is_none()) {
             keeping::ensure_new(known, records)?;

@@ -94,6 +94,7 @@ impl Fields {
             "text" => &mut self.text,
             "html" => &mut self.html,
             "too_short" => &mut self.too_short,
+            "seen" | "time" if !options.times => return None,
             "seen" => &mut self.seen,
             "time" => &mut self.time,
             "rank" => &mut self.rank,

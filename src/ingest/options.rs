@@ -19,6 +19,8 @@ pub struct ReadOptions {
     pub(super) globs: Vec<String>,
     /// Whether documents are named by the places of their records.
     pub(super) numbered: bool,
+    /// Whether the times of records are read.
+    pub(super) times: bool,
     directory: Option<PathBuf>,
     /// Says whether nobody wants the rest.
     pub(super) stop: Stop,
@@ -35,6 +37,7 @@ impl Default for ReadOptions {
             unit: Unit::Document,
             globs: Vec::new(),
             numbered: false,
+            times: true,
             directory: None,
             stop: Stop::default(),
         }
@@ -106,6 +109,13 @@ impl ReadOptions {
     /// Documents are named by the places of their records. So none takes the place of another of its key.
     pub(crate) fn numbered(mut self) -> Self {
         self.numbered = true;
+        self
+    }
+
+    /// The times of records are not read, so no record is rejected for its time. Fields of these names may mean
+    /// something else to others.
+    pub(crate) fn without_times(mut self) -> Self {
+        self.times = false;
         self
     }
 

@@ -755,3 +755,29 @@ fn an_input_that_is_changed_in_its_middle_is_told() -> TestResult {
     assert!(dedup.run(|_| {}).is_ok());
     Ok(())
 }
+
+/// A field `time` of somebody else, with times in milliseconds or in words, kept every record from being judged, and a
+/// corpus from being cleaned. Nothing depends on the times then.
+#[test]
+fn a_time_that_nothing_depends_on_keeps_no_record_from_being_cleaned() -> TestResult {
+    let folder = Folder::new()?;
+    let text = "The harbour council met on Tuesday to decide how the old fish market should be rebuilt after the storm.";
+    let times = ["1700000000000", "\"2024-01-31 10:00:00\"", "\"\"", "{}"];
+    let line = |time: &str| format!("{{\"time\":{time},\"text\":\"{text}\"}}\n");
+    let input = folder.file("in.jsonl", times.map(line).concat())?;
+    let clean = |output: &str, more: &[&str]| {
+        let mut command = simdb();
+        command.arg("dedup").arg(&input).arg("-o").arg(folder.path(output)).args(more).arg("--json");
+        run_with_input(&mut command, b"")
+    };
+    let report = folder.path("report.html");
+    let totals = clean("a", &["--report", &report.to_string_lossy()])?.expect(0).last()?;
+    assert_eq!((&totals["kept"], &totals["removed"], &totals["rejected"]), (&1.into(), &3.into(), &0.into()));
+    // Where they count, each is rejected by name.
+    let known = folder.path("d.simdb");
+    for (output, more) in [("b", ["--survivor", "earliest"]), ("c", ["--database", &known.to_string_lossy()])]
+    {
+        clean(output, &more)?.expect(2).says("milliseconds").says("field `time`");
+    }
+    Ok(())
+}

@@ -105,6 +105,14 @@ impl Clustering {
         self.max_distance
     }
 
+    /// Whether the times of documents count.
+    #[cfg(feature = "ingest")]
+    pub(crate) fn needs_times(&self) -> bool {
+        let order = self.survivor.as_deref().unwrap_or_default();
+        let is_time = |it: &Survivor| matches!(it, Survivor::Earliest | Survivor::Latest);
+        self.since.is_some() || order.iter().any(is_time)
+    }
+
     pub(super) fn is_connected(&self) -> bool {
         self.connected
     }
