@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition, TableStats};
+use redb::{Database, ReadableDatabase, ReadableTableMetadata, TableDefinition, TableStats};
 
 use super::recording::{Event, Image, Recording};
 use crate::store::sizes::Sizes;

@@ -69,32 +69,21 @@ pub(super) fn with_runs_to_merge(
     )
 }
 
-/// A fold takes a first level into the new one if that level has at most this many times the rows that the new one
-/// has so far. So of levels that folds have left, each is that many times larger than the one before it.
-const ABSORBED_TIMES: u64 = 8;
+/// Each level is to be at least this many times larger than the one above it. Only the large ones, with
+/// [`MOST_GROWTH`] times as many rows as may be recent, follow the growth alone.
+const LEAST_TIMES: u64 = 3;
 
-/// A level that has fewer rows than may be recent is at least this many times larger than the one above it.
-const SMALL_TIMES: u64 = 4;
-
-/// A fold takes levels of at most this multiple of the rows of a short run. So closing a file of any size takes
-/// little time.
-const MOST_ABSORBED: u64 = 16;
-
-/// The number of first levels that a fold of `rows` rows takes into the new level.
+/// The number of first levels that a fold of `rows` rows takes into the new level. It writes at most as many old rows
+/// as new ones, or about a thousand. So closing a file of any size takes little time, and little space beside what
+/// the levels take. Larger levels are left to the steps of merges.
 pub(super) fn absorbed<R: Row>(set: &SortedSet<R>, rows: u64, sizes: &Sizes) -> usize {
-    let short = sizes.short_rows as u64;
-    let mut absorbed = 0;
+    let most = rows.max(sizes.short_rows as u64 / 4);
     let mut taken = 0;
-    for index in 0..set.levels.len() {
-        let of_level = rows_of(set, index);
-        let is_small = of_level <= ABSORBED_TIMES * (rows + taken) || of_level <= short / 4;
-        taken += of_level;
-        if !is_small || taken > MOST_ABSORBED * short {
-            break;
-        }
-        absorbed += 1;
-    }
-    absorbed
+    let fits = |index: &usize| {
+        taken += rows_of(set, *index);
+        taken <= most
+    };
+    (0..set.levels.len()).take_while(fits).count()
 }
 
 /// Whether each set may get one more level.
@@ -138,14 +127,14 @@ fn most_urgent_of<R: Row>(set: &SortedSet<R>, waiting: f64, sizes: &Sizes) -> Op
     due.reduce(|most, task| if task.1 > most.1 { task } else { most })
 }
 
-/// If a level is larger than the one below it, the merge of the two. Folds leave small levels, and what comes
-/// later may be larger. Of small levels, each is to be several times larger than the one above it, so that they are
-/// few.
+/// If a level is too large beside the one below it, the merge of the two. Folds leave such levels.
 fn out_of_order<R: Row>(set: &SortedSet<R>, sizes: &Sizes) -> Option<(Source, f64)> {
-    let is_large = |below: usize| rows_of(set, below) >= sizes.recent_operations as u64;
-    let times = |below: usize| if is_large(below) { 1 } else { SMALL_TIMES };
-    let mut all = 1..set.levels.len();
-    let below = all.find(|&below| times(below) * rows_of(set, below - 1) > rows_of(set, below))?;
+    let large = MOST_GROWTH as u64 * sizes.recent_operations as u64;
+    let is_too_small = |below: usize| {
+        let times = if rows_of(set, below) >= large { 1 } else { LEAST_TIMES };
+        times * rows_of(set, below - 1) > rows_of(set, below)
+    };
+    let below = (1..set.levels.len()).find(|&below| is_too_small(below))?;
     Some((Source::Level(below - 1), 1.0))
 }
 
@@ -256,7 +245,7 @@ mod tests {
         for fold in 1..=5_000 {
             let absorbed = absorbed(&set(&levels, false), ROWS, &sizes);
             let rows = ROWS + levels.drain(..absorbed).sum::<u64>();
-            assert!(rows <= 16 * 4096 + ROWS, "one fold writes {rows} rows");
+            assert!(rows <= 1024 + ROWS, "one fold writes {rows} rows");
             levels.insert(0, rows);
             written += rows;
             // The merging thread has time while the next process has the file open.
@@ -265,7 +254,7 @@ mod tests {
                 written += moved + levels[above];
                 levels[above] += moved;
             }
-            assert!(levels.len() <= 5, "{levels:?} after {fold}");
+            assert!(levels.len() <= 6, "{levels:?} after {fold}");
         }
         assert_eq!(levels.iter().sum::<u64>(), 5_000 * ROWS);
         assert!(written < 30 * 5_000 * ROWS, "each row was written {} times", written / (5_000 * ROWS));
@@ -273,10 +262,11 @@ mod tests {
 
     #[test]
     fn the_two_smallest_neighbours_of_too_many_levels_are_merged() {
-        assert_eq!(source(&[100; MOST_LEVELS], false), None);
+        let merged = |rows: &[u64]| too_many(&set(rows, false)).map(|(source, _)| source);
+        assert_eq!(merged(&[100; MOST_LEVELS]), None);
         let mut rows = [100; MOST_LEVELS + 1];
         rows[5] = 0;
-        assert_eq!(source(&rows, false), Some(Source::Level(4)));
+        assert_eq!(merged(&rows), Some(Source::Level(4)));
     }
 
     #[test]

@@ -392,7 +392,7 @@ fn small_levels_of_large_transactions_are_merged_when_they_are_too_many() -> Res
         most = most.max(levels(&file));
         assert!(file.state.is_log_empty());
     }
-    assert_eq!(most, policy::MOST_LEVELS + 1);
+    assert!(most <= policy::MOST_LEVELS + 1, "{most} levels");
     while file.merge(&mut sweep)? {}
     assert!(levels(&file) <= policy::MOST_LEVELS);
     model.agree(&file)
