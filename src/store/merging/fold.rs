@@ -16,7 +16,9 @@ use super::policy;
 use crate::error::Result;
 use crate::parallel;
 use crate::store::blocks::{Blocks, CachedRow, Lists, Packed, Packer, SetBlocks};
-use crate::store::file::{ByRow, Edit, Overlays, PerSet, RowFamily, Set, SetRow, Shared, State, by_row};
+use crate::store::file::{
+    ByRow, Edit, KEYS, Overlays, PerSet, RowFamily, Set, SetRow, Shared, State, by_row,
+};
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::{Overlay, Rules, Run, SetLevel, SortedSet};
 
@@ -53,8 +55,8 @@ struct FoldedSet<R> {
 impl Fold {
     /// Packs the rows that a state has in memory, with those that a transaction has written.
     pub(crate) fn new(written: Overlays, state: &State, blocks: &Blocks, sizes: &Sizes) -> Result<Self> {
+        let rows = state.recent_operations as usize + written[KEYS].rows();
         let sets: Vec<_> = state.sets.sets().zip(written).collect();
-        let rows = state.recent_operations as usize;
         let folded = parallel::map_each_of(sets, rows, |(name, written)| -> Result<ByRow<FoldedSets>> {
             Ok(match (name, written) {
                 (ByRow::Narrow(name), ByRow::Narrow(written)) => {
