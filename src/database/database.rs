@@ -357,9 +357,9 @@ impl Database {
     ///   open.
     /// * [`Error::Closed`] if it is closed already, and [`Error::Forked`] in a forked process.
     /// * The first error of a writer since its last [`flush`](crate::Writer::flush).
-    /// * [`Error::Storage`], [`Error::Io`], [`Error::OutcomeUnknown`], [`Error::Damaged`] or [`Error::Corrupted`] if
-    ///   the rows could not be put into the tables, for example because the disk is full. The database is closed all
-    ///   the same. What was committed is in the file.
+    /// * [`Error::NoRoom`], [`Error::Storage`], [`Error::Io`], [`Error::OutcomeUnknown`], [`Error::Damaged`] or
+    ///   [`Error::Corrupted`] if the rows could not be put into the tables, for example because the disk is full. The
+    ///   database is closed all the same. What was committed is in the file.
     ///
     /// # Cost
     ///

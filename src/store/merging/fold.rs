@@ -11,7 +11,7 @@
 //! Rows are read and packed before the gate that commits go through. The caller has the turn to write, and holds
 //! the lock of the merges, so nobody changes the sets meanwhile.
 
-use super::pace::wait_for_room_for_a_level;
+use super::pace::{NEEDED_BYTES, ensure_room, wait_for_room_for_a_level};
 use super::policy;
 use crate::error::Result;
 use crate::parallel;
@@ -22,6 +22,9 @@ use crate::store::file::{
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::{Overlay, Rules, Run, SetLevel, SortedSet};
 
+/// More bytes than the rows of a document take in all sets.
+const MOST_BYTES_OF_OPERATION: u64 = 256;
+
 /// Folds the log of a file that is about to be closed. Does nothing if there is nothing in it. The caller has the
 /// turn to write.
 pub(crate) fn fold_log(shared: &Shared) -> Result<()> {
@@ -30,6 +33,8 @@ pub(crate) fn fold_log(shared: &Shared) -> Result<()> {
     }
     let _merging = wait_for_room_for_a_level(shared)?;
     let view = shared.view()?;
+    // Without room the log stays, and the file is closed in order all the same.
+    ensure_room(shared, NEEDED_BYTES + view.state().recent_operations * MOST_BYTES_OF_OPERATION)?;
     let nothing = Overlays::new(&view.settings().plan);
     let fold = Fold::new(nothing, view.state(), view.blocks(), &shared.sizes)?;
     drop(view);

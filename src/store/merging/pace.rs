@@ -6,8 +6,24 @@ use std::time::Duration;
 use parking_lot::MutexGuard;
 
 use super::policy::{self, MOST_WAITING};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::store::engine::available_bytes;
 use crate::store::file::Shared;
+
+/// No merge begins if the disk has less room than this. After a write has failed, the engine cannot even
+/// read.
+pub(super) const NEEDED_BYTES: u64 = 16 << 20;
+
+/// Refuses to begin something that may need so many bytes, if the disk has less room.
+pub(super) fn ensure_room(shared: &Shared, needed: u64) -> Result<()> {
+    let Some(directory) = shared.target.parent() else { return Ok(()) };
+    match available_bytes(directory) {
+        Ok(available) if available < needed => {
+            Err(Error::NoRoom { directory: directory.to_owned(), needed, available })
+        }
+        _ => Ok(()),
+    }
+}
 
 /// Makes a transaction of `operations` operations pause if the merges are behind, or wait until they have
 /// caught up.

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use super::pace::{NEEDED_BYTES, ensure_room};
 use super::policy::{self, Source, Task};
 use super::reclaim::{self, Look, Sweep};
 use super::step::{self, Step};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::events::{self, Operation};
 use crate::parallel;
 use crate::process::OfProcess;
 use crate::store::blocks::Blocks;
-use crate::store::engine::{available_bytes, guarded};
+use crate::store::engine::guarded;
 use crate::store::file::{
     AnySet, ByRow, Edit, MergeFailure, Progress, RowFamily, Set, SetRow, Shared, View, by_row,
 };
@@ -38,10 +39,6 @@ const LONGEST_YIELD: Duration = Duration::from_millis(20);
 const BEHIND: f64 = 1.0;
 /// The most cores that merge.
 const MOST_CORES: usize = 4;
-
-/// No merge begins if the disk has less room than this. After a write has failed, the engine cannot even
-/// read.
-const NEEDED_BYTES: u64 = 16 << 20;
 
 /// The number of sets that are merged at once, each on its own core. Only if the merges are behind, they
 /// take more than one core from others. `waiting` is the length of what waits, as a multiple of its limit.
@@ -287,18 +284,8 @@ impl Merger {
         // The engine keeps the pages of a view while it lives.
         drop(view);
         self.yield_to_transactions();
-        self.ensure_room()?;
+        ensure_room(&self.shared, NEEDED_BYTES)?;
         self.shared.commit(change)
-    }
-
-    fn ensure_room(&self) -> Result<()> {
-        let Some(directory) = self.shared.target.parent() else { return Ok(()) };
-        match available_bytes(directory) {
-            Ok(available) if available < NEEDED_BYTES => {
-                Err(Error::NoRoom { directory: directory.to_owned(), needed: NEEDED_BYTES, available })
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Lets transactions go first that commit or wait to commit.
