@@ -27,8 +27,9 @@ impl OpenOptions {
     /// # Errors
     ///
     /// Opening fails with [`Error::Io`] if the socket cannot be made: the directory has to be writable, and the file
-    /// system has to know sockets. It is [`Error::NoThread`] if the system gives no thread, and [`Error::AlreadyExists`] if something else stands there. A socket that
-    /// was left behind by a process that was killed is replaced.
+    /// system has to know sockets. It is [`Error::NoThread`] if the system gives no thread, and
+    /// [`Error::AlreadyExists`] if something else stands there. A socket that was left behind by a process that was
+    /// killed is replaced.
     #[must_use]
     pub fn admin(mut self, admin: bool) -> Self {
         self.door = admin.then_some(Door(open_door));
@@ -72,8 +73,8 @@ impl Database {
 
 /// An admin socket of a database. It is closed and removed when this is dropped.
 ///
-/// Requests that are being answered then are ended. What they have committed stays. In a process that was forked from the
-/// one that listens, a drop ends and removes nothing, and does what [`Database::abandon`] does.
+/// Requests that are being answered then are ended. What they have committed stays. In a process that was forked from
+/// the one that listens, a drop ends and removes nothing, and does what [`Database::abandon`] does.
 #[derive(Debug)]
 pub struct AdminSocket {
     #[cfg(unix)]

@@ -113,8 +113,8 @@ impl Peer {
         }
     }
 
-    /// Waits until the stream can be read or written, or the client has gone. An error if that takes longer than `most`,
-    /// or if nobody is to wait any more.
+    /// Waits until the stream can be read or written, or the client has gone. An error if that takes longer than
+    /// `most`, or if nobody is to wait any more.
     fn wait(&self, what: PollFlags, begun: Instant, most: Option<Duration>) -> io::Result<()> {
         let look = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
         let mut at_end = None;

@@ -5,8 +5,8 @@ use std::path::{self, Path};
 
 use super::answer::Failure;
 
-/// As [`ensure_apart`], for an output that takes the place of what stands there. Refuses what is no file too, such as the
-/// socket of a database.
+/// As [`ensure_apart`], for an output that takes the place of what stands there. Refuses what is no file too, such as
+/// the socket of a database.
 pub(super) fn ensure_replaceable<'p>(
     output: &Path,
     database: Option<&Path>,

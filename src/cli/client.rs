@@ -114,8 +114,8 @@ impl Unanswered {
             Self::Unwanted => return Error::Interrupted.into(),
             Self::Late => "the process that has it open does not answer; it may be stopped",
             Self::Ended => {
-                "the process that has it open ended before it had answered, or ended this request, since its output was \
-                 not read for 30 seconds; what it had committed is there: run the command again"
+                "the process that has it open ended before it had answered, or ended this request, since its output \
+                 was not read for 30 seconds; what it had committed is there: run the command again"
             }
             Self::Unknown(reason) => &reason.clone(),
         };

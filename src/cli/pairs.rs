@@ -24,8 +24,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
     max_distance: Option<u32>,
 
-    /// The least similarity, 0 to 1, of the documents of a pair; with 0 the distance alone decides [default: that of the
-    /// database]
+    /// The least similarity, 0 to 1, of the documents of a pair; with 0 the distance alone decides [default: that of
+    /// the database]
     #[arg(long, value_name = "S", value_parser = similarity_parser, allow_negative_numbers = true)]
     min_similarity: Option<f64>,
 

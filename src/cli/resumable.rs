@@ -40,8 +40,8 @@ impl Resumable {
         sidecar_of(path).symlink_metadata().is_ok()
     }
 
-    /// Opens a file to go on with it, or begins it, in the place of an old one. Also returns the position to go on from.
-    /// A search that cannot go on begins its file anew.
+    /// Opens a file to go on with it, or begins it, in the place of an old one. Also returns the position to go on
+    /// from. A search that cannot go on begins its file anew.
     pub(super) fn open(
         path: &Path,
         question: String,

@@ -39,8 +39,8 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
             return Err("--prometheus prints text for Prometheus, so it cannot be used with --json".into());
         }
         if !output.console().is_of_client() {
-            let reason = "no process has it open to write, and --prometheus prints the counters of that process; `simdb \
-                          stats` without it prints what the file holds";
+            let reason = "no process has it open to write, and --prometheus prints the counters of that process; \
+                          `simdb stats` without it prints what the file holds";
             return Err(format!("{}: {reason}", arguments.database.database.display()).into());
         }
         output.print_text(&database.metrics().prometheus());

@@ -30,12 +30,12 @@ use crate::text::Scheme;
 /// Threads share a handle by reference or in an `Arc`. The file is locked as long as the handle lives,
 /// or a snapshot or transaction of it.
 ///
-/// A handle belongs to the process that opened it, and so does all that comes from it. In a process that was forked from
-/// that one, each call is [`Error::Forked`], and a drop touches neither the file nor its lock. Only what takes no lock
-/// still answers: [`path`](Self::path), [`scheme`](Self::scheme), [`max_distance`](Self::max_distance),
-/// [`min_similarity`](Self::min_similarity), [`sketch_size`](Self::sketch_size) and [`metrics`](Self::metrics). A forked
-/// process that lives on should drop the handle or [`abandon`](Self::abandon) it, since it keeps the file locked
-/// if the other process is killed.
+/// A handle belongs to the process that opened it, and so does all that comes from it. In a process that was forked
+/// from that one, each call is [`Error::Forked`], and a drop touches neither the file nor its lock. Only what takes no
+/// lock still answers: [`path`](Self::path), [`scheme`](Self::scheme), [`max_distance`](Self::max_distance),
+/// [`min_similarity`](Self::min_similarity), [`sketch_size`](Self::sketch_size) and [`metrics`](Self::metrics). A
+/// forked process that lives on should drop the handle or [`abandon`](Self::abandon) it, since it keeps the file
+/// locked if the other process is killed.
 ///
 /// # Example
 ///

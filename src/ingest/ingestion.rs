@@ -136,8 +136,8 @@ impl<'d> Ingest<'d> {
     /// [`Error::SchemeMismatch`] if [`scheme`](Self::scheme) is not that of the database.
     /// [`Error::SketchSizes`] if the policy asks for a similarity and the database has no sketches. [`Error::Input`] if
     /// an input cannot be read further, or for a bad record if [`strict`](Self::strict) is set; the records
-    /// before it are committed. [`Error::NoThread`] if the system gives no thread for the reading. [`Error::ReadOnly`], [`Error::Damaged`] and [`Error::Storage`]; only whole
-    /// batches are committed then.
+    /// before it are committed. [`Error::NoThread`] if the system gives no thread for the reading.
+    /// [`Error::ReadOnly`], [`Error::Damaged`] and [`Error::Storage`]; only whole batches are committed then.
     ///
     /// # Cost
     ///

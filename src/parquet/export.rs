@@ -83,8 +83,8 @@ impl<'s> Export<'s> {
     ///
     /// # Errors
     ///
-    /// * [`Error::AlreadyExists`] if there is another file and it may not be replaced. One of the same bytes is what was
-    ///   asked for.
+    /// * [`Error::AlreadyExists`] if there is another file and it may not be replaced. One of the same bytes is what
+    ///   was asked for.
     /// * [`Error::Output`] if the file is the database itself.
     /// * [`Error::Io`] if the file cannot be written.
     /// * [`Error::Interrupted`] if `progress` breaks.

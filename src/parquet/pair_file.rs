@@ -104,8 +104,8 @@ impl PairFile {
     ///
     /// # Errors
     ///
-    /// [`Error::AlreadyExists`] if there is a file that is no Parquet and may not be replaced, [`Error::Io`] if none can
-    /// be written there.
+    /// [`Error::AlreadyExists`] if there is a file that is no Parquet and may not be replaced, [`Error::Io`] if none
+    /// can be written there.
     pub fn create(path: impl AsRef<Path>, keys: KeyColumns, replace: bool) -> Result<Self> {
         let path = path.as_ref();
         let existing = if replace { Existing::Replace } else { Existing::Refuse };

@@ -170,8 +170,8 @@ impl Database {
     ///
     /// # Cost
     ///
-    /// That of [`Snapshot::clusters`], and of reading each document twice and deleting it. The snapshot is kept until the
-    /// end, so space is given back after that.
+    /// That of [`Snapshot::clusters`], and of reading each document twice and deleting it. The snapshot is kept until
+    /// the end, so space is given back after that.
     pub fn delete_duplicates(
         &self,
         clustering: &Clustering,
