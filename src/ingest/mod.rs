@@ -38,6 +38,7 @@ mod json;
 mod on_text;
 mod opening;
 mod options;
+mod page;
 mod parsed;
 mod progress;
 mod raw;

@@ -1,27 +1,21 @@
-//! The page in a record of a web archive: unpacks what the server sent, decodes its text, and finds its address and
-//! its time.
+//! The page in a record of a web archive: unpacks what the server sent, and finds its address and its time.
 
 use std::io::Read;
 
-use encoding_rs::{Encoding, UTF_8};
-
-use super::parsed::{Content, Parsed, Parts};
+use super::page::{self, Said};
+use super::parsed::{Parsed, Parts};
 use super::rejected::Reason;
 use super::warc::WarcHeader;
-
-/// The bytes of a page in which it may say its encoding.
-const DECLARED_WITHIN: usize = 4096;
 
 /// What a record of a web archive brings. `None` if it is no page.
 pub(super) fn parse_warc(record: &[u8], most_bytes: usize) -> Result<Option<Parsed>, Reason> {
     let (header, body) = WarcHeader::split(record);
     let (head, packed) = http(&header, body)?;
-    if !head.is_page {
+    if !head.is_good || !head.said.is_page() {
         return Ok(None);
     }
     let page = unpacked(&head, packed, most_bytes)?;
-    let text = decoded(&page, head.charset.as_deref());
-    let content = if head.is_html { Content::Html(text) } else { Content::Text(text) };
+    let Some(content) = page::content(&page, &head.said)? else { return Ok(None) };
     let address = header.get("WARC-Target-URI").unwrap_or_default();
     // Old writers put it in angle brackets.
     let address = address.strip_prefix(b"<").and_then(|it| it.strip_suffix(b">")).unwrap_or(address);
@@ -31,37 +25,25 @@ pub(super) fn parse_warc(record: &[u8], most_bytes: usize) -> Result<Option<Pars
 }
 
 /// What is known of a page before it is unpacked.
-#[derive(Default)]
 struct Head {
-    is_page: bool,
-    is_html: bool,
+    /// Whether the status says that it is the page.
+    is_good: bool,
+    said: Said,
     is_chunked: bool,
     /// How it is packed, the last way last.
     encodings: Vec<String>,
-    charset: Option<String>,
-}
-
-impl Head {
-    fn set_type(&mut self, content_type: &str) {
-        let mut parts = content_type.split(';').map(|it| it.trim().to_ascii_lowercase());
-        let kind = parts.next().unwrap_or_default();
-        self.is_html = kind == "text/html" || kind == "application/xhtml+xml";
-        self.is_page = self.is_html || kind.starts_with("text/");
-        let charset = parts.find_map(|it| it.strip_prefix("charset=").map(str::to_owned));
-        self.charset = charset.map(|it| it.trim_matches(['"', '\'', ' ']).to_owned());
-    }
 }
 
 /// The head of the page and its bytes as they were sent.
 fn http<'b>(header: &WarcHeader<'_>, body: &'b [u8]) -> Result<(Head, &'b [u8]), Reason> {
-    let mut head = Head::default();
+    let mut head = Head { is_good: true, said: Said::default(), is_chunked: false, encodings: Vec::new() };
     let own_type = header.text("Content-Type").unwrap_or_default();
     if !body.starts_with(b"HTTP/") {
         // A file that was archived as it is, or a response whose head was not kept.
         match own_type.starts_with("application/http") {
-            true if body.trim_ascii_start().starts_with(b"<") => head.set_type("text/html"),
+            true if body.trim_ascii_start().starts_with(b"<") => head.said.set_type("text/html"),
             true => {}
-            false => head.set_type(own_type),
+            false => head.said.set_type(own_type),
         }
         return Ok((head, body));
     }
@@ -82,7 +64,7 @@ fn http<'b>(header: &WarcHeader<'_>, body: &'b [u8]) -> Result<(Head, &'b [u8]),
     for field in response.headers.iter() {
         let value = String::from_utf8_lossy(field.value);
         match field.name.to_ascii_lowercase().as_str() {
-            "content-type" => head.set_type(&value),
+            "content-type" => head.said.set_type(&value),
             "transfer-encoding" => head.is_chunked = value.to_ascii_lowercase().contains("chunked"),
             "content-encoding" => {
                 head.encodings = value.split(',').map(|it| it.trim().to_ascii_lowercase()).collect();
@@ -90,7 +72,7 @@ fn http<'b>(header: &WarcHeader<'_>, body: &'b [u8]) -> Result<(Head, &'b [u8]),
             _ => {}
         }
     }
-    head.is_page &= is_good;
+    head.is_good = is_good;
     Ok((head, &body[length..]))
 }
 
@@ -148,42 +130,4 @@ fn joined_chunks(mut sent: &[u8]) -> Option<Vec<u8>> {
         }
         sent = sent.strip_prefix(b"\r\n").or_else(|| sent.strip_prefix(b"\n"))?;
     }
-}
-
-/// The text of a page: in the encoding that a byte order mark, the server or the page says, in this order. Otherwise in
-/// UTF-8 if that fits, or in the one that a guess says.
-fn decoded(page: &[u8], charset: Option<&str>) -> String {
-    let said = charset.and_then(|it| Encoding::for_label(it.as_bytes()));
-    let encoding = said.or_else(|| declared(page)).unwrap_or_else(|| match std::str::from_utf8(page) {
-        Ok(_) => UTF_8,
-        Err(_) => {
-            let mut detector = chardetng::EncodingDetector::new(chardetng::Iso2022JpDetection::Allow);
-            detector.feed(page, true);
-            detector.guess(None, chardetng::Utf8Detection::Allow)
-        }
-    });
-    // A byte order mark overrules what is said.
-    encoding.decode(page).0.into_owned()
-}
-
-/// The encoding that a page says at its beginning, in `meta` or in the declaration of XML.
-fn declared(page: &[u8]) -> Option<&'static Encoding> {
-    let beginning = page[..page.len().min(DECLARED_WITHIN)].to_ascii_lowercase();
-    let label_behind = |name: &[u8]| {
-        let at = memchr::memmem::find(&beginning, name)? + name.len();
-        let value = beginning[at..].trim_ascii_start().strip_prefix(b"=")?.trim_ascii_start();
-        let value = value.strip_prefix(b"\"").or_else(|| value.strip_prefix(b"'")).unwrap_or(value);
-        let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || b"-_:.".contains(byte);
-        let label = &value[..value.iter().take_while(is_part).count()];
-        Encoding::for_label(label)
-    };
-    let encoding = label_behind(b"charset").or_else(|| {
-        beginning.trim_ascii_start().starts_with(b"<?xml").then(|| label_behind(b"encoding")).flatten()
-    })?;
-    // Had it been in UTF-16, this could not have been read.
-    Some(if encoding == encoding_rs::UTF_16LE || encoding == encoding_rs::UTF_16BE {
-        UTF_8
-    } else {
-        encoding
-    })
 }
