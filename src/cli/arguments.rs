@@ -66,6 +66,11 @@ pub(super) struct Reading {
     #[arg(long, value_name = "FIELD")]
     html_field: Option<String>,
 
+    /// A JSON field that is not read, such as a `time` or a `fingerprint` that means something else; may be given
+    /// several times
+    #[arg(long, value_name = "FIELD")]
+    ignore_field: Vec<String>,
+
     /// What gets a fingerprint of its own; the key of a paragraph or sentence is that of the document, `#` and
     /// its number, as in `URL#12`
     #[arg(long, value_enum, default_value_t, value_name = "UNIT")]
@@ -122,7 +127,7 @@ impl Reading {
 
     /// How a file with texts is read: as the inputs, but its format is its own.
     pub(super) fn options_of_texts(&self) -> ReadOptions {
-        self.options().format(InputFormat::Auto)
+        self.options().format(InputFormat::Auto).only_content()
     }
 
     pub(super) fn options(&self) -> ReadOptions {
@@ -145,6 +150,7 @@ impl Reading {
         if let Some(field) = &self.html_field {
             options = options.html_field(field);
         }
+        options = self.ignore_field.iter().fold(options, ReadOptions::ignore_field);
         self.glob.iter().fold(options, ReadOptions::glob)
     }
 }

@@ -60,8 +60,8 @@ pub(super) struct ClusterArguments {
     min_similarity: Option<f64>,
 
     /// By what the document is chosen that survives, the first that tells: of equal ones that which was written first
+    /// [default: rank]
     #[arg(long, value_name = "ORDER", value_enum, value_delimiter = ',')]
-    #[arg(default_values_t = [SurvivorName::Rank])]
     survivor: Vec<SurvivorName>,
 
     /// Put documents into one cluster that a chain of near documents connects; its ends may have nothing in common
@@ -113,7 +113,10 @@ impl ClusterArguments {
             SurvivorName::Longest => Survivor::Longest,
             SurvivorName::ShortestKey => Survivor::ShortestKey,
         });
-        let mut clustering = Clustering::new().survivor(survivor).connected(self.connected);
+        let mut clustering = Clustering::new().connected(self.connected);
+        if !self.survivor.is_empty() {
+            clustering = clustering.survivor(survivor);
+        }
         if let Some(max_distance) = self.max_distance {
             clustering = clustering.max_distance(max_distance);
         }
@@ -131,10 +134,7 @@ impl ClusterArguments {
     /// Whether any of these arguments is given.
     pub(super) fn is_given(&self) -> bool {
         let Self { max_distance, min_similarity, survivor, connected } = self;
-        max_distance.is_some()
-            || min_similarity.is_some()
-            || *connected
-            || survivor[..] != [SurvivorName::Rank]
+        max_distance.is_some() || min_similarity.is_some() || *connected || !survivor.is_empty()
     }
 }
 

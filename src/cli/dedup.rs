@@ -46,6 +46,10 @@ pub(super) struct Arguments {
     #[arg(long, requires = "database")]
     again: bool,
 
+    /// Leave out the records that cannot be judged, such as lines that are no JSON or have no text
+    #[arg(long, conflicts_with = "list")]
+    drop_unjudged: bool,
+
     #[command(flatten)]
     reading: Reading,
 
@@ -109,7 +113,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
             print_totals(output, &totals);
             let nothing = totals.records > 0 && totals.rejected == totals.records;
             if nothing {
-                output.complain("no record could be judged, so all were copied");
+                let became = if arguments.drop_unjudged { "none was" } else { "all were" };
+                output.complain(&format!("no record could be judged, so {became} copied"));
             }
             Ok(if nothing { Answer::CouldNotTell } else { Answer::Yes })
         }
@@ -139,6 +144,7 @@ impl Arguments {
             .options(self.reading.options())
             .clustering(self.clusters.clustering())
             .again(self.again)
+            .drop_unjudged(self.drop_unjudged)
             .stop_when(move || console.is_ended());
         if let Some(database) = &self.database {
             dedup = dedup.database(database);
@@ -233,10 +239,13 @@ fn print_totals(output: &mut Output, totals: &DedupTotals) {
         removed,
         removed_as_equal,
         removed_as_known,
+        dropped_unjudged,
         elapsed,
         ..
     } = *totals;
-    let (kept, seconds) = (records - removed, elapsed.as_secs_f64());
+    let kept = totals.kept();
+    let kept_unjudged = rejected - dropped_unjudged;
+    let seconds = elapsed.as_secs_f64();
     let object = || {
         json!({
             "records": records,
@@ -246,13 +255,19 @@ fn print_totals(output: &mut Output, totals: &DedupTotals) {
             "removed_as_known": removed_as_known,
             "too_short": too_short,
             "rejected": rejected,
+            "kept_unjudged": kept_unjudged,
+            "dropped_unjudged": dropped_unjudged,
             "seconds": seconds,
         })
+    };
+    let unjudged = match dropped_unjudged {
+        0 => format!("{kept_unjudged} kept unjudged"),
+        dropped => format!("{dropped} dropped unjudged"),
     };
     let line = || {
         format!(
             "{records} records: {kept} kept, {removed} removed ({removed_as_equal} with an equal fingerprint or text, \
-             {removed_as_known} near to the database), {too_short} too short, {rejected} not judged, {seconds:.2} s"
+             {removed_as_known} near to the database), {too_short} too short, {unjudged}, {seconds:.2} s"
         )
     };
     output.print(object, line);

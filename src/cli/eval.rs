@@ -85,7 +85,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     arguments.plot.as_deref().map_or(Ok(()), check_folder)?;
     let console = output.console().clone();
     let mut rejected = 0u64;
-    let records = Records::open(&arguments.documents, arguments.reading.options())?;
+    let records = Records::open(&arguments.documents, arguments.reading.options().only_content())?;
     let corpus = Corpus::read(records, |record| {
         rejected += 1;
         console.complain(&format!("rejected: {record}"));

@@ -35,7 +35,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     Fingerprinter::new(arguments.scheme)?;
     let rule =
         Fingerprinting::new(arguments.scheme, Some(arguments.scheme))?.sketch_size(arguments.sketch.into());
-    let mut records = Records::open(&arguments.files, arguments.reading.options())?;
+    let mut records = Records::open(&arguments.files, arguments.reading.options().only_content())?;
     let mut rejected_any = false;
     let (reading, progress) = (records.progress(), output.console().progress_of("bytes"));
     while !output.is_closed() {

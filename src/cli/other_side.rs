@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::ingest::{Fingerprinting, Record};
+use crate::ingest::{Fingerprinting, ReadOptions, Record};
 use crate::{CreateOptions, Database, Document, Error, OpenOptions, Snapshot, Unit};
 use tempfile::TempDir;
 
@@ -65,7 +65,9 @@ impl OtherSide {
         if reading.unit() != Unit::Document {
             return Err("--unit is for databases of units: ingest the input, and give that database".into());
         }
-        let mut records = output.console().records(path, reading.options())?;
+        let not_needed = ["rank", "payload", "payload_base64"];
+        let options = not_needed.into_iter().fold(reading.options(), ReadOptions::ignore_field);
+        let mut records = output.console().records(path, options)?;
         let folder = tempfile::tempdir()?;
         let options = CreateOptions::new().scheme(like.scheme()).sketch_size(like.sketch_size());
         let database = Database::create(folder.path().join("other.simdb"), &options)?;

@@ -15,7 +15,7 @@ use super::rejections;
 pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
     let snapshot = database.snapshot()?;
     let asking = Asking::new(arguments, database, &snapshot, output.console())?;
-    let options = arguments.reading.options();
+    let options = arguments.reading.options().only_content();
     match &arguments.asked {
         Asked { input: Some(path), .. } => {
             return run_batch(&asking, output.console().records(path, options)?, output);

@@ -23,6 +23,7 @@ pub struct Dedup {
     pub(super) scheme: Option<Scheme>,
     pub(super) sketch_size: Option<SketchSize>,
     pub(super) again: bool,
+    pub(super) drops_unjudged: bool,
     stop: Stop,
 }
 
@@ -43,6 +44,7 @@ impl Dedup {
             scheme: None,
             sketch_size: None,
             again: false,
+            drops_unjudged: false,
             stop: Stop::never(),
         }
     }
@@ -116,6 +118,14 @@ impl Dedup {
         self
     }
 
+    /// Whether records that cannot be judged are left out of the output, such as lines that are no JSON or have no text.
+    /// Default: false, they are copied. Texts that are too short to judge are copied in any case.
+    #[must_use]
+    pub fn drop_unjudged(mut self, drop: bool) -> Self {
+        self.drops_unjudged = drop;
+        self
+    }
+
     /// A function that is asked several times a second whether to end. Default: never.
     #[must_use]
     pub fn stop_when(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
@@ -147,13 +157,16 @@ impl Dedup {
         Ok(options)
     }
 
-    /// How the records are read. Their times are passed over if nothing depends on them.
+    /// How the records are read, named by their places. Fields are passed over if nothing depends on them.
     pub(super) fn reading(&self) -> ReadOptions {
-        let options = self.options.clone();
-        match self.database.is_some() || self.clustering.needs_times() {
-            true => options,
-            false => options.without_times(),
+        let mut options = self.options.clone().numbered();
+        if self.database.is_some() {
+            return options;
         }
+        for field in self.clustering.fields_not_needed() {
+            options = options.ignore_field(field);
+        }
+        if self.clustering.is_by_default() { options.odd_ranks_are_none() } else { options }
     }
 
     pub(super) fn ensure_whole_records(&self) -> Result<()> {

@@ -10,7 +10,7 @@ use crate::ingest::Rejected;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum DedupEvent<'e> {
-    /// A record cannot be judged. It survives.
+    /// A record cannot be judged. It survives, unless the caller wants such records dropped.
     Rejected(&'e Rejected),
     /// How far a step is.
     Progress {
@@ -46,8 +46,12 @@ pub struct DedupTotals {
     pub records: u64,
     /// The records whose texts are too short to judge. They are removed only if their texts are the same.
     pub too_short: u64,
-    /// The records that could not be judged. They survive.
+    /// The records that could not be judged. They survive, unless the caller wants them [dropped].
+    ///
+    /// [dropped]: super::Dedup::drop_unjudged
     pub rejected: u64,
+    /// Those of them that were dropped.
+    pub dropped_unjudged: u64,
     /// The records that were removed.
     pub removed: u64,
     /// Those of them that have the same fingerprint as their survivor, or the same text.
@@ -56,6 +60,13 @@ pub struct DedupTotals {
     pub removed_as_known: u64,
     /// The time that the run took, without those that were stopped before it.
     pub elapsed: Duration,
+}
+
+impl DedupTotals {
+    /// The records that survive.
+    pub fn kept(&self) -> u64 {
+        self.records - self.removed - self.dropped_unjudged
+    }
 }
 
 impl DedupEvent<'_> {

@@ -55,10 +55,10 @@ impl Dedup {
         let kinds =
             (0..stored.paths().len()).map(|index| stored.kind_of(index)).collect::<Result<Vec<_>>>()?;
         let folder = tempfile::tempdir().map_err(|source| cannot_write(&std::env::temp_dir(), &source))?;
-        let mut unread = Records::open(stored.paths().to_vec(), self.reading().numbered())?;
+        let mut unread = Records::open(stored.paths().to_vec(), self.reading())?;
         let options = self.options_of_new(&mut unread)?;
         let database = Database::create(folder.path().join("records.simdb"), &options)?;
-        self.ingest(&database, unread, &mut observe)?;
+        self.ingest(&database, unread, None, &mut observe)?;
         let mut failed = Ok(());
         database.snapshot()?.clusters(&self.clustering, |event| {
             match event {

@@ -52,14 +52,14 @@ impl Layout {
     }
 
     /// The path of the input of a record, and what its number counts.
-    pub(super) fn place_of(&self, id: RecordId) -> (String, &'static str) {
+    pub(super) fn place_of(&self, id: RecordId) -> (&Path, &'static str) {
         let index = id.input as usize;
         let unit = match self.kinds[index].0 {
             InputFormat::Warc | InputFormat::Text => "record",
             _ if self.kinds[index].1.is_of_rows() => "row",
             _ => "line",
         };
-        (self.paths[index].to_string_lossy().into_owned(), unit)
+        (&self.paths[index], unit)
     }
 
     /// A file for each input, of the same name.

@@ -67,16 +67,17 @@ impl Removals<'_> {
     /// # Cost
     ///
     /// The inputs of these records are read once.
-    pub fn texts(&self, places: &HashSet<(String, u64)>) -> Result<HashMap<(String, u64), String>> {
+    pub fn texts(&self, places: &HashSet<(Vec<u8>, u64)>) -> Result<HashMap<(Vec<u8>, u64), String>> {
         let mut texts = HashMap::new();
         if places.is_empty() {
             return Ok(texts);
         }
-        let names: HashSet<&str> = places.iter().map(|it| it.0.as_str()).collect();
-        let is_wanted = |path: &&PathBuf| names.contains(&*path.to_string_lossy());
+        let names: HashSet<&[u8]> = places.iter().map(|place| place.0.as_slice()).collect();
+        let name_of = |path: &PathBuf| path.as_os_str().as_encoded_bytes().to_vec();
+        let is_wanted = |path: &&PathBuf| names.contains(name_of(path).as_slice());
         let inputs: Vec<PathBuf> = self.inputs.iter().filter(is_wanted).cloned().collect();
-        let paths: Vec<String> = inputs.iter().map(|it| it.to_string_lossy().into_owned()).collect();
-        let mut records = Records::open(inputs, self.options.clone().numbered())?;
+        let paths: Vec<Vec<u8>> = inputs.iter().map(name_of).collect();
+        let mut records = Records::open(inputs, self.options.clone())?;
         let place_of = |RecordId { input, number }| (paths[input as usize].clone(), number);
         loop {
             let chunk = records.next_chunk(|record: Record| {

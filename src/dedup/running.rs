@@ -1,6 +1,7 @@
 //! The run of a cleaning, step by step.
 
 use std::io::Write as _;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -8,9 +9,10 @@ use super::dedup::Dedup;
 use super::events::{DedupEvent, DedupStep, DedupTotals};
 use super::keeping;
 use super::layout::Layout;
+use super::removed::Unjudged;
 use super::reporting::Removals;
 use super::verdicts;
-use super::work::{REMOVED, REPORT, Work, write_durably};
+use super::work::{REMOVED, REPORT, UNJUDGED, Work, write_durably};
 use super::writing;
 use crate::database::Database;
 use crate::error::Result;
@@ -111,7 +113,7 @@ impl Dedup {
         observe: &mut impl FnMut(DedupEvent<'_>),
     ) -> Result<(Database, Option<Database>)> {
         // Directories were listed once. If they were listed again, files could be there that were not before.
-        let mut unread = Records::open(records.paths().to_vec(), self.reading().numbered())?;
+        let mut unread = Records::open(records.paths().to_vec(), self.reading())?;
         let known = keeping::open(self, &mut unread)?;
         if let Some(known) = known.as_ref().filter(|_| !self.again && work.state.decided.is_none()) {
             keeping::ensure_new(known, records)?;
@@ -123,15 +125,16 @@ impl Dedup {
             snapshot.source(name)?.map_or(Ok(()), |source| records.ensure_same(index, &source))?;
         }
         drop(snapshot);
-        self.ingest(&database, unread, observe)?;
+        self.ingest(&database, unread, Some(Unjudged::at(work.path(UNJUDGED))), observe)?;
         Ok((database, known))
     }
 
-    /// Stores the documents of the records.
+    /// Stores the documents of the records, and keeps the places of those that cannot be judged.
     pub(super) fn ingest(
         &self,
         database: &Database,
         unread: Records,
+        mut unjudged: Option<Unjudged>,
         observe: &mut impl FnMut(DedupEvent<'_>),
     ) -> Result<()> {
         let (progress, stop) = (unread.progress(), self.stop().clone());
@@ -140,9 +143,16 @@ impl Dedup {
         if let Some(scheme) = self.scheme {
             ingest = ingest.scheme(scheme);
         }
+        let mut kept = Ok(());
         ingest.stop_when(move || stop.ensure_wanted().is_err()).run(unread, |event| {
             match event {
-                Event::Rejected(rejected) => observe(DedupEvent::Rejected(rejected)),
+                Event::Rejected(rejected) => {
+                    if let Some((unjudged, id)) = unjudged.as_mut().zip(rejected.id.as_deref()) {
+                        unjudged.add(*id);
+                    }
+                    observe(DedupEvent::Rejected(rejected));
+                }
+                Event::Reported => kept = unjudged.as_mut().map_or(Ok(()), Unjudged::keep),
                 Event::Committed { .. } => observe(DedupEvent::Progress {
                     step: DedupStep::Reading,
                     done: progress.bytes_read(),
@@ -150,8 +160,9 @@ impl Dedup {
                 }),
                 _ => {}
             }
-            self.stop().flow()
+            if kept.is_err() { ControlFlow::Break(()) } else { self.stop().flow() }
         })?;
+        kept?;
         self.stop().ensure_wanted()
     }
 }

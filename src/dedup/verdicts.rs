@@ -11,7 +11,8 @@ use serde_json::{Map, Value};
 use super::dedup::Dedup;
 use super::events::{DedupEvent, DedupTotals};
 use super::layout::Layout;
-use super::work::{IDS, REMOVED, Work, write_durably};
+use super::removed::Unjudged;
+use super::work::{IDS, REMOVED, UNJUDGED, Work, write_durably};
 use crate::database::{BesideEvent, Database, Duplicate};
 use crate::error::Result;
 use crate::ingest::{NumberedKey, RecordId};
@@ -68,9 +69,14 @@ pub(super) fn decide(
         totals.records += source.totals().documents + source.totals().rejected;
         totals.rejected += source.totals().rejected;
     }
-    write_durably(&work.path(IDS), |out| {
-        verdicts.rows.iter().try_for_each(|row| out.write_all(&row.id.to_bytes()))
-    })?;
+    let mut left_out: Vec<RecordId> = verdicts.rows.iter().map(|row| row.id).collect();
+    if dedup.drops_unjudged {
+        let unjudged = Unjudged::at(work.path(UNJUDGED)).all()?;
+        totals.dropped_unjudged = unjudged.len() as u64;
+        left_out.extend(unjudged);
+        left_out.sort_unstable();
+    }
+    write_durably(&work.path(IDS), |out| left_out.iter().try_for_each(|id| out.write_all(&id.to_bytes())))?;
     if dedup.removed.is_some() || dedup.report.is_some() {
         write_durably(&work.path(REMOVED), |out| {
             verdicts.rows.iter().try_for_each(|row| writeln!(out, "{}", verdicts.object(row, layout)))
@@ -130,15 +136,11 @@ impl Verdicts {
             let mut object = Map::new();
             if let Some(id) = id {
                 let (path, unit) = layout.place_of(id);
-                object.insert("input".to_owned(), path.into());
+                add_bytes(&mut object, "input", path.as_os_str().as_encoded_bytes());
                 object.insert(unit.to_owned(), id.number.into());
             }
             if let Some(key) = key {
-                let key = &self.keys[key.clone()];
-                match std::str::from_utf8(key) {
-                    Ok(text) => object.insert("key".to_owned(), text.into()),
-                    Err(_) => object.insert("key_base64".to_owned(), BASE64.encode(key).into()),
-                };
+                add_bytes(&mut object, "key", &self.keys[key.clone()]);
             }
             object
         };
@@ -151,4 +153,12 @@ impl Verdicts {
         }
         Value::Object(object)
     }
+}
+
+/// Adds a name that need not be UTF-8. Then the field has `_base64` at its end.
+fn add_bytes(object: &mut Map<String, Value>, field: &str, name: &[u8]) {
+    match std::str::from_utf8(name) {
+        Ok(text) => object.insert(field.to_owned(), text.into()),
+        Err(_) => object.insert(format!("{field}_base64"), BASE64.encode(name).into()),
+    };
 }

@@ -53,7 +53,7 @@ pub(super) struct Written {
 }
 
 /// The version of the folder.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 impl Work {
     pub(super) fn folder_of(output: &Path) -> PathBuf {
@@ -216,6 +216,7 @@ pub(super) const REMOVED: &str = "removed.jsonl";
 const RECORDS: &str = "records.simdb";
 pub(super) const REPORT: &str = "report";
 pub(super) const IDS: &str = "removed.ids";
+pub(super) const UNJUDGED: &str = "unjudged.ids";
 const STATE: &str = "state.json";
 /// The state until it is whole. It has a name that is known, so that what a killed run leaves is known as its own.
 const NEW_STATE: &str = "state.json.new";
@@ -236,12 +237,14 @@ pub(super) fn write_durably(
 
 /// The hash of all that the result depends on.
 fn command_of(dedup: &Dedup, inputs: &[PathBuf]) -> u64 {
-    let Dedup { output, options, clustering, database, removed, scheme, sketch_size, again, .. } = dedup;
+    let Dedup { output, options, clustering, database, removed, scheme, sketch_size, .. } = dedup;
+    let Dedup { again, drops_unjudged, .. } = dedup;
     let report = dedup.report.as_ref().map(|it| &it.0);
     let scheme = scheme.as_ref().map(Scheme::to_string);
     let results = (output, removed, report);
     let settings = format!(
-        "{inputs:?} {results:?} {options:?} {clustering:?} {database:?} {scheme:?} {sketch_size:?} {again}"
+        "{inputs:?} {results:?} {options:?} {clustering:?} {database:?} {scheme:?} {sketch_size:?} {again} \
+         {drops_unjudged}"
     );
     xxh3_64_with_seed(settings.as_bytes(), 0)
 }

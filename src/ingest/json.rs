@@ -10,6 +10,9 @@ use serde_json::Value;
 use super::options::ReadOptions;
 use super::parsed::{Content, Parsed, Parts, utf8};
 use super::rejected::Reason;
+use crate::document::Document;
+#[cfg(feature = "parquet")]
+use crate::parquet::Use;
 use crate::sketch::Sketch;
 
 /// What is said of an escape such as `\ud83c` without the other half.
@@ -18,32 +21,63 @@ const HALF_A_PAIR: &str = "an escape is half of a surrogate pair, which is no ch
 /// Parses a JSON object on one line.
 pub(super) fn parse_json(line: &[u8], options: &ReadOptions) -> Result<Parsed, Reason> {
     let text = utf8(line)?;
-    let json = |error: serde_json::Error| {
-        let message = error.to_string();
-        let problem = match message.split(" at line ").next().unwrap_or(&message) {
-            // The parser's words do not say what is wrong. Programs that cut texts in 16-bit units write these.
-            "unexpected end of hex escape" | "lone leading surrogate in hex escape" => HALF_A_PAIR.to_owned(),
-            problem => problem.to_owned(),
-        };
-        Reason::Json { problem, column: error.column() }
-    };
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let fields = FieldsOf(options).deserialize(&mut deserializer).map_err(json)?;
-    deserializer.end().map_err(json)?;
-    Ok(Parsed { key: fields.key()?, content: fields.content()?, parts: fields.parts()? })
+    let fields = FieldsOf(options).deserialize(&mut deserializer).map_err(|error| not_json(text, &error))?;
+    deserializer.end().map_err(|error| not_json(text, &error))?;
+    let content = fields.content()?.ok_or_else(|| Reason::NoContent { fields: names_of(text) })?;
+    Ok(Parsed { key: fields.key(options)?, content, parts: fields.parts(options)? })
 }
 
-/// Whether a field of this name may be needed.
-#[cfg(feature = "parquet")]
-pub(super) fn is_needed(name: &str, options: &ReadOptions) -> bool {
-    Fields::default().named(name, options).is_some()
+/// Why a line is no record of JSON.
+fn not_json(line: &str, error: &serde_json::Error) -> Reason {
+    let message = error.to_string();
+    let problem = match message.split(" at line ").next().unwrap_or(&message) {
+        // The parser's words do not say what is wrong. Programs that cut texts in 16-bit units write these.
+        "unexpected end of hex escape" | "lone leading surrogate in hex escape" => HALF_A_PAIR.to_owned(),
+        problem => number_that_is_none(line, error.column()).map_or_else(|| problem.to_owned(), no_number),
+    };
+    Reason::Json { problem, column: error.column() }
 }
 
-/// Whether a field of this name may be what a document is made of.
+/// What stands in a line where the parser stopped, if it is one of the words that some programs write for numbers that
+/// JSON does not have. The parser stops within it.
+fn number_that_is_none(line: &str, column: usize) -> Option<&'static str> {
+    let is_part = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'-';
+    let bytes = line.as_bytes();
+    let before = &bytes[..column.min(bytes.len())];
+    let start = before.len() - before.iter().rev().take_while(|byte| is_part(byte)).count();
+    // Without a letter the parser has stopped before the word.
+    let word: Vec<u8> = bytes[start..].iter().copied().take_while(is_part).collect();
+    ["NaN", "nan", "Infinity", "-Infinity", "inf", "-inf"].into_iter().find(|name| name.as_bytes() == word)
+}
+
+fn no_number(word: &str) -> String {
+    format!(
+        "`{word}` is no number of JSON; write `null` in its place (Python: `json.dumps(…, allow_nan=False)` finds it)"
+    )
+}
+
+/// The names of the first fields of an object, for a message.
+fn names_of(object: &str) -> Vec<String> {
+    const MOST: usize = 12;
+    let fields: serde_json::Map<String, Value> = serde_json::from_str(object).unwrap_or_default();
+    fields.into_iter().map(|(name, _)| name).take(MOST).collect()
+}
+
+/// What a field of this name may be needed for.
 #[cfg(feature = "parquet")]
-pub(super) fn is_content(name: &str, options: &ReadOptions) -> bool {
-    let named = [&options.text_field, &options.html_field];
-    ["text", "html", "fingerprint"].contains(&name) || named.iter().any(|it| it.as_deref() == Some(name))
+pub(super) fn use_of(name: &str, options: &ReadOptions) -> Option<Use> {
+    Fields::default().named(name, options)?;
+    let is = |option: &Option<String>| option.as_deref() == Some(name);
+    Some(match name {
+        _ if is(&options.text_field) || is(&options.html_field) => Use::NamedContent,
+        "text" | "html" | "fingerprint" => Use::Content,
+        // A place names the document.
+        _ if options.numbered => Use::Other,
+        "key" | "key_base64" | "id" | "url" => Use::Key,
+        _ if is(&options.key_field) => Use::Key,
+        _ => Use::Other,
+    })
 }
 
 /// The fields of a JSON record that may be needed. A field that is null counts as absent. A field that is not
@@ -83,6 +117,7 @@ impl Fields {
             _ if is(&options.text_field) => &mut self.named_text,
             _ if is(&options.key_field) => &mut self.named_key,
             "key" | "key_base64" | "id" | "url" if options.key_field.is_some() => return None,
+            _ if options.ignores(name) => return None,
             "key" => &mut self.key,
             "key_base64" => &mut self.key_base64,
             "id" => &mut self.id,
@@ -94,7 +129,6 @@ impl Fields {
             "text" => &mut self.text,
             "html" => &mut self.html,
             "too_short" => &mut self.too_short,
-            "seen" | "time" if !options.times => return None,
             "seen" => &mut self.seen,
             "time" => &mut self.time,
             "rank" => &mut self.rank,
@@ -107,7 +141,7 @@ impl Fields {
     }
 
     /// The first field that is not empty, of those that name a document.
-    fn key(&self) -> Result<Option<Vec<u8>>, Reason> {
+    fn key(&self, options: &ReadOptions) -> Result<Option<Vec<u8>>, Reason> {
         let candidates = [
             ("of the key", &self.named_key),
             ("key", &self.key),
@@ -127,30 +161,52 @@ impl Fields {
             Value::Number(number) if number.is_i64() || number.is_u64() => {
                 Ok(Some(number.to_string().into_bytes()))
             }
+            // Its place names the document.
+            _ if options.numbered => Ok(None),
             _ => Err(Reason::Field { name, expected: "a text or a whole number of at most 64 bits" }),
         }
     }
 
-    fn content(&self) -> Result<Content, Reason> {
-        if let Some(digits) = text_of("fingerprint", self.fingerprint.as_ref())? {
-            return Ok(Content::Fingerprint(digits.parse().map_err(Reason::Document)?, self.sketch()?));
+    /// What a fingerprint is made from. `None` if there is nothing.
+    fn content(&self) -> Result<Option<Content>, Reason> {
+        match self.ready() {
+            // A fingerprint of another form is that of another program, where there is a text to make one from.
+            Err(_) if self.has_text() => {}
+            Err(reason) => return Err(reason),
+            Ok(Some(ready)) => return Ok(Some(ready)),
+            Ok(None) => {}
         }
         if let Some(features) = &self.features {
-            return features_of(features).map(Content::Features);
+            return features_of(features).map(Content::Features).map(Some);
         }
         let html = self.named_html.as_ref().or(self.html.as_ref());
         let text = self.named_text.as_ref().or(self.text.as_ref());
         match text_of("text", text)? {
             // If the text is empty and there is HTML, the HTML counts.
-            Some(text) if !text.is_empty() || html.is_none() => return Ok(Content::Text(text.to_owned())),
+            Some(text) if !text.is_empty() || html.is_none() => {
+                return Ok(Some(Content::Text(text.to_owned())));
+            }
             _ => {}
         }
         match html {
-            Some(Value::String(html)) => Ok(Content::Html(html.clone())),
+            Some(Value::String(html)) => Ok(Some(Content::Html(html.clone()))),
             Some(_) => Err(Reason::Field { name: "html", expected: "a text" }),
-            None if self.too_short == Some(Value::Bool(true)) => Ok(Content::TooShort),
-            None => Err(Reason::NoContent),
+            None if self.too_short == Some(Value::Bool(true)) => Ok(Some(Content::TooShort)),
+            None => Ok(None),
         }
+    }
+
+    /// The ready fingerprint, with its sketch.
+    fn ready(&self) -> Result<Option<Content>, Reason> {
+        let Some(digits) = text_of("fingerprint", self.fingerprint.as_ref())? else { return Ok(None) };
+        let fingerprint = digits.parse().map_err(Reason::Document)?;
+        Ok(Some(Content::Fingerprint(fingerprint, self.sketch()?)))
+    }
+
+    /// Whether a text or a page is there that is not empty.
+    fn has_text(&self) -> bool {
+        let fields = [&self.named_text, &self.named_html, &self.text, &self.html];
+        fields.into_iter().flatten().any(|field| field.as_str().is_some_and(|text| !text.is_empty()))
     }
 
     /// The sketch beside a ready fingerprint.
@@ -162,7 +218,7 @@ impl Fields {
         Sketch::parse(digits, shingles).map(Some).map_err(Reason::Document)
     }
 
-    fn parts(&self) -> Result<Parts, Reason> {
+    fn parts(&self, options: &ReadOptions) -> Result<Parts, Reason> {
         let payload = match text_of("payload_base64", self.payload_base64.as_ref())? {
             Some(encoded) => from_base64("payload_base64", encoded)?,
             None => text_of("payload", self.payload.as_ref())?.unwrap_or_default().as_bytes().to_vec(),
@@ -172,7 +228,11 @@ impl Fields {
             (None, Some(value)) => Some(unix_seconds("time", value)?),
             (None, None) => None,
         };
-        let rank = self.rank.as_ref().map_or(Ok(Vec::new()), rank)?;
+        let rank = match self.rank.as_ref().map_or(Ok(Vec::new()), rank) {
+            Ok(rank) if options.odd_ranks_are_none && rank.len() > Document::MAX_RANKS => Vec::new(),
+            Err(_) if options.odd_ranks_are_none => Vec::new(),
+            rank => rank?,
+        };
         let scope = text_of("scope", self.scope.as_ref())?.unwrap_or_default().to_owned();
         // Whatever is there is no reason to reject a document, which does not need it.
         let group = self.group.as_ref().and_then(Value::as_str).map(str::to_owned);

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::format::{InputFormat, detect, not_readable};
 #[cfg(feature = "parquet")]
-use super::json::{is_content, is_needed};
+use super::json::use_of;
 use super::options::ReadOptions;
 use super::progress::Progress;
 use super::stored_bytes::Stored;
@@ -181,6 +181,10 @@ fn format_of(
     if let Some(kind) = kind_of(beginning) {
         return Err(not_readable(path, kind));
     }
+    if path.extension().is_some_and(|extension| extension == "parquet") {
+        let begins = if beginning.is_empty() { "is empty" } else { "does not begin as one" };
+        return Err(not_readable(path, &format!("has the name of a Parquet file, but {begins}")));
+    }
     match options.format {
         InputFormat::Auto => detect(path, is_stdin(path), beginning),
         named => Ok(named),
@@ -233,12 +237,7 @@ fn content_of(
 #[cfg(feature = "parquet")]
 fn rows_of(place: &Path, options: &ReadOptions, progress: &Progress, length: u64) -> io::Result<Unpacked> {
     let progress = progress.clone();
-    let rows = RowLines::open(
-        place,
-        |name| is_needed(name, options),
-        |name| is_content(name, options),
-        move |bytes| progress.pass_over(bytes),
-    );
+    let rows = RowLines::open(place, |name| use_of(name, options), move |bytes| progress.pass_over(bytes));
     match rows {
         Ok(rows) => Ok(Unpacked::of_rows(Box::new(rows), length)),
         Err(Error::Input { reason, .. }) => Err(io::Error::new(io::ErrorKind::InvalidData, reason)),

@@ -19,8 +19,10 @@ pub struct ReadOptions {
     pub(super) globs: Vec<String>,
     /// Whether documents are named by the places of their records.
     pub(super) numbered: bool,
-    /// Whether the times of records are read.
-    pub(super) times: bool,
+    /// The fields of JSON records that are not read.
+    ignored: Vec<String>,
+    /// Whether a rank of another form counts as none.
+    pub(super) odd_ranks_are_none: bool,
     directory: Option<PathBuf>,
     /// Says whether nobody wants the rest.
     pub(super) stop: Stop,
@@ -37,7 +39,8 @@ impl Default for ReadOptions {
             unit: Unit::Document,
             globs: Vec::new(),
             numbered: false,
-            times: true,
+            ignored: Vec::new(),
+            odd_ranks_are_none: false,
             directory: None,
             stop: Stop::default(),
         }
@@ -85,6 +88,17 @@ impl ReadOptions {
         self
     }
 
+    /// A field of JSON records, or a column of a Parquet file, that is not read; may be called several times. Default:
+    /// none.
+    ///
+    /// It is for fields whose names simdb knows, such as `time`, `rank` or `fingerprint`, and that mean something else
+    /// to others. A field that is named as key, text or HTML is read in any case.
+    #[must_use]
+    pub fn ignore_field(mut self, name: impl Into<String>) -> Self {
+        self.ignored.push(name.into());
+        self
+    }
+
     /// What of a record gets a fingerprint of its own. Default: [`Unit::Document`], the whole record.
     ///
     /// The key of a paragraph or a sentence is that of the record, `#`, and its number in the record, from 1.
@@ -112,11 +126,17 @@ impl ReadOptions {
         self
     }
 
-    /// The times of records are not read, so no record is rejected for its time. Fields of these names may mean
-    /// something else to others.
-    pub(crate) fn without_times(mut self) -> Self {
-        self.times = false;
+    /// A rank that is no list of whole numbers counts as none. Fields of this name may mean something else to others.
+    pub(crate) fn odd_ranks_are_none(mut self) -> Self {
+        self.odd_ranks_are_none = true;
         self
+    }
+
+    /// Only the fields that name and make a document are read, so no record is rejected for another one.
+    pub(crate) fn only_content(self) -> Self {
+        ["seen", "time", "rank", "scope", "payload", "payload_base64"]
+            .into_iter()
+            .fold(self, Self::ignore_field)
     }
 
     /// The directory in which relative paths begin. Default: the current directory of the process.
@@ -135,6 +155,11 @@ impl ReadOptions {
     pub fn stop_when(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.stop = Stop::when(stop);
         self
+    }
+
+    /// Whether a field of this name is not read.
+    pub(super) fn ignores(&self, name: &str) -> bool {
+        self.ignored.iter().any(|ignored| ignored == name)
     }
 
     /// What of a record gets a fingerprint of its own.

@@ -57,23 +57,37 @@ impl Record {
             RawContent::Broken(problem) => Err(Reason::Warc { problem: problem.to_owned() }),
             RawContent::PassedOver => return Ok(None),
             RawContent::End => unreachable!("the end of an input is no record"),
+            RawContent::Bytes(bytes) if line.is_some() => match without_marks(&bytes) {
+                [] => return Ok(None),
+                line => match format {
+                    InputFormat::Jsonl => parse_json(line, options),
+                    InputFormat::Tsv => parse_tsv(line),
+                    InputFormat::Fingerprints => parse_fingerprint(line),
+                    InputFormat::Warc | InputFormat::Text | InputFormat::Auto => {
+                        unreachable!("it is not cut into lines")
+                    }
+                },
+            },
             RawContent::Bytes(bytes) => match format {
-                InputFormat::Jsonl => parse_json(&bytes, options),
-                InputFormat::Tsv => parse_tsv(&bytes),
-                InputFormat::Fingerprints => parse_fingerprint(&bytes),
                 InputFormat::Warc => match parse_warc(&bytes, options.max_record_bytes) {
                     Ok(Some(parsed)) => Ok(parsed),
                     Ok(None) => return Ok(None),
                     Err(reason) => Err(reason),
                 },
-                InputFormat::Text | InputFormat::Auto => parse_text(&path, bytes),
+                _ => parse_text(&path, bytes),
             },
         };
         match parsed {
             Ok(Parsed { key, content, parts }) => {
                 Ok(Some(Self { path, line, offset, key, content, parts, unit: options.unit, id }))
             }
-            Err(reason) => Err(Rejected { source_name: path.display().to_string(), line, offset, reason }),
+            Err(reason) => Err(Rejected {
+                source_name: path.display().to_string().into(),
+                line,
+                offset,
+                reason,
+                id: id.map(Box::new),
+            }),
         }
     }
 
@@ -157,7 +171,7 @@ impl Record {
             Content::Text(text) => Ok((key, self.parts.group, Page::Text(text))),
             Content::Html(html) => Ok((key, self.parts.group, Page::Html(html))),
             Content::Fingerprint(..) | Content::Features(_) | Content::TooShort => {
-                Err(self.rejected(Reason::NoContent))
+                Err(self.rejected(Reason::NoContent { fields: Vec::new() }))
             }
         }
     }
@@ -194,9 +208,18 @@ impl Record {
     }
 
     pub(super) fn rejected(&self, reason: Reason) -> Rejected {
-        let source_name = self.path.display().to_string();
-        Rejected { source_name, line: self.line, offset: self.offset, reason }
+        let source_name = self.path.display().to_string().into();
+        Rejected { source_name, line: self.line, offset: self.offset, reason, id: self.id.map(Box::new) }
     }
+}
+
+/// A line without the byte order marks before it. Where files were put together that begin with one, each leaves its
+/// own before a line.
+fn without_marks(mut line: &[u8]) -> &[u8] {
+    while let Some(rest) = line.strip_prefix(b"\xef\xbb\xbf") {
+        line = rest;
+    }
+    line
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::record_id::RecordId;
 use crate::error::Error;
 use crate::text::{Scheme, Unit};
 
@@ -10,13 +11,15 @@ use crate::text::{Scheme, Unit};
 #[non_exhaustive]
 pub struct Rejected {
     /// The input: a path, or `-` for standard input.
-    pub source_name: String,
+    pub source_name: Box<str>,
     /// The line, from 1. `None` if the whole input is the record.
     pub line: Option<u64>,
     /// Where it begins, if it is the record of a web archive.
     pub offset: Option<Offset>,
     /// What is wrong.
     pub reason: Reason,
+    /// Its place, if the inputs are read with numbers.
+    pub(crate) id: Option<Box<RecordId>>,
 }
 
 /// Where a record begins that is no line.
@@ -49,7 +52,7 @@ impl Rejected {
     /// The error of an ingestion that ends at this record.
     pub(super) fn to_error(&self) -> Error {
         Error::Input {
-            source_name: self.source_name.clone(),
+            source_name: self.source_name.to_string(),
             line: self.line,
             reason: self.reason.to_string(),
         }
@@ -93,7 +96,10 @@ pub enum Reason {
     /// The record has no key.
     NoKey,
     /// The record has neither a fingerprint nor a text.
-    NoContent,
+    NoContent {
+        /// The names of its first fields.
+        fields: Vec<String>,
+    },
     /// The line has no tab between key and content.
     NoTab,
     /// The value of a field cannot be used.
@@ -129,6 +135,9 @@ pub enum Reason {
     },
 }
 
+/// The fields without which a record is still a document.
+const CAN_BE_IGNORED: &[&str] = &["seen", "time", "rank", "scope", "payload", "payload_base64"];
+
 impl Reason {
     /// A short name of the kind of reason, such as `not-utf8`. It stays the same from release to release.
     pub fn kind(&self) -> &'static str {
@@ -138,7 +147,7 @@ impl Reason {
             Self::Json { .. } => "json",
             Self::Warc { .. } => "warc",
             Self::NoKey => "no-key",
-            Self::NoContent => "no-content",
+            Self::NoContent { .. } => "no-content",
             Self::NoTab => "no-tab",
             Self::Field { .. } => "field",
             Self::Features => "features",
@@ -168,14 +177,25 @@ impl fmt::Display for Reason {
             Self::NoKey => f.write_str(
                 "the record has no key: field `key`, `id` or `url`, or the one that was named, is wanted",
             ),
-            Self::NoContent => f.write_str(
-                "the record has no content: field `fingerprint`, `features`, `text` or `html` is wanted",
-            ),
+            Self::NoContent { fields } => {
+                f.write_str("the record has no content: field `fingerprint`, `features`, `text` or `html` is wanted")?;
+                if fields.is_empty() {
+                    return Ok(());
+                }
+                let fields = fields.join("`, `");
+                write!(f, ", and it has `{fields}`; `--text-field` or `--html-field` names the one that holds the text")
+            }
             Self::NoTab => f.write_str("the line has no tab between key and content"),
-            Self::Field { name, expected } => write!(f, "field `{name}`: {expected} is wanted"),
+            Self::Field { name, expected } => {
+                write!(f, "field `{name}`: {expected} is wanted")?;
+                match CAN_BE_IGNORED.contains(name) {
+                    true => write!(f, "; if it means something else, `--ignore-field {name}` passes over it"),
+                    false => Ok(()),
+                }
+            }
             Self::Features => f.write_str(
-                "field `features`: an object of features with their weights, or a list of features, is wanted; if the \
-                 field has another meaning, rename it or leave it out, and `text` or `html` is used",
+                "field `features`: an object of features with their weights, or a list of features, is wanted; if it \
+                 means something else, with `--ignore-field features` `text` or `html` is used",
             ),
             Self::Document(error) => error.fmt(f),
             Self::NothingToCut { unit } => {
@@ -191,7 +211,8 @@ impl fmt::Display for Reason {
             Self::FingerprintInScheme { scheme } => write!(
                 f,
                 "the record brings a fingerprint, but the database makes its own (scheme {scheme}); if the \
-                 fingerprint was made by that scheme, say so with `--scheme {scheme}`"
+                 fingerprint was made by that scheme, say so with `--scheme {scheme}`; if it means something else, with \
+                 `--ignore-field fingerprint` `text` or `html` is used"
             ),
         }
     }

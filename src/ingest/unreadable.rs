@@ -18,6 +18,7 @@ const BEGINNINGS: &[(&[u8], &str)] = &[
         b"PAR1\x15",
         "is a Parquet file, which is read from the disk, by a program built with `--features parquet`",
     ),
+    (b"PARE", "is an encrypted Parquet file, which is not read; write it without encryption"),
     (b"ARROW1\0\0", "is an Arrow file; write its rows as JSON Lines"),
     (b"\xff\xfe\0\0", "is text in UTF-32; convert it with `iconv -f UTF-32 -t UTF-8`"),
     (b"\0\0\xfe\xff", "is text in UTF-32; convert it with `iconv -f UTF-32 -t UTF-8`"),

@@ -162,6 +162,9 @@ pub(super) fn bad_input(path: &Path, reason: String) -> Error {
 /// A file cannot be read.
 fn read_failed(path: &Path, error: &ParquetError) -> Error {
     let advice = match error {
+        ParquetError::NYI(_) | ParquetError::General(_) if error.to_string().contains("ncrypt") => {
+            "it is encrypted, which is not read; write it without encryption"
+        }
         ParquetError::NYI(_) => "it was written in a way that this release does not read",
         _ => DAMAGED,
     };

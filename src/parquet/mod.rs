@@ -49,5 +49,5 @@ pub use pair_file::{KeyColumns, PairFile};
 #[cfg(feature = "ingest")]
 pub(crate) use {
     row_copy::{RowCopy, ensure_copyable},
-    row_lines::{RowLines, is_parquet},
+    row_lines::{RowLines, Use, is_parquet},
 };

@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
 use arrow_array::{Array as _, RecordBatch};
-use arrow_schema::DataType;
+use arrow_schema::{DataType, FieldRef, Schema};
 use parquet::arrow::ProjectionMask;
 
 use super::inputs::{Batches, bad_input, open};
@@ -32,23 +32,17 @@ pub(crate) struct RowLines {
 }
 
 impl RowLines {
-    /// The rows of a file with the columns that `is_wanted` names. At least one of them has to be one that `is_content`
-    /// names.
+    /// The rows of a file with the columns for which there is a use. A file is refused if no row could be a document,
+    /// since no column holds the text, or since those that hold it or the keys are of types that are not read.
     pub(crate) fn open(
         path: &Path,
-        is_wanted: impl Fn(&str) -> bool,
-        is_content: impl Fn(&str) -> bool,
+        use_of: impl Fn(&str) -> Option<Use>,
         read: impl FnMut(u64) + Send + 'static,
     ) -> Result<Self> {
         let builder = open(path)?;
-        let names: Vec<&str> = builder.schema().fields().iter().map(|it| it.name().as_str()).collect();
-        if !names.iter().any(|it| is_content(it)) {
-            let names = names.join(", ");
-            let reason =
-                format!("it has no column `text` or `html`; `--text-field` names another of {names}");
-            return Err(bad_input(path, reason));
-        }
-        let wanted = names.iter().enumerate().filter(|(_, name)| is_wanted(name)).map(|(index, _)| index);
+        ensure_readable(builder.schema(), &use_of).map_err(|reason| bad_input(path, reason))?;
+        let fields = builder.schema().fields().iter().enumerate();
+        let wanted = fields.filter(|(_, field)| use_of(field.name()).is_some()).map(|(index, _)| index);
         let columns = ProjectionMask::roots(builder.parquet_schema(), wanted);
         let metadata = builder.metadata();
         let all_rows = u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(0);
@@ -83,6 +77,62 @@ impl RowLines {
         (self.read)(bytes - self.told);
         self.told = bytes;
     }
+}
+
+/// What a column is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// A document is made of it.
+    Content,
+    /// A document is made of it, as the caller has said.
+    NamedContent,
+    /// It names the document.
+    Key,
+    Other,
+}
+
+/// Refuses columns of which each row would be rejected for the same reason.
+fn ensure_readable(schema: &Schema, use_of: &impl Fn(&str) -> Option<Use>) -> Result<(), String> {
+    let fields = || schema.fields().iter().filter_map(|field| Some((field, use_of(field.name())?)));
+    let contents = || fields().filter(|(_, its)| matches!(its, Use::Content | Use::NamedContent));
+    let keys = || fields().filter(|(_, its)| *its == Use::Key);
+    let unread = |(field, its): &(&FieldRef, Use)| match its {
+        Use::Key => !is_text(field.data_type()) && !field.data_type().is_integer(),
+        _ => !is_text(field.data_type()),
+    };
+    let names = || schema.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>().join(", ");
+    if contents().next().is_none() {
+        return Err(format!(
+            "it has no column `text` or `html`; `--text-field` names another of {}",
+            names()
+        ));
+    }
+    let named = contents().find(|it| it.1 == Use::NamedContent && unread(it));
+    if let Some((field, _)) = named.or_else(|| contents().next().filter(|_| contents().all(|it| unread(&it))))
+    {
+        return Err(format!(
+            "its column `{}` is of the type {}, which is not read; texts are wanted (STRING): `--text-field` names \
+             another of {}",
+            field.name(),
+            field.data_type(),
+            names()
+        ));
+    }
+    match keys().next().filter(|_| keys().all(|it| unread(&it))) {
+        None => Ok(()),
+        Some((field, _)) => Err(format!(
+            "its column `{}` is of the type {}, which is not read; a key is a text or a whole number (STRING, INT64): \
+             `--key-field` names another of {}",
+            field.name(),
+            field.data_type(),
+            names()
+        )),
+    }
+}
+
+/// Whether a column holds texts.
+fn is_text(kind: &DataType) -> bool {
+    matches!(kind, DataType::Utf8 | DataType::Binary | DataType::FixedSizeBinary(_))
 }
 
 /// Writes a row as an object on one line.

@@ -781,3 +781,68 @@ fn a_time_that_nothing_depends_on_keeps_no_record_from_being_cleaned() -> TestRe
     }
     Ok(())
 }
+
+/// What could not be judged was once told as not judged, and nobody saw that it was in the output.
+#[test]
+fn records_that_cannot_be_judged_are_said_to_be_kept_or_are_dropped() -> TestResult {
+    let folder = Folder::new()?;
+    let good = |id: u32| format!("{{\"id\":{id},\"text\":\"{}\"}}\n", format!("words of {id} ").repeat(5));
+    let bad = ["{\"id\":1}\n", "no JSON\n", "{\"id\":3,\"text\":7}\n"];
+    let input =
+        [&good(1), bad[0], &good(2), &good(1).replacen('1', "9", 1), bad[1], bad[2], &good(4)].concat();
+    let path = folder.file("in.jsonl", &input)?;
+    let kept = folder.path("kept.jsonl");
+    let ran = run!("dedup", &path, "-o", &kept).expect(0);
+    assert!(
+        ran.out.starts_with("7 records: 6 kept, 1 removed") && ran.out.contains("3 kept unjudged"),
+        "{}",
+        ran.out
+    );
+    let dropped = folder.path("dropped.jsonl");
+    let removed = folder.path("removed.jsonl");
+    let ran = run!("dedup", &path, "-o", &dropped, "--drop-unjudged", "--removed", &removed).expect(0);
+    let out = &ran.out;
+    assert!(out.starts_with("7 records: 3 kept, 1 removed") && out.contains("3 dropped unjudged"), "{out}");
+    assert_eq!(fs::read_to_string(&dropped)?, [good(1), good(2), good(4)].concat());
+    assert_eq!(fs::read_to_string(&removed)?.lines().count(), 1);
+    let json =
+        run!("dedup", &path, "-o", folder.path("j.jsonl"), "--drop-unjudged", "--json").expect(0).last()?;
+    let counts =
+        ["records", "kept", "rejected", "kept_unjudged", "dropped_unjudged"].map(|it| json[it].as_u64());
+    assert_eq!(counts, [7, 3, 3, 0, 3].map(Some), "{json}");
+    // If nothing else is there, nothing is left, and the exit code tells.
+    let none = folder.path("none.jsonl");
+    let ran =
+        run!("dedup", folder.file("bad.jsonl", bad.concat())?, "-o", &none, "--drop-unjudged").expect(2);
+    ran.says("no record could be judged, so none was copied");
+    assert_eq!(fs::read_to_string(&none)?, "");
+    Ok(())
+}
+
+/// The list of the removed records once had another name than the file for it.
+#[cfg(target_os = "linux")]
+#[test]
+fn removed_files_whose_names_are_not_utf8_are_told_apart() -> TestResult {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let folder = Folder::new()?;
+    let inputs = folder.path("in");
+    fs::create_dir(&inputs)?;
+    let text = "a text of several words that is long enough to be judged by anyone";
+    for name in [&b"a.txt"[..], b"caf\xe8.txt", b"caf\xe9.txt"] {
+        fs::write(inputs.join(OsStr::from_bytes(name)), text)?;
+    }
+    let (removed, report) = (folder.path("removed.jsonl"), folder.path("report.html"));
+    run!("dedup", &inputs, "-o", folder.path("out"), "--removed", &removed, "--report", &report).expect(0);
+    let mut names = Vec::new();
+    for line in fs::read_to_string(&removed)?.lines() {
+        let object: Value = serde_json::from_str(line)?;
+        names.push(object["input_base64"].as_str().ok_or("a name in base64")?.to_owned());
+        assert!(object["survivor"]["input"].as_str().is_some_and(|it| it.ends_with("in/a.txt")), "{object}");
+    }
+    names.dedup();
+    assert_eq!(names.len(), 2);
+    assert!(fs::read_to_string(&report)?.contains("caf\\xe8.txt"));
+    Ok(())
+}

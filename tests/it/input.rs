@@ -424,3 +424,29 @@ fn where_nothing_is_taken_no_database_is_left() -> TestResult {
     run!("ingest", &path, &empty).expect(0);
     Ok(())
 }
+
+/// The mark was once a part of the key, which nobody can see.
+#[test]
+fn byte_order_marks_of_files_that_were_put_together_are_no_part_of_a_record() -> TestResult {
+    let folder = Folder::new()?;
+    let text = |key: &str| format!("the text of {key} in several words that are its own");
+    let tsv = |key: &str| format!("\u{feff}{key}\t{}\n", text(key));
+    let json = |key: &str| format!("\u{feff}{{\"id\":\"{key}\",\"text\":\"{}\"}}\n", text(key));
+    let ready = |key: &str| format!("\u{feff}{key}\t00000000000000ff\n");
+    for (name, format, line) in [
+        ("a.tsv", "auto", &tsv as &dyn Fn(&str) -> String),
+        ("a.jsonl", "auto", &json),
+        ("a.txt", "fingerprints", &ready),
+    ] {
+        let database = folder.path(&format!("{name}.simdb"));
+        // A file that is empty but for its mark, and one after which a line ends.
+        let content = [&line("a1"), "\u{feff}", &line("b1"), "\u{feff}\n", &line("c1")].concat();
+        let input = folder.file(name, content)?;
+        let ran = run!("ingest", &database, &input, "--input-format", format, "--json").expect(0);
+        assert_eq!(ran.last()?["rejected"], 0, "{name}: {}", ran.err);
+        for key in ["a1", "b1", "c1"] {
+            run!("get", &database, key).expect(0);
+        }
+    }
+    Ok(())
+}

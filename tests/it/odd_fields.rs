@@ -80,11 +80,11 @@ fn a_dump_with_impossible_sketches_is_refused_by_its_line() -> TestResult {
 fn features_of_another_shape_are_rejected_and_the_message_says_what_to_do() -> TestResult {
     let folder = Folder::new()?;
     let shape = "field `features`: an object of features with their weights, or a list of features, is wanted; if \
-                 the field has another meaning, rename it";
+                 it means something else, with `--ignore-field features`";
     let weight = "of a feature cannot be used";
     let records = [
-        (r#"{"a":NaN}"#, "not a JSON record: expected value"),
-        (r#"{"a":-Infinity}"#, "not a JSON record"),
+        (r#"{"a":NaN}"#, "`NaN` is no number of JSON; write `null`"),
+        (r#"{"a":-Infinity}"#, "`-Infinity` is no number of JSON; write `null`"),
         (r#"{"a":1e400}"#, "number out of range"),
         (r#"{"a":-1,"b":2}"#, weight),
         (r#"{"a":-0.0}"#, weight),
@@ -187,5 +187,116 @@ fn a_question_with_a_wrong_sketch_is_rejected_and_the_others_are_answered() -> T
     run!("query", &plain, "--input", &input, "--min-similarity", "0.5")
         .expect(2)
         .says("the database has no sketches");
+    Ok(())
+}
+
+/// Records of others: one is a copy of another, and in all but one a field means something else than simdb takes it for.
+const OF_OTHERS: [&str; 11] = [
+    r#""time":"""#,
+    r#""seen":1700000000000"#,
+    r#""rank":0.5"#,
+    r#""rank":[1,2,3,4,5]"#,
+    r#""scope":[]"#,
+    r#""payload":{"a":1}"#,
+    r#""payload_base64":"%""#,
+    r#""fingerprint":"d41d8cd98f00b204e9800998ecf8427e""#,
+    r#""fingerprint":7"#,
+    r#""id":{"$oid":"5f"}"#,
+    r#""group":[1]"#,
+];
+
+/// Such a field once kept its record from being judged, in a cleaning that needs none of them.
+#[test]
+fn fields_of_others_do_not_keep_a_corpus_from_being_cleaned() -> TestResult {
+    let folder = Folder::new()?;
+    let mut lines = String::new();
+    for (at, field) in OF_OTHERS.iter().enumerate() {
+        let own = format!("of number {at} and nothing else that could be found anywhere");
+        lines += &format!("{{{field},\"text\":\"{own} {}\"}}\n", at * 7919);
+        lines += &format!("{{\"text\":\"{own} {}\"}}\n", at * 7919);
+    }
+    let input = folder.file("in.jsonl", &lines)?;
+    let totals = run!("dedup", &input, "-o", folder.path("out.jsonl"), "--json").expect(0).last()?;
+    let counts = ["records", "removed", "rejected"].map(|field| totals[field].as_u64());
+    assert_eq!(counts, [22, 11, 0].map(Some), "{totals}");
+    // Where ranks decide because the caller says so, one that cannot be compared is told.
+    let ran =
+        run!("dedup", &input, "-o", folder.path("ranked.jsonl"), "--survivor", "rank", "--json").expect(0);
+    assert_eq!(ran.last()?["rejected"], 2, "{}", ran.err);
+    ran.says("field `rank`: a whole number or a list of them is wanted; if it means something else, `--ignore-field rank`");
+    Ok(())
+}
+
+#[test]
+fn a_field_that_means_something_else_can_be_ignored_wherever_records_are_read() -> TestResult {
+    let folder = Folder::new()?;
+    let fields = r#""time":"","rank":0.5,"scope":[],"payload":7,"features":"red","fingerprint":"00000000000000ff","html":5"#;
+    let input = folder.file("in.jsonl", format!("{{\"id\":1,{fields},\"text\":\"{TEXT}\"}}\n"))?;
+    let names = ["time", "rank", "scope", "payload", "features", "fingerprint"];
+    let database = folder.path("d.simdb");
+    // Without one of the options the record is rejected, and the message names the option.
+    for left_out in names {
+        let others: Vec<&str> = names.into_iter().filter(|name| *name != left_out).collect();
+        let mut command = simdb();
+        command.arg("ingest").arg(&database).arg(&input).args(["--scheme", "minwise-1", "--sketch", "16"]);
+        others.iter().for_each(|name| _ = command.args(["--ignore-field", name]));
+        let ran = run_with_input(&mut command, b"")?;
+        if left_out == "fingerprint" {
+            // A fingerprint of the right form is taken for one of the scheme that was named.
+            assert!(ran.err.contains("sketch"), "{}", ran.err);
+        } else {
+            ran.expect(2).says(&format!("--ignore-field {left_out}"));
+        }
+    }
+    let mut command = simdb();
+    command.arg("ingest").arg(&database).arg(&input).args(["--scheme", "minwise-1"]);
+    names.iter().for_each(|name| _ = command.args(["--ignore-field", name]));
+    run_with_input(&mut command, b"")?.expect(0);
+    let mut command = simdb();
+    command.arg("query").arg(&database).arg("--input").arg(&input);
+    ["features", "fingerprint"].iter().for_each(|name| _ = command.args(["--ignore-field", name]));
+    run_with_input(&mut command, b"")?.expect(0);
+    // A field that is named as the text is read all the same.
+    let named = folder.path("named.simdb");
+    let text = folder.file("payload.jsonl", format!("{{\"id\":1,\"payload\":\"{TEXT}\"}}\n"))?;
+    run!("ingest", &named, &text, "--text-field", "payload", "--ignore-field", "payload").expect(0);
+    let ran = run!("dedup", &text, "--text-field", "payload", "-o", folder.path("out.jsonl")).expect(0);
+    assert!(ran.out.contains("0 kept unjudged"), "{}", ran.out);
+    Ok(())
+}
+
+#[test]
+fn a_record_without_content_names_the_fields_that_it_has() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.path("d.simdb");
+    let input = folder.file("in.jsonl", "{\"id\":1,\"body\":\"a\",\"title\":\"b\"}\n")?;
+    run!("ingest", &database, &input).expect(2).says(
+        "it has `id`, `body`, `title`; `--text-field` or `--html-field` names the one that holds the text",
+    );
+    let many: String = (0..100).map(|at| format!("\"f{at}\":{at},")).collect();
+    let ran =
+        run!("ingest", &database, folder.file("many.jsonl", format!("{{{many}\"id\":1}}\n"))?).expect(2);
+    assert!(ran.err.contains("`f11`; ") && !ran.err.contains("`f12`"), "{}", ran.err);
+    run!("ingest", &database, folder.file("none.jsonl", "{}\n")?).expect(2).says("is wanted\n");
+    Ok(())
+}
+
+#[test]
+fn numbers_that_json_does_not_have_are_named() -> TestResult {
+    let folder = Folder::new()?;
+    for word in ["NaN", "Infinity", "-Infinity", "nan", "inf"] {
+        for line in [
+            format!("{{\"id\":1,\"score\":{word},\"text\":\"{TEXT}\"}}\n"),
+            format!("{{\"id\":1,\"text\":\"{TEXT}\",\"scores\":[1, {word}]}}\n"),
+            format!("{{\"id\":1,\"rank\": {word} , \"text\":\"{TEXT}\"}}\n"),
+        ] {
+            let input = folder.file("in.jsonl", &line)?;
+            let ran = run!("ingest", folder.path("d.simdb"), &input).expect(2);
+            assert!(ran.err.contains(&format!("`{word}` is no number of JSON")), "{line}{}", ran.err);
+        }
+    }
+    // Other words keep the message of the parser.
+    let input = folder.file("in.jsonl", "{\"id\":1,\"text\":nothing}\n")?;
+    run!("ingest", folder.path("d.simdb"), &input).expect(2).says("not a JSON record: expected ident");
     Ok(())
 }

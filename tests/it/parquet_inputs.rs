@@ -5,9 +5,10 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
+use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::{
-    ArrayRef, BinaryArray, BooleanArray, Float64Array, Int8Array, Int64Array, RecordBatch, StringArray,
-    TimestampMicrosecondArray, UInt64Array,
+    ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int8Array, Int64Array, RecordBatch,
+    StringArray, TimestampMicrosecondArray, UInt64Array,
 };
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -18,7 +19,7 @@ use simdb::ingest::{Event, Ingest, ReadOptions, Records};
 use simdb::{CreateOptions, Database};
 
 use crate::support::int96::write_int96;
-use crate::support::{Folder, TestResult, run};
+use crate::support::{Folder, TestResult, run, run_with_input, simdb};
 
 /// A text of which others differ in some words.
 fn text(i: u64) -> String {
@@ -207,6 +208,76 @@ fn what_cannot_be_read_of_a_parquet_file_is_said() -> TestResult {
     write(&none, columns(0, "text"), Compression::SNAPPY)?;
     run!("dedup", &none, "--output", folder.path("none.out")).expect(0).says("");
     assert!(rows(&folder.path("none.out")).is_ok() || folder.path("none.out").exists());
+    Ok(())
+}
+
+/// Each row was once rejected by itself, since such a column is passed over.
+#[test]
+fn a_file_of_which_no_row_could_be_a_document_is_refused_once() -> TestResult {
+    let folder = Folder::new()?;
+    let input = folder.path("in.parquet");
+    let lists = || -> ArrayRef {
+        let mut builder = ListBuilder::new(StringBuilder::new());
+        for row in 0..3u64 {
+            builder.values().append_value(text(row));
+            builder.append(true);
+        }
+        Arc::new(builder.finish())
+    };
+    let texts = || Arc::new(StringArray::from(vec![text(0), text(3), text(6)])) as ArrayRef;
+    let ids = || Arc::new(Int64Array::from(vec![1, 2, 3])) as ArrayRef;
+    let floats = || Arc::new(Float64Array::from(vec![0.5, 1.5, 2.5])) as ArrayRef;
+    let decimals = || -> Result<ArrayRef, Box<dyn std::error::Error>> {
+        Ok(Arc::new(Decimal128Array::from(vec![1, 2, 3]).with_precision_and_scale(20, 0)?))
+    };
+    let list = "its column `text` is of the type List";
+    let no_key = "its column `id` is of the type";
+    type Columns<'c> = Vec<(&'c str, ArrayRef)>;
+    let refused: [(Columns<'_>, &[&str], &str); 6] = [
+        (vec![("id", ids()), ("text", lists())], &[], list),
+        (vec![("id", ids()), ("text", floats())], &[], "its column `text` is of the type Float64"),
+        (
+            vec![("id", ids()), ("text", texts()), ("body", lists())],
+            &["--text-field", "body"],
+            "its column `body`",
+        ),
+        (vec![("id", decimals()?), ("text", texts())], &[], no_key),
+        (vec![("id", floats()), ("text", texts())], &[], no_key),
+        (
+            vec![("name", lists()), ("text", texts())],
+            &["--key-field", "name"],
+            "its column `name` is of the type List",
+        ),
+    ];
+    for (columns, arguments, says) in refused {
+        write(&input, columns, Compression::SNAPPY)?;
+        let database = folder.path("d.simdb");
+        let mut command = simdb();
+        command.arg("ingest").arg(&database).arg(&input).args(arguments);
+        let ran = run_with_input(&mut command, b"")?.expect(2);
+        assert_eq!(ran.err.matches(says).count(), 1, "{}", ran.err);
+        assert!(ran.err.contains("-field` names another of"), "{}", ran.err);
+    }
+    // What is beside a column that can be read does not matter, nor do keys where places name the records.
+    write(
+        &input,
+        vec![("id", ids()), ("key", decimals()?), ("text", texts()), ("html", lists())],
+        Compression::SNAPPY,
+    )?;
+    run!("ingest", folder.path("d.simdb"), &input).expect(0);
+    write(&input, vec![("id", decimals()?), ("text", texts())], Compression::SNAPPY)?;
+    run!("dedup", &input, "--output", folder.path("out.parquet")).expect(0);
+    Ok(())
+}
+
+#[test]
+fn what_only_has_the_name_of_a_parquet_file_or_is_encrypted_is_told() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.path("d.simdb");
+    run!("ingest", &database, folder.file("empty.parquet", "")?).expect(2).says("Parquet file, but is empty");
+    run!("ingest", &database, folder.file("text.parquet", "a\n")?).expect(2).says("does not begin as one");
+    let encrypted = folder.file("secret.parquet", b"PARE....PARE")?;
+    run!("ingest", &database, &encrypted).expect(2).says("is an encrypted Parquet file");
     Ok(())
 }
 

@@ -72,7 +72,7 @@ pub(super) enum Name {
     Key(Vec<u8>),
     #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "cleanings are commands of the program"))]
     Place {
-        input: String,
+        input: Vec<u8>,
         number: u64,
         key: Option<Vec<u8>>,
     },
@@ -203,8 +203,7 @@ impl Name {
         match self {
             Self::Key(key) => name_fields("key", key),
             Self::Place { input, number, key } => {
-                let mut fields = Map::new();
-                fields.insert("input".to_owned(), input.clone().into());
+                let mut fields = name_fields("input", input);
                 fields.insert("number".to_owned(), (*number).into());
                 fields.extend(key.iter().flat_map(|key| name_fields("key", key)));
                 fields

@@ -267,7 +267,7 @@ fn told(name: &Name) -> String {
     match name {
         Name::Key(key) => printable(key).into_owned(),
         Name::Place { input, number, key } => {
-            let place = format!("{}:{number}", printable(input.as_bytes()));
+            let place = format!("{}:{number}", printable(input));
             key.as_ref().map_or_else(|| place.clone(), |key| format!("{place} {}", printable(key)))
         }
     }

@@ -65,15 +65,15 @@ impl Findings {
 }
 
 fn facts(totals: &DedupTotals) -> Vec<Fact> {
-    let kept = totals.records - totals.removed;
     let counts = [
         ("records", "records", totals.records),
-        ("kept", "kept", kept),
+        ("kept", "kept", totals.kept()),
         ("removed", "removed", totals.removed),
         ("removed_as_equal", "with an equal fingerprint or text", totals.removed_as_equal),
         ("removed_as_known", "near to the database", totals.removed_as_known),
         ("too_short", "too short to judge", totals.too_short),
-        ("rejected", "not judged", totals.rejected),
+        ("kept_unjudged", "kept unjudged", totals.rejected - totals.dropped_unjudged),
+        ("dropped_unjudged", "dropped unjudged", totals.dropped_unjudged),
     ];
     counts
         .into_iter()
@@ -161,13 +161,13 @@ impl Removed {
 fn name_of(object: &Map<String, Value>) -> Name {
     let key = bytes_of(object, "key");
     let number = ["line", "record", "row"].iter().find_map(|it| object.get(*it)?.as_u64());
-    match object.get("input").and_then(Value::as_str).zip(number) {
-        Some((input, number)) => Name::Place { input: input.to_owned(), number, key },
+    match bytes_of(object, "input").zip(number) {
+        Some((input, number)) => Name::Place { input, number, key },
         None => Name::Key(key.unwrap_or_default()),
     }
 }
 
-fn place_of(name: &Name) -> Option<(String, u64)> {
+fn place_of(name: &Name) -> Option<(Vec<u8>, u64)> {
     match name {
         Name::Place { input, number, .. } => Some((input.clone(), *number)),
         Name::Key(_) => None,

@@ -105,12 +105,39 @@ impl Clustering {
         self.max_distance
     }
 
-    /// Whether the times of documents count.
+    /// The fields of records on which nothing depends.
     #[cfg(feature = "ingest")]
-    pub(crate) fn needs_times(&self) -> bool {
-        let order = self.survivor.as_deref().unwrap_or_default();
-        let is_time = |it: &Survivor| matches!(it, Survivor::Earliest | Survivor::Latest);
-        self.since.is_some() || order.iter().any(is_time)
+    pub(crate) fn fields_not_needed(&self) -> Vec<&'static str> {
+        let mut fields = vec!["group"];
+        if self.since.is_none() && !self.looks_at(Survivor::Earliest) && !self.looks_at(Survivor::Latest) {
+            fields.extend(["seen", "time"]);
+        }
+        if !self.looks_at(Survivor::Rank) {
+            fields.push("rank");
+        }
+        if self.scopes.is_none() {
+            fields.push("scope");
+        }
+        if !self.looks_at(Survivor::Longest) {
+            fields.extend(["payload", "payload_base64"]);
+        }
+        fields
+    }
+
+    /// Whether the caller has not said which document survives.
+    #[cfg(feature = "ingest")]
+    pub(crate) fn is_by_default(&self) -> bool {
+        self.survivor.is_none()
+    }
+
+    /// Whether this decides, among others, which document survives.
+    #[cfg(feature = "ingest")]
+    fn looks_at(&self, survivor: Survivor) -> bool {
+        self.order().contains(&survivor)
+    }
+
+    fn order(&self) -> &[Survivor] {
+        self.survivor.as_deref().unwrap_or(&[Survivor::Rank])
     }
 
     pub(super) fn is_connected(&self) -> bool {
@@ -137,7 +164,7 @@ impl Clustering {
 
     /// What a document is worth beside others.
     pub(super) fn worth(&self, number: DocumentNumber, document: &Document) -> Worth {
-        let order = self.survivor.as_deref().unwrap_or(&[Survivor::Rank]);
+        let order = self.order();
         let part = |by: &Survivor| match by {
             Survivor::Rank => Part::Rank(document.rank().into()),
             // The complement turns the order round, and has no overflow.
