@@ -27,6 +27,8 @@ pub(super) enum FeatureKind {
 pub(super) struct Features {
     /// The number of tokens of the text.
     pub(super) tokens: usize,
+    /// Whether chance alone makes two such texts alike: see [`Symbols`].
+    pub(super) has_few_symbols: bool,
     /// The hashes of the features. A feature that occurs several times is there several times.
     pub(super) hashes: Vec<u64>,
     /// The hashes of the shingles: four neighbouring tokens each, or all tokens if they are fewer. The hash of
@@ -41,13 +43,19 @@ impl Features {
         let most = text.len() / 6;
         let mut features = Self { hashes: Vec::with_capacity(most), ..Self::default() };
         let mut collector = Collector { kind, seed, before: None, two_before: None, joined: String::new() };
+        let mut symbols = Symbols::of(text);
         let Some(shingle_seed) = shingle_seed else {
-            tokens(text).for_each(|token| features.add(token, &mut collector));
+            for token in tokens(text) {
+                symbols.add(token);
+                features.add(token, &mut collector);
+            }
+            features.has_few_symbols = symbols.are_few_for(features.tokens);
             return features;
         };
         features.shingles = Vec::with_capacity(most);
         let mut last = [0; SHINGLE];
         for token in tokens(text) {
+            symbols.add(token);
             features.add(token, &mut collector);
             last.rotate_left(1);
             last[SHINGLE - 1] = xxh3_64_with_seed(token.as_bytes(), shingle_seed);
@@ -58,6 +66,7 @@ impl Features {
         if (1..SHINGLE).contains(&features.tokens) {
             features.shingles.push(hash_of(&last[SHINGLE - features.tokens..], shingle_seed));
         }
+        features.has_few_symbols = symbols.are_few_for(features.tokens);
         features
     }
 
@@ -89,6 +98,42 @@ pub(super) fn keep_distinct(hashes: &mut Vec<u64>) {
     // Faster than to sort them. Its hash has a seed that nobody knows, since pages can be hostile.
     let mut seen = HashSet::with_capacity_and_hasher(hashes.len(), foldhash::fast::RandomState::default());
     hashes.retain(|&hash| seen.insert(hash));
+}
+
+/// The different tokens of a text, as far as they have to be counted.
+///
+/// *v* different tokens make *v* to the fourth shingles at most. Where a text has half as many places, such as a
+/// bitmap in noughts and ones or a genome in four letters, most of these shingles are in every such text, and texts
+/// that have nothing to do with one another look alike.
+struct Symbols<'t> {
+    seen: Vec<&'t str>,
+    /// So many are enough for a text of this length.
+    enough: usize,
+}
+
+impl<'t> Symbols<'t> {
+    fn of(text: &str) -> Self {
+        // A token and what parts it from the next take two bytes, or the token takes three.
+        let most_tokens = text.len() / 2 + 1;
+        let enough = (1..).find(|&symbols| !are_few(symbols, most_tokens)).unwrap_or(usize::MAX);
+        Self { seen: Vec::with_capacity(enough), enough }
+    }
+
+    #[inline]
+    fn add(&mut self, token: &'t str) {
+        if self.seen.len() < self.enough && !self.seen.contains(&token) {
+            self.seen.push(token);
+        }
+    }
+
+    fn are_few_for(&self, tokens: usize) -> bool {
+        are_few(self.seen.len(), tokens)
+    }
+}
+
+/// Whether so many different tokens are too few for a text of this number of tokens.
+fn are_few(symbols: usize, tokens: usize) -> bool {
+    symbols.saturating_pow(SHINGLE as u32) < 2 * tokens
 }
 
 /// The tokens that a feature may begin with.
@@ -174,7 +219,7 @@ mod tests {
     fn spaced_scripts_give_words_without_punctuation() {
         assert_eq!(
             features_of("it's 3.5 e-mails, \u{201c}naïve\u{201d}…"),
-            hashes(&["it's", "3.5", "e", "mails", "naïve"])
+            hashes(&["it", "s", "3", "5", "e", "mails", "naïve"])
         );
         assert_eq!(features_of("한국어 문장 カタカナ"), hashes(&["한국어", "문장", "カタカナ"]));
         assert_eq!(features_of(" \n\t — ! "), hashes(&[]));
@@ -213,6 +258,24 @@ mod tests {
         assert_eq!(shingles("one two three four"), [shingle(&["one", "two", "three", "four"])]);
         assert_eq!(shingles("one two three"), [shingle(&["one", "two", "three"])]);
         assert!(shingles("").is_empty() && words("one two three four").shingles.is_empty());
+    }
+
+    #[test]
+    fn symbols_are_few_where_a_text_has_room_for_half_of_their_shingles() {
+        let has_few = |symbols: &str, length: usize| {
+            let text: String =
+                symbols.chars().cycle().take(length).map(|symbol| format!("{symbol} ")).collect();
+            words(&text).has_few_symbols
+        };
+        for (symbols, most) in [("a", 0), ("01", 8), ("acg", 40), ("acgt", 128), ("123456", 648), ("一二", 8)]
+        {
+            let symbols_seen = symbols.chars().count();
+            assert!(!has_few(symbols, most.max(symbols_seen - 1)), "{symbols}");
+            assert!(has_few(symbols, most + 1), "{symbols}");
+        }
+        let different: String = (0..100_000).map(|word| format!("{} ", word % 22)).collect();
+        assert!(!words(&different).has_few_symbols, "22 to the fourth are more than 200,000");
+        assert!(words(&different.replace("21 ", "20 ")).has_few_symbols);
     }
 
     #[test]

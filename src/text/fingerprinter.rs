@@ -20,14 +20,30 @@ use crate::sketch::{Sketch, SketchSize};
 /// 1. Of HTML, the visible text: no markup, comments, scripts or styles, and nothing of the head. `content-1`
 ///    takes only the main content of it: the longest run of blocks with many words and few links, and the runs
 ///    with at least half as many words. Of a page without such a run it takes all but the menus.
-/// 2. Unicode normalisation form KC, simple case folding.
-/// 3. Tokens: the words of Unicode Standard Annex #29. A text of less than [`min_tokens`](Self::min_tokens)
-///    tokens is too short to judge.
+/// 2. Normalisation, by Unicode 17.0.0. What that version does not have stays as it is, and nothing is composed or
+///    sorted across it.
+///    * Characters that nobody sees are dropped: Default_Ignorable_Code_Point, but for the zero-width space U+200B;
+///      and the stretching U+0640 and U+07FA.
+///    * Normalisation form KD.
+///    * Full case folding (status C and F of `CaseFolding.txt`), and ı to i.
+///    * U+0307 is dropped behind i and j, and U+0300 to U+0304, U+0306, U+0308, U+0311, U+0313, U+0314 and U+0342
+///      behind U+0370 to U+03FF. Behind a letter are the marks up to the next character that is no mark.
+///    * Letters with two codes become one, in hexadecimal: 326 becomes 327; 649 and 6CC 64A; 6A9 643; 6BE, 6C1 and
+///      6D5 647; 6C3 629; 6F0 to 6F9 660 to 669; 5F0 5D5 5D5; 5F1 5D5 5D9; 5F2 5D9 5D9; 9CE 9A4 9CD; and D54, D55,
+///      D56, D7A, D7B, D7C, D7D, D7E, D7F become D2E, D2F, D34, D23, D28, D30, D32, D33, D15, each with D4D behind it.
+///    * Normalisation form C.
+/// 3. Tokens. A mark is what has the Word_Break property Extend, and belongs to the token before it. All else is by
+///    its first character, which is alphabetic or of the general category Number, and none of U+02B9 to U+02BF,
+///    U+02C8, U+02EE, U+07F4, U+07F5, U+A78B and U+A78C, which are apostrophes. If its Word_Break is Other, as in
+///    scripts without spaces (Chinese, Thai, …), it is a token. If that is Katakana, the token is the run of such
+///    characters, else the run of the others. Everything else parts tokens: spaces, symbols, punctuation. A text of
+///    less than [`min_tokens`](Self::min_tokens) tokens is too short to judge, and so is one of *n* tokens that has
+///    *v* different ones, if *v*⁴ is less than 2 *n*.
 ///
 /// Then `simhash-1`:
 ///
-/// 4. Features: each token. In scripts without spaces (Chinese, Thai, …), where tokens are single
-///    characters, each token with the one that follows.
+/// 4. Features: each token. In scripts without spaces, where tokens are single characters, each token with the one
+///    that follows.
 /// 5. Each distinct feature votes for the bits that are one in its xxh3 hash, and against the others. Its
 ///    weight is one more than the binary logarithm, rounded down, of the number of times it occurs.
 /// 6. A bit is one if more weight is for it than against it.
@@ -99,6 +115,9 @@ impl Fingerprinter {
 
     /// The fewest tokens of a text that is judged: eight, or four with [`Scheme::MinwiseShort1`]. In a shorter
     /// text, one changed word moves the fingerprint so far that hardly anything but copies is found.
+    ///
+    /// A longer text is too short too if it has few different tokens, since chance makes such texts alike: a bitmap
+    /// in noughts and ones of more than 8 tokens, a genome in four letters of more than 128.
     pub fn min_tokens(&self) -> usize {
         match self.scheme {
             Scheme::MinwiseShort1 => 4,
@@ -257,7 +276,7 @@ impl Fingerprinter {
         };
         let shingle_seed = (self.sketch_size != SketchSize::None).then_some(SHINGLE_SEED);
         let mut features = Features::of(&text, kind, seed, shingle_seed);
-        if features.tokens < self.min_tokens() {
+        if features.tokens < self.min_tokens() || features.has_few_symbols {
             return None;
         }
         let fingerprint = match self.scheme {

@@ -1,38 +1,18 @@
 //! The tokens of a text: words, and single characters in scripts without spaces.
 
-use super::unicode::Words;
+use super::unicode::{Class, Properties, Words};
 
-/// The tokens of a normalised text: the words of Unicode Standard Annex #29. In scripts that put no spaces
-/// between words they are single characters.
+/// The tokens of a normalised text: its words. In scripts that put no spaces between words they are single
+/// characters.
 pub(crate) fn tokens(text: &str) -> impl Iterator<Item = &str> {
     Words::of(text)
 }
 
 /// Whether a token is of a script that puts no spaces between words.
 pub(super) fn is_unspaced(token: &str) -> bool {
-    // All of these scripts take three bytes or more. Most tokens do not.
-    token.bytes().next().is_some_and(|first| first >= 0xE0) && token.starts_with(is_of_unspaced_script)
-}
-
-/// Whether the script of the character puts no spaces between words: Han, Hiragana, Thai, Lao, Myanmar and
-/// Khmer. The ranges are whole blocks of Unicode. So no later version of Unicode changes the characters in
-/// them.
-fn is_of_unspaced_script(c: char) -> bool {
-    matches!(c,
-        '\u{0E00}'..='\u{0EFF}'     // Thai, Lao
-        | '\u{1000}'..='\u{109F}'   // Myanmar
-        | '\u{1780}'..='\u{17FF}'   // Khmer
-        | '\u{2E80}'..='\u{2FDF}'   // Han radicals
-        | '\u{3005}'..='\u{3007}'   // Han iteration mark, closing mark and zero
-        | '\u{3040}'..='\u{309F}'   // Hiragana
-        | '\u{3400}'..='\u{4DBF}'   // Han, extension A
-        | '\u{4E00}'..='\u{9FFF}'   // Han
-        | '\u{A9E0}'..='\u{A9FF}'   // Myanmar, extended B
-        | '\u{AA60}'..='\u{AA7F}'   // Myanmar, extended A
-        | '\u{F900}'..='\u{FAFF}'   // Han, compatibility
-        | '\u{1B000}'..='\u{1B16F}' // Hiragana, supplement and extensions
-        | '\u{20000}'..='\u{3FFFF}' // Han, the supplementary planes
-    )
+    // All of these take three bytes or more, once they are normalised. Most tokens do not.
+    token.bytes().next().is_some_and(|first| first >= 0xE0)
+        && token.starts_with(|c| Properties::of(c).class() == Class::Single)
 }
 
 #[cfg(test)]

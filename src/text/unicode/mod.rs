@@ -1,4 +1,4 @@
-//! What the schemes know of Unicode: case folding and words, by tables of one version, which never change.
+//! What the schemes know of Unicode: folding and words, by tables of one version, which never change.
 
 mod ascii;
 mod folding;
@@ -6,6 +6,6 @@ mod properties;
 mod ranges;
 mod words;
 
-pub(super) use folding::fold;
-pub(super) use properties::Properties;
+pub(super) use folding::{Folding, fold};
+pub(super) use properties::{Class, Properties};
 pub(super) use words::Words;

@@ -6,53 +6,30 @@ use super::ranges::{FOLDINGS, RUNS};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::text) struct Properties(u8);
 
-/// A value of the property Word_Break, as far as the rules tell them apart: a carriage return and a line feed
-/// end a word as every other `Newline` does, and a `Format` character continues one as an `Extend` does.
+/// What a character does in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WordBreak {
-    Other,
-    Newline,
-    Extend,
-    Joiner,
-    Space,
-    Letter,
-    HebrewLetter,
-    Numeric,
+pub(in crate::text) enum Class {
+    /// It parts words: a space, a symbol, punctuation, an apostrophe also where Unicode has it as a letter.
+    Parting,
+    /// It belongs to the letter before it: Word_Break is Extend.
+    Mark,
+    /// A letter or a number of a script with spaces between words.
+    Word,
+    /// Word_Break is Katakana.
     Katakana,
-    ExtendNumLet,
-    MidLetter,
-    MidNum,
-    MidNumLet,
-    SingleQuote,
-    DoubleQuote,
-    RegionalIndicator,
+    /// A letter or a number that is a word by itself: Word_Break is Other. So it is in scripts that put no spaces
+    /// between words, such as Han, Hiragana, Thai, Lao, Myanmar and Khmer.
+    Single,
 }
 
-impl WordBreak {
+impl Class {
     /// Every value, in the order of the numbers in the table.
-    pub(super) const ALL: [Self; 16] = [
-        Self::Other,
-        Self::Newline,
-        Self::Extend,
-        Self::Joiner,
-        Self::Space,
-        Self::Letter,
-        Self::HebrewLetter,
-        Self::Numeric,
-        Self::Katakana,
-        Self::ExtendNumLet,
-        Self::MidLetter,
-        Self::MidNum,
-        Self::MidNumLet,
-        Self::SingleQuote,
-        Self::DoubleQuote,
-        Self::RegionalIndicator,
-    ];
+    const ALL: [Self; 5] = [Self::Parting, Self::Mark, Self::Word, Self::Katakana, Self::Single];
 }
 
-const WORD_BREAK: u8 = 0x0F;
-const ALPHANUMERIC: u8 = 0x10;
-const PICTOGRAPHIC: u8 = 0x20;
+const CLASS: u8 = 0x07;
+const DROPPED: u8 = 0x08;
+const FOLDS_TO_SEVERAL: u8 = 0x10;
 const ASSIGNED: u8 = 0x40;
 /// Not in `RUNS`, but made of `FOLDINGS`.
 const FOLDS: u8 = 0x80;
@@ -70,22 +47,19 @@ impl Properties {
         self.0
     }
 
-    /// The properties of an ASCII character. No other byte may be given.
-    pub(super) const fn of_ascii(byte: u8) -> Self {
-        Self(TABLE.properties[TABLE.blocks[0] as usize][byte as usize])
+    pub(in crate::text) const fn class(self) -> Class {
+        Class::ALL[(self.0 & CLASS) as usize]
     }
 
-    pub(super) const fn word_break(self) -> WordBreak {
-        WordBreak::ALL[(self.0 & WORD_BREAK) as usize]
+    /// Whether nobody sees the character, so that it goes: Default_Ignorable_Code_Point, but for the zero-width
+    /// space, and what only stretches a word.
+    pub(in crate::text) const fn is_dropped(self) -> bool {
+        self.0 & DROPPED != 0
     }
 
-    /// Whether the character is alphabetic or has the general category Number. A word has one of these.
-    pub(super) const fn is_alphanumeric(self) -> bool {
-        self.0 & ALPHANUMERIC != 0
-    }
-
-    pub(super) const fn is_pictographic(self) -> bool {
-        self.0 & PICTOGRAPHIC != 0
+    /// Whether the character folds to none or to several, and none of these need be one that NFKC changes.
+    pub(in crate::text) const fn folds_to_several(self) -> bool {
+        self.0 & FOLDS_TO_SEVERAL != 0
     }
 
     /// Whether Unicode 17.0.0 has this character.
@@ -93,7 +67,7 @@ impl Properties {
         self.0 & ASSIGNED != 0
     }
 
-    /// Whether case folding changes the character. ASCII is not counted.
+    /// Whether the character folds to one other. ASCII is not counted.
     pub(super) const fn folds(self) -> bool {
         self.0 & FOLDS != 0
     }
