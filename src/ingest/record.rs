@@ -54,14 +54,14 @@ impl Record {
         let id = options.numbered.then_some(RecordId { input: input.index as u32, number });
         let parsed = match content {
             RawContent::TooLong(bytes) => Err(Reason::TooLong { bytes, max_bytes: options.max_record_bytes }),
-            RawContent::Broken(problem) => Err(Reason::Warc { problem: problem.to_owned() }),
+            RawContent::Broken(problem) => Err(Reason::Warc { problem: problem.into_owned() }),
             RawContent::PassedOver => return Ok(None),
             RawContent::End => unreachable!("the end of an input is no record"),
             RawContent::Bytes(bytes) => match format {
                 InputFormat::Jsonl => parse_json(&bytes, options),
                 InputFormat::Tsv => parse_tsv(&bytes),
                 InputFormat::Fingerprints => parse_fingerprint(&bytes),
-                InputFormat::Warc => match parse_warc(&bytes, options.max_record_bytes) {
+                InputFormat::Warc => match parse_warc(&bytes, options.max_record_bytes, options.times) {
                     Ok(Some(parsed)) => Ok(parsed),
                     Ok(None) => return Ok(None),
                     Err(reason) => Err(reason),
