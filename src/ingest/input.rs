@@ -1,7 +1,7 @@
 //! One input, cut into raw records: lines with their numbers, or the whole input as one record.
 
 use std::fmt;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use super::opening::{Opened, cannot_read, is_stdin};
 use super::raw::{Mark, Origin, Raw, RawContent};
 use super::rejected::Offset;
 use super::unpacked::{Packing, Unpacked};
-use super::warc;
+use super::warc::Cutter;
 use crate::error::Result;
 use crate::source::{Place, Sample};
 
 /// An open input. Cuts it into raw records.
 pub(super) struct Input {
     origin: Arc<Origin>,
-    reader: BufReader<Unpacked>,
+    reader: Unpacked,
     format: InputFormat,
     max_record_bytes: usize,
     /// The unpacked bytes that were used, as the reader counts them.
@@ -41,7 +41,7 @@ impl Input {
         let Opened { content, format, first, length, offset, is_same: _ } = opened;
         Self {
             origin: Arc::new(Origin { index, path: path.into(), length, first }),
-            reader: BufReader::with_capacity(256 << 10, content),
+            reader: content,
             format,
             max_record_bytes,
             used: offset,
@@ -83,7 +83,7 @@ impl Input {
 
     /// The place behind what was used.
     fn mark(&mut self) -> Mark {
-        let (raw_offset, skip) = self.reader.get_mut().place_of(self.used);
+        let (raw_offset, skip) = self.reader.place_of(self.used);
         let place = Place { raw_offset, skip, line: self.lines, records: self.records };
         Mark { place, last: self.last }
     }
@@ -93,14 +93,14 @@ impl Input {
         self.ended = true;
         if self.origin.length.is_some() {
             let Origin { index, ref path, first, .. } = *self.origin;
-            let length = Some(self.reader.get_ref().stored_offset());
+            let length = Some(self.reader.stored_offset());
             self.origin = Arc::new(Origin { index, path: path.clone(), first, length });
         }
     }
 
     /// How the input is cut into records, and how it is packed.
     pub(super) fn kind(&self) -> (InputFormat, Packing) {
-        (self.format, self.reader.get_ref().packing())
+        (self.format, self.reader.packing())
     }
 
     /// The line of the next record. In a web archive, its number among the records.
@@ -150,22 +150,22 @@ impl Input {
     }
 
     fn copy_warc(&mut self, to: &mut dyn Write) -> io::Result<bool> {
-        let mut copied = Copied { reader: &mut self.reader, to, failed: None };
-        // Nothing has to be held for a copy.
-        let cut = warc::next_record(&mut copied, 0)?;
-        // The empty lines behind a record belong to it.
-        let behind = warc::pass_over_blank_lines(&mut copied)?;
-        copied.failed.map_or(Ok(()), Err)?;
-        if let Some(cut) = &cut {
-            self.used += cut.used + behind;
-            self.records += 1;
+        let mut cutter = Cutter::new(&mut self.reader, self.max_record_bytes, Some(to));
+        let cut = cutter.next_record()?;
+        // The empty lines behind a record belong to it. What else is behind is met again.
+        let behind = cutter.pass_over_blank_lines();
+        if self.reader.failure().is_none() {
+            behind?;
         }
+        self.used = self.reader.offset();
+        self.records += u64::from(cut.is_some());
         Ok(cut.is_some())
     }
 
     /// Whether reading the next record may have to wait, because none of it has been read yet.
     pub(super) fn would_wait(&self) -> bool {
-        !self.ended && self.reader.buffer().is_empty()
+        let is_blank = |&byte: &u8| self.format == InputFormat::Warc && matches!(byte, b'\r' | b'\n');
+        !self.ended && self.reader.buffered().iter().all(is_blank)
     }
 
     /// Reads the whole input as one record. `None` if there is no document, and after the first time.
@@ -191,12 +191,13 @@ impl Input {
 
     /// Reads the next record of a web archive, and where it begins.
     fn read_warc(&mut self) -> io::Result<Option<(RawContent, Offset)>> {
-        let Some(cut) = warc::next_record(&mut self.reader, self.max_record_bytes)? else { return Ok(None) };
-        let offset = match self.reader.get_mut().place_of(self.used + cut.before) {
-            (stored, 0) => Offset::Stored(stored),
-            (_, unpacked) => Offset::Unpacked(unpacked),
+        let mut cutter = Cutter::new(&mut self.reader, self.max_record_bytes, None);
+        let Some(cut) = cutter.next_record()? else { return Ok(None) };
+        let offset = match (cut.damage, self.reader.part_of(cut.at)) {
+            (Some(stored), _) | (None, (stored, 0)) => Offset::Stored(stored),
+            (None, (_, unpacked)) => Offset::Unpacked(unpacked),
         };
-        self.used += cut.used;
+        self.used = self.reader.offset();
         // Its place is known again by the part of the archive, or by what is before it in the archive.
         self.last = Sample::default();
         Ok(Some((cut.content, offset)))
@@ -251,38 +252,6 @@ impl Input {
                 return Ok(length);
             }
         }
-    }
-}
-
-/// A reader that copies all that is used of it.
-struct Copied<'c, R> {
-    reader: &'c mut R,
-    to: &'c mut dyn Write,
-    failed: Option<io::Error>,
-}
-
-impl<R: BufRead> BufRead for Copied<'_, R> {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        self.reader.fill_buf()
-    }
-
-    fn consume(&mut self, length: usize) {
-        if self.failed.is_none() {
-            // They are in the buffer, since they were looked at.
-            let copied = self.reader.fill_buf().and_then(|buffer| self.to.write_all(&buffer[..length]));
-            self.failed = copied.err();
-        }
-        self.reader.consume(length);
-    }
-}
-
-impl<R: BufRead> Read for Copied<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let available = self.fill_buf()?;
-        let length = available.len().min(buffer.len());
-        buffer[..length].copy_from_slice(&available[..length]);
-        self.consume(length);
-        Ok(length)
     }
 }
 

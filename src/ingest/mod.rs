@@ -26,11 +26,13 @@
 //! ```
 
 mod batches;
+mod body;
 mod cut_document;
 mod directories;
 mod events;
 mod fingerprinting;
 mod format;
+mod http;
 mod ingestion;
 mod input;
 mod input_queue;
@@ -40,6 +42,7 @@ mod opening;
 mod options;
 mod page;
 mod parsed;
+mod part;
 mod progress;
 mod raw;
 mod record;

@@ -207,10 +207,22 @@ fn open_to_look(
     // A pipe may have no more than a line for now.
     let least = if length.is_some() { SAMPLE_BYTES } else { least };
     let enough = |it: &[u8]| it.len() >= MOST_LOOKED_AT || it.len() >= least && it.contains(&b'\n');
-    let beginning = content.peek(enough)?.to_vec();
+    let beginning = match content.peek(enough).map(<[u8]>::to_vec) {
+        // Behind damage there may be records.
+        Err(_) if content.damage().is_some() && is_web_archive(path, options) => Vec::new(),
+        beginning => beginning?,
+    };
     let first = Sample::first_of(&beginning);
     let format = InputFormat::Auto;
     Ok((Opened { content, format, first, length, offset: 0, is_same: true }, beginning))
+}
+
+/// Whether an input is a web archive by its name, or by what the caller says.
+fn is_web_archive(path: &Path, options: &ReadOptions) -> bool {
+    match options.format {
+        InputFormat::Auto => matches!(detect(path, is_stdin(path), b""), Ok(InputFormat::Warc)),
+        named => named == InputFormat::Warc,
+    }
 }
 
 /// The content of a file, and its length if that is known.
@@ -230,7 +242,10 @@ fn content_of(
     {
         return rows_of(place, options, progress, length).map(|rows| (rows, Some(length)));
     }
-    Ok((Unpacked::new(progress.count(options.stop.content(file)), length.is_some())?, length))
+    let content = Unpacked::new(progress.count(options.stop.content(file)), length.is_some())?;
+    let is_packed = place.extension().is_some_and(|it| it == "gz" || it == "zst");
+    let is_archive = is_packed && is_web_archive(place, options);
+    Ok((if is_archive { content.of_packed_archive()? } else { content }, length))
 }
 
 /// The rows of a Parquet file with the columns that records need.

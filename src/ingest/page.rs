@@ -26,15 +26,13 @@ impl Said {
         let charset = parts.find_map(|it| it.strip_prefix("charset=").map(str::to_owned));
         self.charset = charset.map(|it| it.trim_matches(['"', '\'', ' ']).to_owned());
     }
-
-    /// Whether it may be a page of text, by what is said.
-    pub(super) fn is_page(&self) -> bool {
-        self.is_page
-    }
 }
 
 /// The content of a page. `None` if it is no page of text.
 pub(super) fn content(page: &[u8], said: &Said) -> Result<Option<Content>, Reason> {
+    if !said.is_page {
+        return Ok(None);
+    }
     let text = decoded(page, said.charset.as_deref());
     Ok(Some(if said.is_html { Content::Html(text) } else { Content::Text(text) }))
 }

@@ -1,5 +1,6 @@
 //! A record as it was read, not yet parsed, and where it is.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ pub(super) enum RawContent {
     /// No document, such as the request in a web archive.
     PassedOver,
     /// Something that cannot be read as a record, and why.
-    Broken(&'static str),
+    Broken(Cow<'static, str>),
     /// No record, but the end of the input.
     End,
 }

@@ -54,7 +54,7 @@ impl Record {
         let id = options.numbered.then_some(RecordId { input: input.index as u32, number });
         let parsed = match content {
             RawContent::TooLong(bytes) => Err(Reason::TooLong { bytes, max_bytes: options.max_record_bytes }),
-            RawContent::Broken(problem) => Err(Reason::Warc { problem: problem.to_owned() }),
+            RawContent::Broken(problem) => Err(Reason::Warc { problem: problem.into_owned() }),
             RawContent::PassedOver => return Ok(None),
             RawContent::End => unreachable!("the end of an input is no record"),
             RawContent::Bytes(bytes) if line.is_some() => match without_marks(&bytes) {
@@ -69,11 +69,13 @@ impl Record {
                 },
             },
             RawContent::Bytes(bytes) => match format {
-                InputFormat::Warc => match parse_warc(&bytes, options.max_record_bytes) {
-                    Ok(Some(parsed)) => Ok(parsed),
-                    Ok(None) => return Ok(None),
-                    Err(reason) => Err(reason),
-                },
+                InputFormat::Warc => {
+                    match parse_warc(&bytes, options.max_record_bytes, !options.ignores("seen")) {
+                        Ok(Some(parsed)) => Ok(parsed),
+                        Ok(None) => return Ok(None),
+                        Err(reason) => Err(reason),
+                    }
+                }
                 _ => parse_text(&path, bytes),
             },
         };

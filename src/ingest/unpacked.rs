@@ -1,27 +1,28 @@
 //! From the bytes of an input as it is stored to those of its records: unpacks gzip and zstd. Knows where each packed
-//! part begins, so that reading can begin there.
+//! part begins, so that reading can begin there. Any number of bytes can be looked at before they are used.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Read};
-use std::mem;
 
-use flate2::bufread::GzDecoder;
-
+use super::part::{GZIP, Part, ZSTD, is_skippable_frame};
 use super::stored_bytes::{Stored, StoredBytes};
 
 /// The bytes of an input, unpacked. A packed input may have many parts, each of which is unpacked on its own.
+///
+/// Once reading has failed, the bytes before are still read, and then every reading fails with the same error.
 pub(super) struct Unpacked {
     part: Part,
-    /// Unpacked bytes that were read to look at them, and are read again.
-    head: Vec<u8>,
-    head_read: usize,
-    /// The number of unpacked bytes, those that were looked at included.
+    /// Room for unpacked bytes, and which of these were not used yet.
+    buffer: Vec<u8>,
+    from: usize,
+    to: usize,
+    /// The number of unpacked bytes, those in the buffer included.
     unpacked: u64,
     /// Where parts begin: in the unpacked bytes, and in the stored ones. The last ones that may be asked for.
     parts: VecDeque<(u64, u64)>,
-    /// Where the current part begins, as in `parts`.
-    part_begins: (u64, u64),
-    /// Whether parts are not told apart.
+    /// Why nothing more can be read.
+    failed: Option<Failure>,
+    /// Whether all places are counted from the beginning of the input.
     is_read_once: bool,
     /// What the frames of zstd were packed with, if the input begins with it.
     dictionary: Vec<u8>,
@@ -50,31 +51,36 @@ impl Packing {
     }
 }
 
-enum Part {
-    Plain(StoredBytes),
-    /// The rows of a Parquet file of this length (bytes).
-    #[cfg(feature = "parquet")]
-    Rows(Stored, u64),
-    Gzip(Box<GzDecoder<StoredBytes>>),
-    Zstd(Box<zstd::Decoder<'static, StoredBytes>>),
-    /// A packed part has ended. Another one may follow.
-    Between(StoredBytes),
-    /// Only for a moment.
-    Taken,
+/// Why an input cannot be read further.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    kind: io::ErrorKind,
+    pub(super) reason: String,
+    /// The stored offset of the damage, or where the damaged part begins.
+    pub(super) at: u64,
+    /// Whether the packed data are damaged. Otherwise they could not be had.
+    is_damage: bool,
 }
 
-const GZIP: &[u8] = &[0x1f, 0x8b];
-const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-
-/// The beginning of a frame of zstd with the dictionary of the frames that follow, as web archives have it.
-const DICTIONARY: &[u8] = &[0x5d, 0x2a, 0x4d, 0x18];
-/// The most bytes that a dictionary may have. Those of web archives have about a hundred thousand.
-const MOST_DICTIONARY_BYTES: u64 = 32 << 20;
-
-/// Whether bytes begin as a frame of zstd that holds no data.
-fn is_skippable_frame(bytes: &[u8]) -> bool {
-    matches!(bytes, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
+impl Failure {
+    fn to_error(&self) -> io::Error {
+        io::Error::new(self.kind, self.reason.clone())
+    }
 }
+
+/// What a step has brought.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// Bytes, or the beginning or the end of a packed part.
+    Forward,
+    /// The end of the input.
+    End,
+}
+
+/// The room for unpacked bytes, unless more are looked at.
+const ROOM: usize = 256 << 10;
+/// Records of so many bytes are not copied out of the room, but get it.
+const LARGE: usize = 1 << 20;
 
 impl Unpacked {
     /// An input from its beginning. It is packed if it begins so. If it cannot be read `again`, all its places are
@@ -87,8 +93,21 @@ impl Unpacked {
             _ if beginning.starts_with(ZSTD) || is_skippable_frame(beginning) => Packing::Zstd,
             _ => Packing::None,
         };
-        let part = if packing == Packing::None { Part::Plain(stored) } else { Part::Between(stored) };
-        Ok(Self { is_read_once: !again, packing, ..Self::from_part(part, 0) })
+        Ok(Self { is_read_once: !again, ..Self::from_stored(stored, packing) })
+    }
+
+    /// The same input before anything of it was read, which is a packed web archive by its name. If it begins neither
+    /// so nor as one that is not packed, its beginning is damaged.
+    pub(super) fn of_packed_archive(mut self) -> io::Result<Self> {
+        if let Part::Plain(stored) = &mut self.part {
+            let beginning = stored.peek(5)?;
+            if beginning.is_empty() || beginning.starts_with(b"WARC/") {
+                return Ok(self);
+            }
+            self.packing = Packing::Gzip;
+            self.part.end();
+        }
+        Ok(self)
     }
 
     /// The rows of a Parquet file. Its places are counted from its beginning.
@@ -100,20 +119,24 @@ impl Unpacked {
     /// The same input, read from a stored offset on, where a part begins if it is packed.
     pub(super) fn again_from(&self, stored: Stored, offset: u64) -> Self {
         let stored = StoredBytes::new(stored, offset);
-        let part = if self.is_packed() { Part::Between(stored) } else { Part::Plain(stored) };
-        let Self { dictionary, packing, .. } = self;
-        Self { dictionary: dictionary.clone(), packing: *packing, ..Self::from_part(part, offset) }
+        Self { dictionary: self.dictionary.clone(), ..Self::from_stored(stored, self.packing) }
+    }
+
+    fn from_stored(stored: StoredBytes, packing: Packing) -> Self {
+        let offset = stored.at;
+        let part = if packing == Packing::None { Part::Plain(stored) } else { Part::Between(stored) };
+        Self { packing, ..Self::from_part(part, offset) }
     }
 
     fn from_part(part: Part, offset: u64) -> Self {
-        let parts = VecDeque::from([(0, offset)]);
         Self {
             part,
-            head: Vec::new(),
-            head_read: 0,
+            buffer: vec![0; ROOM],
+            from: 0,
+            to: 0,
             unpacked: 0,
-            parts,
-            part_begins: (0, offset),
+            parts: VecDeque::from([(0, offset)]),
+            failed: None,
             is_read_once: false,
             dictionary: Vec::new(),
             packing: Packing::None,
@@ -121,7 +144,7 @@ impl Unpacked {
     }
 
     pub(super) fn is_packed(&self) -> bool {
-        !matches!(self.part, Part::Plain(_))
+        self.packing != Packing::None
     }
 
     /// Whether it is the rows of a Parquet file.
@@ -134,44 +157,101 @@ impl Unpacked {
         self.packing
     }
 
-    /// Looks at the next bytes, until `enough` says so, or the input ends.
+    /// The number of unpacked bytes that were used.
+    pub(super) fn offset(&self) -> u64 {
+        self.unpacked - self.buffered().len() as u64
+    }
+
+    /// The bytes that can be used without reading.
+    pub(super) fn buffered(&self) -> &[u8] {
+        &self.buffer[self.from..self.to]
+    }
+
+    /// The next bytes: at least `least`, unless the input ends or fails before. An error if there is none.
+    pub(super) fn look(&mut self, least: usize) -> io::Result<&[u8]> {
+        self.peek(|it| it.len() >= least)
+    }
+
+    /// Looks at the next bytes, until `enough` says so, or the input ends or fails. An error if there is none.
     pub(super) fn peek(&mut self, enough: impl Fn(&[u8]) -> bool) -> io::Result<&[u8]> {
-        let mut buffer = vec![0; 16 << 10];
-        while !enough(&self.head[self.head_read..]) {
-            match self.unpack(&mut buffer) {
-                Ok(0) => break,
-                Ok(length) => self.head.extend_from_slice(&buffer[..length]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+        while !enough(self.buffered()) {
+            match self.step() {
+                Ok(Step::Forward) => {}
+                Ok(Step::End) => break,
                 // It is met again when the bytes before it have been read.
-                Err(_) if self.head.len() > self.head_read => break,
+                Err(_) if self.from < self.to => break,
                 Err(error) => return Err(error),
             }
         }
-        Ok(&self.head[self.head_read..])
+        Ok(self.buffered())
+    }
+
+    /// The next bytes of the part in which the next byte is: at least `least`, unless it ends or fails before.
+    pub(super) fn look_in_part(&mut self, least: usize) -> &[u8] {
+        while self.buffered().len() < least && self.end_of_part().is_none() {
+            match self.step() {
+                Ok(Step::Forward) => {}
+                Ok(Step::End) | Err(_) => break,
+            }
+        }
+        let left = self.end_of_part().map_or(u64::MAX, |end| end - self.offset());
+        let buffered = self.buffered();
+        &buffered[..buffered.len().min(usize::try_from(left).unwrap_or(usize::MAX))]
+    }
+
+    /// Whether the next byte is the first one of a packed part. It has been looked at.
+    pub(super) fn is_at_part(&self) -> bool {
+        let offset = self.offset();
+        let next = self.parts.partition_point(|it| it.0 <= offset);
+        self.is_packed() && next.checked_sub(1).is_some_and(|at| self.parts[at].0 == offset)
+    }
+
+    /// The unpacked offset at which the packed part ends in which the next byte is. `None` if the end was not read yet.
+    pub(super) fn end_of_part(&self) -> Option<u64> {
+        let offset = self.offset();
+        let next = self.parts.partition_point(|it| it.0 <= offset);
+        let next = self.parts.get(next).map(|it| it.0);
+        next.or_else(|| matches!(self.part, Part::Between(_)).then_some(self.unpacked))
     }
 
     /// Passes over bytes, and returns the last of them, at most `keep`. Fewer are passed over at the end of the input.
     pub(super) fn pass_over(&mut self, mut bytes: u64, keep: usize) -> io::Result<Vec<u8>> {
-        let (mut kept, mut buffer) = (Vec::new(), vec![0; 64 << 10]);
+        let mut kept = Vec::new();
         while bytes > 0 {
-            let most = usize::try_from(bytes).map_or(buffer.len(), |it| it.min(buffer.len()));
-            match self.read(&mut buffer[..most]) {
-                Ok(0) => break,
-                Ok(length) => {
-                    kept.extend_from_slice(&buffer[..length]);
-                    kept.drain(..kept.len().saturating_sub(keep));
-                    bytes -= length as u64;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+            let buffer = self.fill_buf()?;
+            let length = buffer.len().min(usize::try_from(bytes).unwrap_or(usize::MAX));
+            if length == 0 {
+                break;
             }
+            kept.extend_from_slice(&buffer[length.saturating_sub(keep)..length]);
+            kept.drain(..kept.len().saturating_sub(keep));
+            self.consume(length);
+            bytes -= length as u64;
         }
         Ok(kept)
     }
 
+    /// Uses bytes that were looked at, and returns them.
+    pub(super) fn take_out(&mut self, length: usize) -> Vec<u8> {
+        if length < LARGE {
+            let taken = self.buffered()[..length].to_vec();
+            self.consume(length);
+            return taken;
+        }
+        let mut rest = self.buffered()[length..].to_vec();
+        let left = rest.len();
+        rest.resize(left.max(ROOM), 0);
+        let mut taken = std::mem::replace(&mut self.buffer, rest);
+        taken.truncate(self.from + length);
+        taken.drain(..self.from);
+        taken.shrink_to_fit();
+        (self.from, self.to) = (0, left);
+        taken
+    }
+
     /// The stored offset of a part, and the unpacked bytes from there to an unpacked offset. Offsets grow from call to
     /// call.
-    pub(super) fn place_of(&mut self, offset: u64) -> (u64, u64) {
+    pub(super) fn part_of(&mut self, offset: u64) -> (u64, u64) {
         while self.parts.get(1).is_some_and(|next| next.0 <= offset) {
             self.parts.pop_front();
         }
@@ -180,160 +260,159 @@ impl Unpacked {
         if self.is_packed() { (stored, skip) } else { (stored + skip, 0) }
     }
 
+    /// Where to begin to read again at an unpacked offset, as in `part_of`.
+    pub(super) fn place_of(&mut self, offset: u64) -> (u64, u64) {
+        let place = self.part_of(offset);
+        match self.is_read_once && self.is_packed() {
+            true => (0, offset),
+            false => place,
+        }
+    }
+
     /// The number of stored bytes that were read. At the end of the input, this is its length.
     pub(super) fn stored_offset(&self) -> u64 {
-        match &self.part {
-            Part::Plain(stored) | Part::Between(stored) => stored.at,
-            Part::Gzip(decoder) => decoder.get_ref().at,
-            Part::Zstd(decoder) => decoder.get_ref().at,
-            #[cfg(feature = "parquet")]
-            Part::Rows(_, length) => *length,
-            Part::Taken => 0,
+        self.part.stored_offset()
+    }
+
+    /// The error of reading further than what is buffered, if that has failed.
+    pub(super) fn failure(&self) -> Option<io::Error> {
+        self.failed.as_ref().map(Failure::to_error)
+    }
+
+    /// Why the input cannot be read further than what is buffered, if it is damaged.
+    pub(super) fn damage(&self) -> Option<&Failure> {
+        self.failed.as_ref().filter(|it| it.is_damage)
+    }
+
+    /// Goes on behind damage, at the next packed part that begins as a record of a web archive does. False if there is
+    /// none. What is buffered has been used.
+    pub(super) fn find_record(&mut self) -> io::Result<bool> {
+        let Some(Failure { at, .. }) = self.damage() else { return Ok(false) };
+        // What is no part may have one behind its first byte.
+        let found = self.part.find_record(at + 1, &self.dictionary)?;
+        if found {
+            self.failed = None;
+        }
+        Ok(found)
+    }
+
+    /// Reads some bytes into the buffer, or goes on to the next part. Fails as before if that has failed.
+    fn step(&mut self) -> io::Result<Step> {
+        if let Some(failure) = &self.failed {
+            return Err(failure.to_error());
+        }
+        self.make_room();
+        let read = match &mut self.part {
+            Part::Between(_) => return self.begin_part(),
+            part => part.read(&mut self.buffer[self.to..]),
+        };
+        match read {
+            Ok(0) if matches!(self.part, Part::Gzip(_) | Part::Zstd(_)) => {
+                self.part.end();
+                Ok(Step::Forward)
+            }
+            Ok(0) => Ok(Step::End),
+            Ok(length) => {
+                self.to += length;
+                self.unpacked += length as u64;
+                Ok(Step::Forward)
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Step::Forward),
+            Err(error) => {
+                let begins = self.parts.back().map_or(0, |it| it.1);
+                let reason = self.reason_of(&error, begins);
+                Err(self.fail(&error, reason, begins))
+            }
         }
     }
 
-    /// Reads from the part, and goes on to the next where it ends.
-    fn unpack(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let read = match &mut self.part {
-                Part::Plain(stored) => return stored.read(buffer),
-                #[cfg(feature = "parquet")]
-                Part::Rows(rows, _) => return rows.read(buffer),
-                Part::Gzip(decoder) => decoder.read(buffer),
-                Part::Zstd(decoder) => decoder.read(buffer),
-                Part::Between(_) => {
-                    if self.begin_part()? {
-                        continue;
+    fn begin_part(&mut self) -> io::Result<Step> {
+        let ended = self.stored_offset();
+        match self.part.begin(&mut self.dictionary) {
+            Ok(None) => Ok(Step::End),
+            Ok(Some(at)) => {
+                // Of parts without bytes only the last one counts.
+                if self.parts.back().is_some_and(|last| last.0 == self.unpacked) {
+                    self.parts.pop_back();
+                }
+                self.parts.push_back((self.unpacked, at));
+                Ok(Step::Forward)
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Step::Forward),
+            Err(error) => {
+                let at = self.stored_offset();
+                match error.kind() {
+                    io::ErrorKind::UnexpectedEof => {
+                        let reason = format!("the input ends within a frame without data, at byte {at}");
+                        Err(self.fail(&error, reason, ended))
                     }
-                    return Ok(0);
+                    _ => Err(self.fail(&error, error.to_string(), at)),
                 }
-                Part::Taken => return Ok(0),
-            };
-            match read {
-                Ok(0) if !buffer.is_empty() => self.end_part(),
-                Ok(length) => {
-                    self.unpacked += length as u64;
-                    return Ok(length);
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
-                Err(error) => return Err(self.damaged(&error)),
             }
         }
     }
 
-    /// Begins the next packed part. False at the end of the input.
-    fn begin_part(&mut self) -> io::Result<bool> {
-        let Part::Between(mut stored) = mem::replace(&mut self.part, Part::Taken) else { return Ok(false) };
-        self.pass_over_padding(&mut stored)?;
-        let at = stored.at;
-        let beginning = stored.peek(4)?.to_vec();
-        self.part = if beginning.starts_with(GZIP) {
-            Part::Gzip(Box::new(GzDecoder::new(stored)))
-        } else if beginning.starts_with(ZSTD) {
-            let decoder = zstd::Decoder::with_dictionary(stored, &self.dictionary)?;
-            Part::Zstd(Box::new(decoder.single_frame()))
-        } else if beginning.is_empty() {
-            self.part = Part::Between(stored);
-            return Ok(false);
-        } else {
-            let reason =
-                format!("behind packed data, at byte {at}, there are bytes that are neither gzip nor zstd");
-            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
-        };
-        self.part_begins = (self.unpacked, at);
-        if !self.is_read_once {
-            self.parts.push_back(self.part_begins);
-        }
-        Ok(true)
+    fn fail(&mut self, error: &io::Error, reason: String, at: u64) -> io::Error {
+        let is_damage = self.is_packed() && is_damage(error) && !self.part.cannot_be_had();
+        let failure = Failure { kind: error.kind(), reason, at, is_damage };
+        let error = failure.to_error();
+        self.failed = Some(failure);
+        error
     }
 
-    /// Passes over zeros, with which tapes fill up the end, and over frames without data. Keeps a dictionary.
-    fn pass_over_padding(&mut self, stored: &mut StoredBytes) -> io::Result<()> {
-        loop {
-            let at = stored.at;
-            let beginning = stored.peek(8)?;
-            if beginning.first() == Some(&0) {
-                let zeros = beginning.iter().take_while(|&&byte| byte == 0).count();
-                stored.consume(zeros);
-            } else if is_skippable_frame(beginning) {
-                let is_dictionary = beginning.starts_with(DICTIONARY) && at == 0;
-                let length = beginning.get(4..8).and_then(|it| it.try_into().ok()).map(u32::from_le_bytes);
-                let length = u64::from(length.ok_or(io::ErrorKind::UnexpectedEof)?);
-                stored.consume(8);
-                if is_dictionary {
-                    self.dictionary = read_dictionary(stored, length)?;
-                } else {
-                    io::copy(&mut stored.take(length), &mut io::sink())?;
-                }
-            } else {
-                return Ok(());
-            }
+    /// Why a part cannot be read further.
+    fn reason_of(&self, error: &io::Error, begins: u64) -> String {
+        if !self.is_packed() || self.is_of_rows() || !is_damage(error) || self.part.cannot_be_had() {
+            return error.to_string();
         }
-    }
-
-    fn end_part(&mut self) {
-        self.part = match mem::replace(&mut self.part, Part::Taken) {
-            Part::Gzip(decoder) => Part::Between(decoder.into_inner()),
-            Part::Zstd(decoder) => Part::Between(decoder.finish()),
-            other => other,
-        };
-    }
-
-    /// The error for a packed part that cannot be unpacked further.
-    fn damaged(&self, error: &io::Error) -> io::Error {
-        if !matches!(
-            error.kind(),
-            io::ErrorKind::InvalidInput
-                | io::ErrorKind::InvalidData
-                | io::ErrorKind::UnexpectedEof
-                | io::ErrorKind::Other
-        ) {
-            return io::Error::new(error.kind(), error.to_string());
-        }
-        let (unpacked, stored) = self.part_begins;
         let what = match error.kind() {
             io::ErrorKind::UnexpectedEof => "ends too early",
             _ => "is damaged",
         };
-        let mut reason = format!("the packed data that begins at byte {stored} {what} ({error})");
-        if self.unpacked > unpacked {
+        let mut reason = format!("the packed data that begins at byte {begins} {what} ({error})");
+        if self.parts.back().is_some_and(|it| self.unpacked > it.0) {
             // Only the end of a part has its checksum.
             reason += "; what was unpacked of it before may be damaged too";
         }
-        io::Error::new(error.kind(), reason)
+        reason
+    }
+
+    /// Makes room at the end of the buffer.
+    fn make_room(&mut self) {
+        if self.from == self.to {
+            (self.from, self.to) = (0, 0);
+            if self.buffer.len() > 4 * LARGE {
+                self.buffer = vec![0; ROOM];
+            }
+        } else if self.to == self.buffer.len() && self.from >= self.buffer.len() / 2 {
+            self.buffer.copy_within(self.from..self.to, 0);
+            (self.from, self.to) = (0, self.to - self.from);
+        } else if self.to == self.buffer.len() {
+            self.buffer.resize(2 * self.to, 0);
+        }
     }
 }
 
-/// Reads a dictionary of zstd, which may itself be packed.
-fn read_dictionary(stored: &mut StoredBytes, length: u64) -> io::Result<Vec<u8>> {
-    let too_long = || io::Error::new(io::ErrorKind::InvalidData, "the dictionary of zstd is too long");
-    if length > MOST_DICTIONARY_BYTES {
-        return Err(too_long());
+/// Whether the error of a decoder says that packed data are not as they should be.
+fn is_damage(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
+    matches!(error.kind(), InvalidInput | InvalidData | UnexpectedEof | Other)
+}
+
+impl BufRead for Unpacked {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.look(1)
     }
-    let mut dictionary = Vec::new();
-    stored.take(length).read_to_end(&mut dictionary)?;
-    if !dictionary.starts_with(ZSTD) {
-        return Ok(dictionary);
+
+    fn consume(&mut self, length: usize) {
+        self.from += length;
     }
-    let mut unpacked = Vec::new();
-    zstd::Decoder::with_buffer(dictionary.as_slice())?
-        .take(MOST_DICTIONARY_BYTES + 1)
-        .read_to_end(&mut unpacked)?;
-    if unpacked.len() as u64 > MOST_DICTIONARY_BYTES { Err(too_long()) } else { Ok(unpacked) }
 }
 
 impl Read for Unpacked {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let head = &self.head[self.head_read..];
-        if head.is_empty() {
-            return self.unpack(buffer);
-        }
-        let length = head.len().min(buffer.len());
-        buffer[..length].copy_from_slice(&head[..length]);
-        self.head_read += length;
-        if self.head_read == self.head.len() {
-            (self.head, self.head_read) = (Vec::new(), 0);
-        }
+        let length = self.fill_buf()?.read(buffer)?;
+        self.consume(length);
         Ok(length)
     }
 }
@@ -345,6 +424,7 @@ mod tests {
     use flate2::Compression;
     use flate2::write::GzEncoder;
 
+    use super::super::part::DICTIONARY;
     use super::*;
 
     fn gzip(text: &str) -> io::Result<Vec<u8>> {

@@ -1,9 +1,14 @@
-//! Cuts web archives (WARC) into records: the header of each, and the body of those that may hold a page. The others
-//! are passed over without being held.
+//! Cuts web archives (WARC) into records. A record whose length is wrong, or whose packed data are damaged, costs no
+//! other record.
+//!
+//! A record is looked at up to its end before it is used. Its length is right if it ends with line ends, or if the next
+//! record follows. A packed part that a record begins bounds that record, whatever its length says. Elsewhere the line is
+//! looked for that begins the next one.
 
-use std::io::{self, BufRead, Read as _};
+use std::io::{self, BufRead as _, Write};
 
 use super::raw::RawContent;
+use super::unpacked::Unpacked;
 
 /// The most bytes of a header. Those of records have some hundred.
 const MOST_HEADER_BYTES: usize = 64 << 10;
@@ -14,13 +19,8 @@ pub(super) struct WarcHeader<'b>(&'b [u8]);
 impl<'b> WarcHeader<'b> {
     /// The header at the beginning of a record, and what is behind it.
     pub(super) fn split(record: &'b [u8]) -> (Self, &'b [u8]) {
-        let end = memchr::memmem::find(record, b"\n\r\n").map(|at| (at, at + 3));
-        let other = memchr::memmem::find(record, b"\n\n").map(|at| (at, at + 2));
-        let (header, body) = match (end, other) {
-            (Some(a), Some(b)) => a.min(b),
-            (a, b) => a.or(b).unwrap_or((record.len(), record.len())),
-        };
-        (Self(&record[..header]), &record[body..])
+        let length = header_length(record).unwrap_or(record.len());
+        (Self(&record[..length]), &record[length..])
     }
 
     /// The value of a field, without the spaces around it.
@@ -38,138 +38,371 @@ impl<'b> WarcHeader<'b> {
         std::str::from_utf8(self.get(name)?).ok()
     }
 
+    /// The length of the record behind the header.
+    fn length(&self) -> Option<u64> {
+        self.text("Content-Length")?.parse().ok()
+    }
+
     /// Whether a record of this type may hold a page.
     fn may_hold_page(&self) -> bool {
         matches!(self.get("WARC-Type"), Some(b"response" | b"resource" | b"conversion"))
     }
 }
 
-/// A record that was cut out, and the bytes that were used for it.
+/// The length of a header with the blank line at its end. `None` if there is none.
+fn header_length(record: &[u8]) -> Option<usize> {
+    memchr::memchr_iter(b'\n', record).find_map(|at| match record[at + 1..] {
+        [b'\n', ..] => Some(at + 2),
+        [b'\r', b'\n', ..] => Some(at + 3),
+        _ => None,
+    })
+}
+
+/// Whether a record begins here, as far as its first line tells.
+fn begins_record(bytes: &[u8]) -> bool {
+    matches!(bytes, [b'W', b'A', b'R', b'C', b'/', b'0'..=b'9', ..])
+}
+
+/// Where a record begins within the content of another one: a line that begins so, and a header with a type.
+fn record_within(content: &[u8]) -> Option<usize> {
+    memchr::memmem::find_iter(content, b"\nWARC/").map(|at| at + 1).find(|&at| {
+        let header = &content[at..content.len().min(at + MOST_HEADER_BYTES)];
+        begins_record(header) && WarcHeader::split(header).0.get("WARC-Type").is_some()
+    })
+}
+
+/// A record that was cut out.
 pub(super) struct Cut {
     pub(super) content: RawContent,
-    pub(super) used: u64,
-    /// The bytes of it before its header.
-    pub(super) before: u64,
+    /// Where it begins in the unpacked bytes.
+    pub(super) at: u64,
+    /// Where the damage is in the stored bytes, if it is no record, but damage between two.
+    pub(super) damage: Option<u64>,
 }
 
-/// Reads the next record. `None` at the end. A record longer than `most` bytes is not held.
-pub(super) fn next_record(reader: &mut impl BufRead, most: usize) -> io::Result<Option<Cut>> {
-    let before = pass_over_blank_lines(reader)?;
-    let mut header = Vec::new();
-    let is_whole = read_header(reader, &mut header)?;
-    let mut used = before + header.len() as u64;
-    if header.is_empty() {
-        return Ok(None);
-    }
-    let broken =
-        |reason: &'static str, used| Ok(Some(Cut { content: RawContent::Broken(reason), used, before }));
-    if !header.starts_with(b"WARC/") {
-        used += pass_over_to_record(reader)?;
-        return broken("there is no header of a WARC record here", used);
-    }
-    if !is_whole {
-        used += pass_over_to_record(reader)?;
-        return broken("the header of the WARC record does not end", used);
-    }
-    let parsed = WarcHeader(&header);
-    let Some(length) = parsed.text("Content-Length").and_then(|it| it.parse::<u64>().ok()) else {
-        used += pass_over_to_record(reader)?;
-        return broken("the header of the WARC record has no Content-Length", used);
-    };
-    let is_held = parsed.may_hold_page() && length <= most as u64;
-    let content = if is_held {
-        let head = header.len();
-        reader.by_ref().take(length).read_to_end(&mut header)?;
-        used += (header.len() - head) as u64;
-        if (header.len() - head) as u64 != length {
-            return broken("the WARC record ends too early", used);
-        }
-        RawContent::Bytes(header)
-    } else {
-        let passed = io::copy(&mut reader.by_ref().take(length), &mut io::sink())?;
-        used += passed;
-        if passed != length {
-            return broken("the WARC record ends too early", used);
-        }
-        if parsed.may_hold_page() { RawContent::TooLong(length) } else { RawContent::PassedOver }
-    };
-    // A length that is wrong shows here.
-    let next = fill(reader)?;
-    if !next.is_empty() && !next.starts_with(b"\r") && !next.starts_with(b"\n") && !next.starts_with(b"WARC/")
-    {
-        used += pass_over_to_record(reader)?;
-        return broken("the WARC record does not end where its Content-Length says", used);
-    }
-    Ok(Some(Cut { content, used, before }))
+/// How the bytes behind a record look.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Behind {
+    /// As they should.
+    Good,
+    /// There is a line end, but neither another one nor a record.
+    Doubtful,
+    Bad,
 }
 
-fn fill(reader: &mut impl BufRead) -> io::Result<&[u8]> {
-    loop {
-        match reader.fill_buf() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-            Ok(_) => break,
-        }
-    }
-    reader.fill_buf()
+/// Cuts records out of an input.
+pub(super) struct Cutter<'c> {
+    content: &'c mut Unpacked,
+    /// A record of more bytes is not held.
+    most: usize,
+    /// Where everything that is used is copied to.
+    to: Option<&'c mut dyn Write>,
+    /// Whether the record begins a packed part.
+    is_at_part: bool,
 }
 
-pub(super) fn pass_over_blank_lines(reader: &mut impl BufRead) -> io::Result<u64> {
-    let mut passed = 0;
-    loop {
-        let buffer = fill(reader)?;
-        let blank = buffer.iter().take_while(|&&byte| byte == b'\r' || byte == b'\n').count();
-        let is_end = blank < buffer.len() || buffer.is_empty();
-        reader.consume(blank);
-        passed += blank as u64;
-        if is_end {
-            return Ok(passed);
+const TOO_LONG: &str = "the Content-Length of the WARC record is too long: another record begins within it";
+
+const CUT_BY_PART: &str =
+    "the Content-Length of the WARC record is too long: the packed part that holds the record ends before";
+
+impl<'c> Cutter<'c> {
+    pub(super) fn new(content: &'c mut Unpacked, most: usize, to: Option<&'c mut dyn Write>) -> Self {
+        Self { content, most, to, is_at_part: false }
+    }
+
+    /// Reads the next record. `None` at the end. What is damaged counts as one record, if there is a good one behind.
+    pub(super) fn next_record(&mut self) -> io::Result<Option<Cut>> {
+        match self.cut() {
+            Err(error) if self.content.damage().is_some() => self.pass_over_damage(error),
+            cut => cut,
         }
     }
-}
 
-/// Reads lines up to a blank one. False if there is none.
-fn read_header(reader: &mut impl BufRead, header: &mut Vec<u8>) -> io::Result<bool> {
-    loop {
-        let from = header.len();
-        let left = (MOST_HEADER_BYTES - from) as u64;
-        let length = reader.by_ref().take(left).read_until(b'\n', header)?;
-        if length == 0 || header.last() != Some(&b'\n') {
-            return Ok(false);
+    fn cut(&mut self) -> io::Result<Option<Cut>> {
+        self.pass_over_blank_lines()?;
+        if self.content.look(1)?.is_empty() {
+            return Ok(None);
         }
-        if header[from..].trim_ascii().is_empty() {
-            return Ok(true);
+        let at = self.content.offset();
+        self.is_at_part = self.content.is_at_part();
+        let content = self.record()?;
+        Ok(Some(Cut { content, at, damage: None }))
+    }
+
+    /// The damage up to the next record. The error if there is none.
+    fn pass_over_damage(&mut self, error: io::Error) -> io::Result<Option<Cut>> {
+        let Some(damage) = self.content.damage().cloned() else { return Err(error) };
+        let at = self.content.offset();
+        let left = self.content.buffered().len();
+        self.use_up(left)?;
+        if !self.content.find_record()? {
+            return Err(error);
         }
-        // Whatever this is, its lines need not be kept.
-        if from == 0 && !header.starts_with(b"WARC/") {
-            return Ok(false);
+        let content = RawContent::Broken(damage.reason.into());
+        Ok(Some(Cut { content, at, damage: (left == 0).then_some(damage.at) }))
+    }
+
+    /// Uses bytes that were looked at.
+    fn use_up(&mut self, length: usize) -> io::Result<()> {
+        if let Some(to) = &mut self.to {
+            to.write_all(&self.content.buffered()[..length])?;
+        }
+        self.content.consume(length);
+        Ok(())
+    }
+
+    pub(super) fn pass_over_blank_lines(&mut self) -> io::Result<()> {
+        loop {
+            let buffer = self.content.look(1)?;
+            let blank = buffer.iter().take_while(|&&byte| byte == b'\r' || byte == b'\n').count();
+            if blank == 0 {
+                return Ok(());
+            }
+            self.use_up(blank)?;
         }
     }
-}
 
-/// Passes over everything up to a line that begins as a record does. Returns the number of bytes.
-fn pass_over_to_record(reader: &mut impl BufRead) -> io::Result<u64> {
-    let mut passed = 0;
-    let mut is_line_start = true;
-    loop {
-        let buffer = fill(reader)?;
-        if buffer.is_empty() || is_line_start && buffer.starts_with(b"WARC/") {
-            return Ok(passed);
+    /// The next bytes of the record: at least `least`, unless the input ends before, or the part that bounds the record.
+    fn look(&mut self, least: usize) -> io::Result<&[u8]> {
+        if self.is_at_part {
+            let length = self.look_in_part(least)?;
+            if length >= least || self.is_bounded(length) {
+                return Ok(&self.content.buffered()[..length]);
+            }
+            self.is_at_part = false;
         }
-        // A beginning that is cut by the end of the buffer is compared with the next one.
-        if is_line_start && b"WARC/".starts_with(buffer) {
-            let mut line = Vec::new();
-            let length = reader.by_ref().take(1 << 20).read_until(b'\n', &mut line)?;
-            passed += length as u64;
-            is_line_start = line.last() == Some(&b'\n');
-            continue;
+        self.content.look(least)
+    }
+
+    /// The number of bytes of the part that can be looked at: at least `least`, unless the part ends before. Fails if
+    /// there are fewer because of damage.
+    fn look_in_part(&mut self, least: usize) -> io::Result<usize> {
+        let length = self.content.look_in_part(least).len();
+        match self.content.failure() {
+            Some(error) if length < least && self.content.end_of_part().is_none() => Err(error),
+            _ => Ok(length),
         }
-        let (used, ends_line) = match memchr::memchr(b'\n', buffer) {
-            Some(at) => (at + 1, true),
-            None => (buffer.len(), false),
+    }
+
+    /// Whether the record ends with the part of this length that it begins, since a record or nothing comes next.
+    fn is_bounded(&mut self, length: usize) -> bool {
+        let next = self.content.look(length + 16).ok().and_then(|it| it.get(length..)).unwrap_or_default();
+        let next = next.trim_ascii_start();
+        next.is_empty() || begins_record(next)
+    }
+
+    /// The content of the record that begins here.
+    fn record(&mut self) -> io::Result<RawContent> {
+        let beginning = self.look(6)?;
+        let (is_record, is_short) = (beginning.starts_with(b"WARC/"), beginning.len() < 6);
+        if is_short && let Some(error) = self.content.failure() {
+            return Err(error);
+        }
+        if !is_record {
+            return self.broken(0, "there is no header of a WARC record here");
+        }
+        let Some(header) = self.header()? else {
+            return self.broken(1, "the header of the WARC record does not end");
         };
-        reader.consume(used);
-        passed += used as u64;
-        is_line_start = ends_line;
+        let parsed = WarcHeader(&self.content.buffered()[..header]);
+        let Some(length) = parsed.length() else {
+            return self.broken(header, "the header of the WARC record has no Content-Length");
+        };
+        let may_hold_page = parsed.may_hold_page();
+        if length > self.most as u64 {
+            let holds_records = parsed.text("Content-Type").is_some_and(|it| it.contains("warc"));
+            let broken = self.pass_over_long(header, length, holds_records)?;
+            let passed = if may_hold_page { RawContent::TooLong(length) } else { RawContent::PassedOver };
+            return Ok(broken.unwrap_or(passed));
+        }
+        match self.end(header, header + length as usize)? {
+            Ok(end) if may_hold_page && self.to.is_none() => {
+                Ok(RawContent::Bytes(self.content.take_out(end)))
+            }
+            Ok(end) => self.use_up(end).map(|()| RawContent::PassedOver),
+            Err(broken) => Ok(broken),
+        }
     }
+
+    /// The length of the header. `None` if it does not end.
+    fn header(&mut self) -> io::Result<Option<usize>> {
+        let mut seen = 0;
+        loop {
+            let bytes = self.look(seen + 1)?;
+            let bytes = &bytes[..bytes.len().min(MOST_HEADER_BYTES)];
+            if let Some(length) = header_length(bytes) {
+                return Ok(Some(length));
+            }
+            if bytes.len() <= seen {
+                let failed = self.content.failure().filter(|_| seen < MOST_HEADER_BYTES);
+                return failed.map_or(Ok(None), Err);
+            }
+            seen = bytes.len();
+        }
+    }
+
+    /// Where the record ends that ends at `whole` by its length. Passes over what is no good record.
+    fn end(&mut self, header: usize, whole: usize) -> io::Result<Result<usize, RawContent>> {
+        let mut least = whole + 1;
+        let behind = loop {
+            let bytes = self.look(least)?;
+            let length = bytes.len();
+            match bytes.get(whole..).map(|it| behind(it, length < least)) {
+                None => return self.end_of_short(header, length),
+                Some(Some(behind)) => break behind,
+                Some(None) => least = length + 1,
+            }
+        };
+        if behind == Behind::Good {
+            // If the record is all that the part holds, this reads the checksum of the part.
+            if self.is_at_part {
+                self.look_in_part(whole + 5)?;
+            }
+            return Ok(Ok(whole));
+        }
+        if let Some(at) = record_within(&self.content.buffered()[header..whole]) {
+            return self.too_long(header + at).map(Err);
+        }
+        if behind == Behind::Doubtful {
+            return Ok(Ok(whole));
+        }
+        let bytes = self.look(whole + 16)?;
+        let missing = (1..=2).find(|&missing| ends_record(bytes.get(whole + missing..).unwrap_or_default()));
+        match missing {
+            Some(missing) => Ok(Ok(whole + missing)),
+            None => self.broken(whole, "the WARC record does not end where its Content-Length says").map(Err),
+        }
+    }
+
+    /// Where a record ends that has only so many bytes before the end of the input, or of the part that bounds it.
+    fn end_of_short(&mut self, header: usize, length: usize) -> io::Result<Result<usize, RawContent>> {
+        if let Some(at) = record_within(&self.content.buffered()[header..length]) {
+            return self.too_long(header + at).map(Err);
+        }
+        if self.is_at_part {
+            // Whether the length is wrong, or the rest was never written, cannot be told.
+            self.use_up(length)?;
+            return Ok(Err(RawContent::Broken(CUT_BY_PART.into())));
+        }
+        if let Some(error) = self.content.failure() {
+            return Err(error);
+        }
+        self.use_up(length)?;
+        Ok(Err(RawContent::Broken("the WARC record ends too early".into())))
+    }
+
+    /// A record within which another one begins.
+    fn too_long(&mut self, length: usize) -> io::Result<RawContent> {
+        self.use_up(length)?;
+        Ok(RawContent::Broken(TOO_LONG.into()))
+    }
+
+    /// What cannot be read as a record: these bytes, and everything up to the next one.
+    fn broken(&mut self, length: usize, reason: &'static str) -> io::Result<RawContent> {
+        self.use_up(length)?;
+        self.pass_over_to_record()?;
+        Ok(RawContent::Broken(reason.into()))
+    }
+
+    /// Passes over a record that is too long to be held, up to where it ends or another one begins. Returns what is
+    /// wrong with it.
+    fn pass_over_long(
+        &mut self,
+        header: usize,
+        length: u64,
+        holds_records: bool,
+    ) -> io::Result<Option<RawContent>> {
+        self.use_up(header)?;
+        let mut left = length;
+        while left > 0 {
+            if self.content.look(6)?.is_empty() {
+                return Ok(Some(RawContent::Broken("the WARC record ends too early".into())));
+            }
+            let is_bound = self.is_at_part && self.content.is_at_part();
+            if (is_bound || !holds_records) && self.is_record_here()? {
+                return Ok((!is_bound).then(|| RawContent::Broken(TOO_LONG.into())));
+            }
+            let used = self.to_line_of_w(left);
+            self.use_up(used)?;
+            left -= used as u64;
+        }
+        let behind = self.content.look(6)?;
+        let is_good = behind.is_empty() || behind.starts_with(b"WARC/") || matches!(behind[0], b'\r' | b'\n');
+        match is_good {
+            true => Ok(None),
+            false => self.broken(0, "the WARC record does not end where its Content-Length says").map(Some),
+        }
+    }
+
+    /// Whether a record begins here, by its header.
+    fn is_record_here(&mut self) -> io::Result<bool> {
+        if !begins_record(self.content.buffered()) {
+            return Ok(false);
+        }
+        let header = self.content.look(4096)?;
+        Ok(WarcHeader::split(header).0.get("WARC-Type").is_some())
+    }
+
+    /// The number of buffered bytes up to where a record may begin: the next line that begins with a W, or the next
+    /// packed part. At most `most`.
+    fn to_line_of_w(&self, most: u64) -> usize {
+        let left = self.content.end_of_part().map_or(most, |end| most.min(end - self.content.offset()));
+        let buffer = self.content.buffered();
+        let buffer = &buffer[..buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
+        // A line end at the very end may have a W behind.
+        let line = memchr::memmem::find(buffer, b"\nW").map(|at| at + 1);
+        line.unwrap_or(buffer.len())
+    }
+
+    /// Passes over everything up to a line, or a packed part, that begins as a record does.
+    fn pass_over_to_record(&mut self) -> io::Result<()> {
+        loop {
+            let used = match self.content.look(6)? {
+                [] => return Ok(()),
+                buffer => memchr::memchr(b'\n', buffer).map_or(buffer.len(), |at| at + 1),
+            };
+            if self.content.is_at_part() && begins_record(self.content.buffered()) {
+                return Ok(());
+            }
+            let left = self.content.end_of_part().map_or(u64::MAX, |end| end - self.content.offset());
+            let used = used.min(usize::try_from(left).unwrap_or(usize::MAX));
+            let ends_line = self.content.buffered()[used - 1] == b'\n';
+            self.use_up(used)?;
+            if ends_line && begins_record(self.content.look(6)?) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The length of the line end with which bytes begin.
+fn line_end(bytes: &[u8]) -> usize {
+    match bytes {
+        [b'\r', b'\n', ..] => 2,
+        [b'\n', ..] => 1,
+        _ => 0,
+    }
+}
+
+/// How the bytes behind a record look. `None` if it takes more to tell, and `is_all` says that there may be more.
+fn behind(bytes: &[u8], is_all: bool) -> Option<Behind> {
+    let one = line_end(bytes);
+    let rest = &bytes[one..];
+    let is_undecided = rest.is_empty() || rest == b"\r" || b"WARC/".starts_with(rest);
+    if rest.starts_with(b"WARC/") || one > 0 && line_end(rest) > 0 || is_all && rest.is_empty() {
+        return Some(Behind::Good);
+    }
+    if is_undecided && !is_all {
+        return None;
+    }
+    Some(if one > 0 || bytes.starts_with(b"\r") { Behind::Doubtful } else { Behind::Bad })
+}
+
+/// Whether bytes are as behind the end of a record: two line ends, and the next record or nothing.
+fn ends_record(bytes: &[u8]) -> bool {
+    let one = line_end(bytes);
+    let two = line_end(&bytes[one..]);
+    let rest = bytes[one + two..].trim_ascii_start();
+    one > 0 && two > 0 && (rest.is_empty() || begins_record(rest))
 }
