@@ -17,8 +17,8 @@ pub(super) struct Said {
 }
 
 impl Said {
-    /// Takes a type of content, as in the field `Content-Type` of HTTP.
-    pub(super) fn set_type(&mut self, content_type: &str) {
+    /// Takes a field `Content-Type` as it came. There may be several.
+    pub(super) fn add_type(&mut self, content_type: &str) {
         let mut parts = content_type.split(';').map(|it| it.trim().to_ascii_lowercase());
         let kind = parts.next().unwrap_or_default();
         self.is_html = kind == "text/html" || kind == "application/xhtml+xml";
@@ -27,7 +27,14 @@ impl Said {
         self.charset = charset.map(|it| it.trim_matches(['"', '\'', ' ']).to_owned());
     }
 
-    /// Whether it may be a page of text, by what is said.
+    /// Takes the field `WARC-Identified-Payload-Type`: what the archiver found by looking at the bytes.
+    pub(super) fn set_identified(&mut self, kind: &str) {
+        if !self.is_page {
+            self.add_type(kind);
+        }
+    }
+
+    /// Whether it may be a page of text, by what is said. To be asked when all is said.
     pub(super) fn is_page(&self) -> bool {
         self.is_page
     }

@@ -41,9 +41,9 @@ fn http<'b>(header: &WarcHeader<'_>, body: &'b [u8]) -> Result<(Head, &'b [u8]),
     if !body.starts_with(b"HTTP/") {
         // A file that was archived as it is, or a response whose head was not kept.
         match own_type.starts_with("application/http") {
-            true if body.trim_ascii_start().starts_with(b"<") => head.said.set_type("text/html"),
+            true if body.trim_ascii_start().starts_with(b"<") => head.said.add_type("text/html"),
             true => {}
-            false => head.said.set_type(own_type),
+            false => head.said.add_type(own_type),
         }
         return Ok((head, body));
     }
@@ -64,7 +64,7 @@ fn http<'b>(header: &WarcHeader<'_>, body: &'b [u8]) -> Result<(Head, &'b [u8]),
     for field in response.headers.iter() {
         let value = String::from_utf8_lossy(field.value);
         match field.name.to_ascii_lowercase().as_str() {
-            "content-type" => head.said.set_type(&value),
+            "content-type" => head.said.add_type(&value),
             "transfer-encoding" => head.is_chunked = value.to_ascii_lowercase().contains("chunked"),
             "content-encoding" => {
                 head.encodings = value.split(',').map(|it| it.trim().to_ascii_lowercase()).collect();
