@@ -1,85 +1,168 @@
-//! The content of a page, from its bytes and what is said of them: whether it is HTML, and in which encoding.
+//! The content of a page, from its bytes and what is said of them: whether it is HTML, XHTML or text, and its text.
+//!
+//! # References
+//! Fetch Living Standard, "extract a MIME type", on several types; MIME Sniffing Living Standard, section 7, on when
+//! the bytes decide.
 
-use encoding_rs::{Encoding, UTF_8};
+use std::path::Path;
 
+use super::encoding::decoded;
+use super::format::{is_html, is_text, is_xhtml};
 use super::parsed::Content;
 use super::rejected::Reason;
-
-/// The bytes of a page in which it may say its encoding.
-const DECLARED_WITHIN: usize = 4096;
+use super::sniffing::{Kind, is_mostly_binary, kind_of_bytes};
+use super::unreadable::kind_of;
 
 /// What is said of a page by those who sent it or keep it.
 #[derive(Debug, Default)]
 pub(super) struct Said {
-    is_page: bool,
-    is_html: bool,
+    kind: Option<SaidKind>,
+    /// The type without its parameters, to know whether another field has the same.
+    essence: String,
     charset: Option<String>,
+    identified: Option<SaidKind>,
+    is_file: bool,
+}
+
+/// What a type of content says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SaidKind {
+    Html,
+    Xhtml,
+    /// XML that may be XHTML, and is a text otherwise if its type is `text/xml`.
+    Xml {
+        is_text: bool,
+    },
+    Text,
+    /// Nothing: the bytes decide.
+    Unknown,
+    /// A file to be saved, whatever it is.
+    Download,
+    /// No text.
+    Other,
 }
 
 impl Said {
-    /// Takes a field `Content-Type` as it came. There may be several.
+    /// What the name of a file says.
+    pub(super) fn of_file(path: &Path) -> Self {
+        let kind = if is_xhtml(path) {
+            SaidKind::Xhtml
+        } else if is_html(path) {
+            SaidKind::Html
+        } else if is_text(path) {
+            SaidKind::Text
+        } else {
+            SaidKind::Unknown
+        };
+        Self { kind: Some(kind), is_file: true, ..Self::default() }
+    }
+
+    /// Takes a field `Content-Type` as it came. There may be several, and one may have several types.
     pub(super) fn add_type(&mut self, content_type: &str) {
-        let mut parts = content_type.split(';').map(|it| it.trim().to_ascii_lowercase());
-        let kind = parts.next().unwrap_or_default();
-        self.is_html = kind == "text/html" || kind == "application/xhtml+xml";
-        self.is_page = self.is_html || kind.starts_with("text/");
-        let charset = parts.find_map(|it| it.strip_prefix("charset=").map(str::to_owned));
-        self.charset = charset.map(|it| it.trim_matches(['"', '\'', ' ']).to_owned());
+        for value in outside_of_quotes(content_type, ',') {
+            let mut parts = outside_of_quotes(value, ';').into_iter();
+            let essence = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
+            let charset = [&*essence].into_iter().chain(parts).find_map(charset_of);
+            let kind = SaidKind::of(&essence);
+            // What is no type says nothing, but of the encoding: `text/html,charset=utf-8`.
+            if let Some(kind) = kind {
+                if self.essence != essence {
+                    self.charset = None;
+                }
+                (self.kind, self.essence) = (Some(kind), essence);
+            }
+            self.charset = charset.or(self.charset.take());
+        }
     }
 
     /// Takes the field `WARC-Identified-Payload-Type`: what the archiver found by looking at the bytes.
-    pub(super) fn set_identified(&mut self, kind: &str) {
-        if !self.is_page {
-            self.add_type(kind);
-        }
+    pub(super) fn set_identified(&mut self, content_type: &str) {
+        let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        self.identified = SaidKind::of(&essence);
     }
 
     /// Whether it may be a page of text, by what is said. To be asked when all is said.
     pub(super) fn is_page(&self) -> bool {
-        self.is_page
+        !matches!(self.kind(), SaidKind::Other)
+    }
+
+    /// What the archiver has identified counts where the server has said nothing.
+    fn kind(&self) -> SaidKind {
+        let kind = self.kind.unwrap_or(SaidKind::Unknown);
+        let is_open = matches!(kind, SaidKind::Unknown | SaidKind::Download);
+        self.identified.filter(|it| is_open && *it != SaidKind::Download).unwrap_or(kind)
     }
 }
 
-/// The content of a page. `None` if it is no page of text.
-pub(super) fn content(page: &[u8], said: &Said) -> Result<Option<Content>, Reason> {
-    let text = decoded(page, said.charset.as_deref());
-    Ok(Some(if said.is_html { Content::Html(text) } else { Content::Text(text) }))
-}
-
-/// The text of a page: in the encoding that a byte order mark, the server or the page says, in this order. Otherwise in
-/// UTF-8 if that fits, or in the one that a guess says.
-fn decoded(page: &[u8], charset: Option<&str>) -> String {
-    let said = charset.and_then(|it| Encoding::for_label(it.as_bytes()));
-    let encoding = said.or_else(|| declared(page)).unwrap_or_else(|| match std::str::from_utf8(page) {
-        Ok(_) => UTF_8,
-        Err(_) => {
-            let mut detector = chardetng::EncodingDetector::new(chardetng::Iso2022JpDetection::Allow);
-            detector.feed(page, true);
-            detector.guess(None, chardetng::Utf8Detection::Allow)
+impl SaidKind {
+    /// What a type says, in lower case. `None` if it is none.
+    fn of(essence: &str) -> Option<Self> {
+        let (kind, name) = essence.split_once('/')?;
+        let is_token = |it: &str| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_graphic());
+        if !is_token(kind) || !is_token(name) || essence == "*/*" {
+            return None;
         }
-    });
-    // A byte order mark overrules what is said.
-    encoding.decode(page).0.into_owned()
+        Some(match essence {
+            "text/html" => Self::Html,
+            "application/xhtml+xml" | "application/vnd.wap.xhtml+xml" => Self::Xhtml,
+            "text/xml" => Self::Xml { is_text: true },
+            "application/xml" => Self::Xml { is_text: false },
+            "unknown/unknown" | "application/unknown" => Self::Unknown,
+            "application/octet-stream"
+            | "binary/octet-stream"
+            | "application/force-download"
+            | "application/x-download" => Self::Download,
+            _ if kind == "text" => Self::Text,
+            _ => Self::Other,
+        })
+    }
 }
 
-/// The encoding that a page says at its beginning, in `meta` or in the declaration of XML.
-fn declared(page: &[u8]) -> Option<&'static Encoding> {
-    let beginning = page[..page.len().min(DECLARED_WITHIN)].to_ascii_lowercase();
-    let label_behind = |name: &[u8]| {
-        let at = memchr::memmem::find(&beginning, name)? + name.len();
-        let value = beginning[at..].trim_ascii_start().strip_prefix(b"=")?.trim_ascii_start();
-        let value = value.strip_prefix(b"\"").or_else(|| value.strip_prefix(b"'")).unwrap_or(value);
-        let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || b"-_:.".contains(byte);
-        let label = &value[..value.iter().take_while(is_part).count()];
-        Encoding::for_label(label)
+/// The parts of a field between separators that do not stand in quotes.
+fn outside_of_quotes(value: &str, separator: char) -> Vec<&str> {
+    let mut is_quoted = false;
+    let parts = value.split(|character| {
+        is_quoted ^= character == '"';
+        character == separator && !is_quoted
+    });
+    parts.collect()
+}
+
+/// The label of a parameter `charset`, in whatever quotes.
+fn charset_of(parameter: &str) -> Option<String> {
+    let (name, value) = parameter.split_once('=')?;
+    let label = value.trim_matches(|it: char| it.is_whitespace() || "\"'".contains(it));
+    (name.trim().eq_ignore_ascii_case("charset") && !label.is_empty()).then(|| label.to_owned())
+}
+
+/// The content of a page. `None` if it is no page of text, and nobody says that it is one.
+pub(super) fn content(page: &[u8], said: &Said) -> Result<Option<Content>, Reason> {
+    let found = kind_of_bytes(page);
+    let kind = match (said.kind(), found) {
+        (SaidKind::Html, Kind::Xhtml) if said.is_file => Kind::Xhtml,
+        (SaidKind::Html, _) => Kind::Html,
+        (SaidKind::Xhtml, _) => Kind::Xhtml,
+        (SaidKind::Text, _) => Kind::Text,
+        (SaidKind::Xml { .. }, Kind::Xhtml) => Kind::Xhtml,
+        (SaidKind::Xml { is_text: true }, _) => Kind::Text,
+        (SaidKind::Unknown, Kind::Xml | Kind::Binary) if said.is_file => Kind::Text,
+        (SaidKind::Unknown, found) => found,
+        (SaidKind::Download, found @ (Kind::Html | Kind::Xhtml)) => found,
+        (SaidKind::Xml { is_text: false } | SaidKind::Download | SaidKind::Other, _) => Kind::Binary,
     };
-    let encoding = label_behind(b"charset").or_else(|| {
-        beginning.trim_ascii_start().starts_with(b"<?xml").then(|| label_behind(b"encoding")).flatten()
-    })?;
-    // Had it been in UTF-16, this could not have been read.
-    Some(if encoding == encoding_rs::UTF_16LE || encoding == encoding_rs::UTF_16BE {
-        UTF_8
-    } else {
-        encoding
-    })
+    if matches!(kind, Kind::Xml | Kind::Binary) {
+        return Ok(None);
+    }
+    if let Some(found) = kind_of(page) {
+        return Err(Reason::NotText { found });
+    }
+    if is_mostly_binary(page) {
+        return Err(Reason::NotText { found: "has bytes that stand in no text, such as NUL" });
+    }
+    let text = decoded(page, said.charset.as_deref(), kind != Kind::Text)?;
+    Ok(Some(match kind {
+        Kind::Html => Content::Html(text),
+        Kind::Xhtml => Content::Xhtml(text),
+        _ => Content::Text(text),
+    }))
 }
