@@ -4,6 +4,8 @@
 //! It departs from the standards where the bytes themselves leave no doubt: in UTF-16 and ISO-2022-JP without a mark,
 //! and in UTF-8, which bytes of another encoding hardly ever are by chance.
 
+use std::borrow::Cow;
+
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{
     DecoderResult, Encoding, ISO_2022_JP, REPLACEMENT, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252,
@@ -18,6 +20,9 @@ pub(super) const UTF_8_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The bytes in which UTF-16 without a mark shows.
 const WIDE_WITHIN: usize = 4096;
+
+/// The bytes from which an encoding is guessed.
+const GUESSED_BYTES: usize = 128 << 10;
 
 /// So many continuation bytes where UTF-8 has them are no chance.
 const EVIDENT_BYTES: usize = 6;
@@ -65,7 +70,12 @@ fn of_candidates(bytes: &[u8], said: Vec<&'static Encoding>, utf_8: Decoded) -> 
         };
         match decoded.text_that_fits(Strictness::Controls) {
             Ok(text) => return Ok(text),
-            Err(decoded) => tried.push((encoding, decoded)),
+            Err(mut decoded) => {
+                if !decoded.fits(Strictness::Malformed) {
+                    decoded.text = String::new();
+                }
+                tried.push((encoding, decoded));
+            }
         }
     }
     let first = tried.first().map(|(encoding, decoded)| decoded.misfit(encoding));
@@ -116,9 +126,9 @@ pub(super) fn wide_without_mark(bytes: &[u8]) -> Option<&'static Encoding> {
     let count = |at: usize| beginning.iter().skip(at).step_by(2).filter(|&&byte| byte == 0).count();
     let (upper, lower) = (count(0), count(1));
     let enough = (beginning.len() / 16).max(4);
-    let encoding = if lower >= enough && upper * 50 <= lower {
+    let encoding = if lower >= enough && upper * 8 <= lower {
         UTF_16LE
-    } else if upper >= enough && lower * 50 <= upper {
+    } else if upper >= enough && lower * 8 <= upper {
         UTF_16BE
     } else {
         return None;
@@ -136,14 +146,15 @@ fn is_no_text(character: char) -> bool {
 
 /// The encoding that the letters and their order speak for.
 fn guessed(bytes: &[u8]) -> &'static Encoding {
-    let guess = guess_of(bytes);
-    if !guess.is_single_byte() {
+    let sample = &*sample_of(bytes);
+    let guess = guess_of(sample);
+    if !guess.is_single_byte() && decode_and_count(guess, sample).1 == 0 {
         return guess;
     }
-    // One byte that does not fit excludes an encoding of several bytes from a guess.
-    let parts = parts_of(bytes).map(|part| (guess_of(part), others_of(part)));
+    // One byte that does not fit excludes an encoding of several bytes from a guess, so parts of the page vote.
     let mut votes: Vec<(&'static Encoding, usize)> = Vec::new();
-    for (encoding, weight) in parts {
+    for part in parts_of(sample, (sample.len() / 8).max(256)) {
+        let (encoding, weight) = (guess_of(part), others_of(part));
         match votes.iter_mut().find(|(it, _)| *it == encoding) {
             Some((_, votes)) => *votes += weight,
             None => votes.push((encoding, weight)),
@@ -162,10 +173,25 @@ fn guess_of(bytes: &[u8]) -> &'static Encoding {
     detector.guess(None, Utf8Detection::Deny)
 }
 
-/// The bytes in some parts, each with its own share of them. They are cut at white space and tags, which are no part
-/// of a character in any encoding.
-fn parts_of(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let size = (bytes.len() / 8).max(256);
+/// So much as a guess needs: to guess takes a hundred times as long as to decode.
+fn sample_of(bytes: &[u8]) -> Cow<'_, [u8]> {
+    if bytes.len() <= GUESSED_BYTES {
+        return Cow::Borrowed(bytes);
+    }
+    let mut sample = Vec::with_capacity(GUESSED_BYTES);
+    for part in parts_of(bytes, 1024).filter(|part| !part.is_ascii()) {
+        if sample.len() + part.len() > GUESSED_BYTES {
+            // A part may be long, if nothing in it is white space.
+            sample.extend_from_slice(&part[..part.len().min(GUESSED_BYTES - sample.len())]);
+            break;
+        }
+        sample.extend_from_slice(part);
+    }
+    Cow::Owned(sample)
+}
+
+/// The bytes in parts of a size. They are cut at white space and tags, which are no part of a character in any encoding.
+fn parts_of(bytes: &[u8], size: usize) -> impl Iterator<Item = &[u8]> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         let behind = rest.get(size..).unwrap_or_default();
@@ -253,7 +279,7 @@ impl Decoded {
         let misfits = self.errors + if strictness == Strictness::Controls { self.controls } else { 0 };
         let fitting = (self.others + self.errors).saturating_sub(misfits);
         let are_few = misfits * 100 <= fitting || misfits * 200 <= self.characters;
-        misfits == 0 || misfits * 8 <= fitting && are_few
+        misfits == 0 || are_few && (self.is_evident || misfits * 8 <= fitting)
     }
 
     fn text_that_fits(self, strictness: Strictness) -> Result<String, Self> {
@@ -270,7 +296,8 @@ impl Decoded {
 fn decode_and_count(encoding: &'static Encoding, bytes: &[u8]) -> (String, usize) {
     let mut decoder = encoding.new_decoder_without_bom_handling();
     let (mut text, mut errors, mut rest) = (String::new(), 0, bytes);
-    while errors <= bytes.len() / 8 + 1 {
+    // With more of them, no text fits.
+    while errors <= bytes.len() / 100 + 1 {
         let more = decoder.max_utf8_buffer_length_without_replacement(rest.len().min(64 << 10));
         text.reserve(more.unwrap_or(256 << 10) + 4);
         let (result, read) = decoder.decode_to_string_without_replacement(rest, &mut text, false);

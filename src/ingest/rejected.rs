@@ -184,12 +184,12 @@ impl fmt::Display for Reason {
             }
             Self::Encoding { label, misfits: Some(misfits) } => write!(
                 f,
-                "not judged, since its bytes fit no encoding: as {label}, {misfits} characters or more are none; if \
-                 you know the encoding, convert it with `iconv -f ENCODING -t UTF-8`"
+                "not judged: its bytes fit no encoding (in {label}, at least {misfits} do not); if you know it, \
+                 convert it with `iconv -f ENCODING -t UTF-8`"
             ),
             Self::Encoding { label, misfits: None } => write!(
                 f,
-                "not judged, since its encoding ({label}) is not read; convert it with `iconv -f {label} -t UTF-8`"
+                "not judged: its encoding ({label}) is not read; convert it with `iconv -f {label} -t UTF-8`"
             ),
             Self::NotText { found } => write!(f, "is no text: it {found}"),
             Self::ManyDocuments { found } => f.write_str(found),
