@@ -98,6 +98,8 @@ pub(super) enum Format {
     Tsv,
     /// A file is a document, its path the key
     Text,
+    /// A line is a document, its path and its number the key
+    Lines,
     /// A key, a tab and 16 hexadecimal digits per line
     Fingerprints,
     /// A web archive
@@ -136,6 +138,7 @@ impl Reading {
             Format::Jsonl => InputFormat::Jsonl,
             Format::Tsv => InputFormat::Tsv,
             Format::Text => InputFormat::Text,
+            Format::Lines => InputFormat::Lines,
             Format::Fingerprints => InputFormat::Fingerprints,
             Format::Warc => InputFormat::Warc,
         };

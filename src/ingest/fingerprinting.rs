@@ -76,6 +76,11 @@ impl Fingerprinting {
         }
     }
 
+    /// As [`text_of_html`](Self::text_of_html), of XHTML.
+    pub(super) fn text_of_xhtml(self, page: &str) -> String {
+        self.text_of_html(page)
+    }
+
     /// The fingerprint and the sketch of a content, or the reason why the database does not take the content.
     pub(super) fn judge(self, content: &Content) -> Result<Option<Judged>, Reason> {
         let refused = |error| Err(Reason::Document(error));
@@ -102,6 +107,9 @@ impl Fingerprinting {
             }
             (Content::Text(text), Some(fingerprinter)) => Ok(fingerprinter.fingerprint_and_sketch(text)),
             (Content::Html(html), Some(fingerprinter)) => Ok(fingerprinter.fingerprint_and_sketch_html(html)),
+            (Content::Xhtml(page), Some(fingerprinter)) => {
+                Ok(fingerprinter.fingerprint_and_sketch(&self.text_of_xhtml(page)))
+            }
         }
     }
 }

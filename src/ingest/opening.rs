@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{self, Seek, SeekFrom};
 use std::path::Path;
 
+use super::encoding::UTF_8_MARK;
 use super::format::{InputFormat, detect, not_readable};
 #[cfg(feature = "parquet")]
 use super::json::use_of;
@@ -12,7 +13,7 @@ use super::options::ReadOptions;
 use super::progress::Progress;
 use super::stored_bytes::Stored;
 use super::unpacked::Unpacked;
-use super::unreadable::kind_of;
+use super::unreadable::{kind_of, kind_of_wide_lines};
 use crate::error::{Error, Result};
 #[cfg(feature = "parquet")]
 use crate::parquet::{RowLines, is_parquet};
@@ -94,7 +95,8 @@ pub(super) fn open(
         .map_err(|source| cannot_read(path, None, &source))
         .and_then(|(mut opened, beginning)| {
             opened.format = format_of(path, options, &opened.content, &beginning)?;
-            if beginning.starts_with(b"\xef\xbb\xbf") {
+            // A whole file says its encoding by its mark.
+            if opened.format != InputFormat::Text && beginning.starts_with(UTF_8_MARK) {
                 let passed = opened.content.pass_over(3, 0);
                 passed.map_err(|source| cannot_read(path, None, &source))?;
                 opened.offset = 3;
@@ -185,10 +187,12 @@ fn format_of(
         let begins = if beginning.is_empty() { "is empty" } else { "does not begin as one" };
         return Err(not_readable(path, &format!("has the name of a Parquet file, but {begins}")));
     }
-    match options.format {
-        InputFormat::Auto => detect(path, is_stdin(path), beginning),
-        named => Ok(named),
-    }
+    let format = match options.format {
+        InputFormat::Auto => detect(path, is_stdin(path), beginning)?,
+        named => named,
+    };
+    let wide = if format == InputFormat::Text { None } else { kind_of_wide_lines(beginning) };
+    wide.map_or(Ok(format), |kind| Err(not_readable(path, kind)))
 }
 
 /// Opens an input and looks at its beginning: at least `least` bytes, unless it ends before.
@@ -265,7 +269,7 @@ fn rows_of(place: &Path, options: &ReadOptions, progress: &Progress, length: u64
 pub(crate) fn unpacked(stored: Stored) -> io::Result<impl io::Read + use<>> {
     let mut content = Unpacked::new(stored, false)?;
     let beginning = content.peek(|it| it.len() >= SAMPLE_BYTES || it.contains(&b'\n'))?;
-    match kind_of(beginning) {
+    match kind_of(beginning).or_else(|| kind_of_wide_lines(beginning)) {
         Some(kind) => Err(io::Error::other(kind)),
         None => Ok(content),
     }

@@ -20,6 +20,8 @@ pub(super) enum Content {
     Features(Vec<(String, f64)>),
     Text(String),
     Html(String),
+    /// HTML in the syntax of XML.
+    Xhtml(String),
     /// Too short to judge; the text itself is not known. Dumps of databases contain such records.
     TooShort,
 }

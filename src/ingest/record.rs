@@ -14,7 +14,7 @@ use super::parsed::{Content, Parsed, Parts};
 use super::raw::{Raw, RawContent};
 use super::record_id::{NumberedKey, RecordId};
 use super::rejected::{Offset, Reason, Rejected};
-use super::text::parse_text;
+use super::text::{parse_line, parse_text};
 use super::tsv::{parse_fingerprint, parse_tsv};
 use super::warc_page::parse_warc;
 use crate::document::Document;
@@ -63,6 +63,7 @@ impl Record {
                     InputFormat::Jsonl => parse_json(line, options),
                     InputFormat::Tsv => parse_tsv(line),
                     InputFormat::Fingerprints => parse_fingerprint(line),
+                    InputFormat::Lines => parse_line(&path, number, line),
                     InputFormat::Warc | InputFormat::Text | InputFormat::Auto => {
                         unreachable!("it is not cut into lines")
                     }
@@ -76,7 +77,7 @@ impl Record {
                         Err(reason) => Err(reason),
                     }
                 }
-                _ => parse_text(&path, bytes),
+                _ => parse_text(&path, &bytes, options),
             },
         };
         match parsed {
@@ -109,7 +110,7 @@ impl Record {
         self.document_with(None).ok()?;
         match self.content {
             Content::Fingerprint(..) => Some(true),
-            Content::Features(_) | Content::Text(_) | Content::Html(_) => Some(false),
+            Content::Features(_) | Content::Text(_) | Content::Html(_) | Content::Xhtml(_) => Some(false),
             Content::TooShort => None,
         }
     }
@@ -134,14 +135,17 @@ impl Record {
         match &self.content {
             Content::Text(text) => Some(Cow::Borrowed(text)),
             Content::Html(html) => Some(Cow::Owned(rule.text_of_html(html))),
+            Content::Xhtml(page) => Some(Cow::Owned(rule.text_of_xhtml(page))),
             Content::Fingerprint(..) | Content::Features(_) | Content::TooShort => None,
         }
     }
 
     /// The same record, with its text in place of HTML.
     pub(super) fn into_plain(mut self, rule: Fingerprinting) -> Self {
-        if let Content::Html(html) = &self.content {
-            self.content = Content::Text(rule.text_of_html(html));
+        match &self.content {
+            Content::Html(html) => self.content = Content::Text(rule.text_of_html(html)),
+            Content::Xhtml(page) => self.content = Content::Text(rule.text_of_xhtml(page)),
+            _ => {}
         }
         self
     }
@@ -171,7 +175,7 @@ impl Record {
         let Some(key) = self.key.clone() else { return Err(self.rejected(Reason::NoKey)) };
         match self.content {
             Content::Text(text) => Ok((key, self.parts.group, Page::Text(text))),
-            Content::Html(html) => Ok((key, self.parts.group, Page::Html(html))),
+            Content::Html(html) | Content::Xhtml(html) => Ok((key, self.parts.group, Page::Html(html))),
             Content::Fingerprint(..) | Content::Features(_) | Content::TooShort => {
                 Err(self.rejected(Reason::NoContent { fields: Vec::new() }))
             }
@@ -205,6 +209,7 @@ impl Record {
         match &self.content {
             Content::Text(text) => Some(xxh3_128_with_seed(text.as_bytes(), 0)),
             Content::Html(html) => Some(xxh3_128_with_seed(html.as_bytes(), 1)),
+            Content::Xhtml(page) => Some(xxh3_128_with_seed(page.as_bytes(), 2)),
             Content::Fingerprint(..) | Content::Features(_) | Content::TooShort => None,
         }
     }

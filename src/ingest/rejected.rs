@@ -81,6 +81,23 @@ pub enum Reason {
         /// The number of bytes before the first that is not UTF-8.
         valid_bytes: usize,
     },
+    /// A page or a text is in no encoding in which its bytes fit. It is not judged by what is left of it.
+    Encoding {
+        /// The first encoding that was tried: the one that is said, or UTF-8.
+        label: String,
+        /// The number of its characters that do not fit. `None` if the encoding is one that is not read.
+        misfits: Option<usize>,
+    },
+    /// What is said to be a page or a text is something else.
+    NotText {
+        /// What it is.
+        found: &'static str,
+    },
+    /// The file holds many documents in a format that is not read.
+    ManyDocuments {
+        /// What it is, and what to do.
+        found: &'static str,
+    },
     /// The record is not a JSON object, or a field has the wrong type.
     Json {
         /// The message of the parser.
@@ -144,6 +161,9 @@ impl Reason {
         match self {
             Self::TooLong { .. } => "too-long",
             Self::NotUtf8 { .. } => "not-utf8",
+            Self::Encoding { .. } => "encoding",
+            Self::NotText { .. } => "not-text",
+            Self::ManyDocuments { .. } => "many-documents",
             Self::Json { .. } => "json",
             Self::Warc { .. } => "warc",
             Self::NoKey => "no-key",
@@ -171,6 +191,17 @@ impl fmt::Display for Reason {
                 write!(f, "the record is not UTF-8 (byte {byte}); if the text is in another encoding, ")?;
                 f.write_str("convert it with `iconv -f ENCODING -t UTF-8`")
             }
+            Self::Encoding { label, misfits: Some(misfits) } => write!(
+                f,
+                "not judged: its bytes fit no encoding (in {label}, at least {misfits} do not); if you know it, \
+                 convert it with `iconv -f ENCODING -t UTF-8`"
+            ),
+            Self::Encoding { label, misfits: None } => write!(
+                f,
+                "not judged: its encoding ({label}) is not read; convert it with `iconv -f {label} -t UTF-8`"
+            ),
+            Self::NotText { found } => write!(f, "is no text: it {found}"),
+            Self::ManyDocuments { found } => f.write_str(found),
             Self::Json { problem, column: 0 } => write!(f, "not a JSON record: {problem}"),
             Self::Json { problem, column } => write!(f, "not a JSON record: {problem} (column {column})"),
             Self::Warc { problem } => f.write_str(problem),

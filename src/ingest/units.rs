@@ -42,7 +42,7 @@ impl Record {
         // The text is not copied for each unit.
         let text = match std::mem::replace(&mut self.content, Content::TooShort) {
             Content::Text(text) => text,
-            Content::Html(html) => visible_paragraphs(&html),
+            Content::Html(html) | Content::Xhtml(html) => visible_paragraphs(&html),
             _ => return Err(self.rejected(Reason::NothingToCut { unit })),
         };
         let ranges = unit.ranges(&text, MOST_UNITS + 1);

@@ -1,5 +1,8 @@
 //! Names content that cannot be read as records, and what to do with it. Knows how other kinds of files begin.
 
+/// The bytes that are looked at for NUL.
+const LOOKED_AT: usize = 1024;
+
 /// How files of other kinds begin, what they are, and what to do with them.
 const BEGINNINGS: &[(&[u8], &str)] = &[
     (b"BZh91AY&SY", "is packed with bzip2; unpack it, for example with `bunzip2`"),
@@ -22,20 +25,110 @@ const BEGINNINGS: &[(&[u8], &str)] = &[
     (b"ARROW1\0\0", "is an Arrow file; write its rows as JSON Lines"),
     (b"\xff\xfe\0\0", "is text in UTF-32; convert it with `iconv -f UTF-32 -t UTF-8`"),
     (b"\0\0\xfe\xff", "is text in UTF-32; convert it with `iconv -f UTF-32 -t UTF-8`"),
-    (b"\xff\xfe", "is text in UTF-16; convert it with `iconv -f UTF-16 -t UTF-8`"),
-    (b"\xfe\xff", "is text in UTF-16; convert it with `iconv -f UTF-16 -t UTF-8`"),
+    (b"%!PS-Adobe-", "is a PostScript file; extract its text, for example with `ps2ascii`"),
+    (b"{\\rtf", "is a document in RTF; extract its text, for example with `unrtf --text`"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "is a file of an older Office; save it as text"),
+    (b"Rar!\x1a\x07", "is a RAR archive; unpack it, for example with `unrar x`"),
+    (b"\x89PNG\r\n\x1a\n", "is an image (PNG)"),
+    (b"\xff\xd8\xff", "is an image (JPEG)"),
+    (b"II*\0", "is an image (TIFF)"),
+    (b"MM\0*", "is an image (TIFF)"),
+    (b"\0\0\x01\0", "is an icon"),
+    (b"\0\0\x02\0", "is an icon"),
+    (b"\x1a\x45\xdf\xa3", "is a film (Matroska, WebM)"),
+    (b"OggS\0", "is sound or a film (Ogg)"),
+    (b"MThd\0\0\0\x06", "is music (MIDI)"),
+    (b"wOFF", "is a font"),
+    (b"wOF2", "is a font"),
+    (b"\0\x01\0\0", "is a font"),
+    (b"OTTO\0", "is a font"),
+    (b"ttcf\0", "is a font"),
+    (b"\x7fELF", "is a program (ELF)"),
+    (b"\xca\xfe\xba\xbe", "is a program (a class of Java, or Mach-O)"),
+    (b"\xcf\xfa\xed\xfe", "is a program (Mach-O)"),
+    (b"\xce\xfa\xed\xfe", "is a program (Mach-O)"),
+    (b"\0asm", "is a program (WebAssembly)"),
+];
+
+/// Beginnings that a text may have too. They count if a NUL byte follows soon.
+const WEAK_BEGINNINGS: &[(&[u8], &str)] = &[
+    (b"GIF87a", "is an image (GIF)"),
+    (b"GIF89a", "is an image (GIF)"),
+    (b"BM", "is an image (BMP)"),
+    (b"RIFF", "is an image, sound or a film (WebP, WAVE, AVI)"),
+    (b"FORM", "is sound (AIFF)"),
+    (b"ID3", "is sound (MP3)"),
+    (b"fLaC", "is sound (FLAC)"),
+    (b"FWS", "is a film (Flash)"),
+    (b"CWS", "is a film (Flash)"),
+    (b"MZ", "is a program (of Windows)"),
+];
+
+/// What the names of the first entries in zip archives tell of them.
+const ZIP_ENTRIES: &[(&[u8], &str)] = &[
+    (
+        b"mimetypeapplication/epub+zip",
+        "is a book (EPUB); unpack it, for example with `unzip`, and read its pages",
+    ),
+    (b"mimetypeapplication/vnd.oasis.opendocument", "is a document in OpenDocument; save it as text"),
+    (b"[Content_Types].xml", "is an Office document (OOXML, such as .docx); save it as text"),
 ];
 
 /// What the content is, if no format can read it.
 pub(super) fn kind_of(beginning: &[u8]) -> Option<&'static str> {
-    let known = BEGINNINGS.iter().find(|(bytes, _)| beginning.starts_with(bytes));
-    if let Some((_, kind)) = known {
+    if let Some(entry) = beginning.strip_prefix(b"PK\x03\x04").and_then(|it| it.get(26..)) {
+        let kind = ZIP_ENTRIES.iter().find(|(name, _)| entry.starts_with(name));
+        if let Some((_, kind)) = kind {
+            return Some(kind);
+        }
+    }
+    if let Some((_, kind)) = BEGINNINGS.iter().find(|(bytes, _)| beginning.starts_with(bytes)) {
+        return Some(kind);
+    }
+    let has_nul = beginning[..beginning.len().min(LOOKED_AT)].contains(&0);
+    let weak = WEAK_BEGINNINGS.iter().find(|(bytes, _)| has_nul && beginning.starts_with(bytes));
+    if let Some((_, kind)) = weak.filter(|_| wide_text(beginning).is_none()) {
         return Some(kind);
     }
     if beginning.get(257..262) == Some(b"ustar") {
         return Some("is a tar archive; unpack it, for example with `tar -x`");
     }
-    wide_text(beginning)
+    if has_nul && beginning.get(4..8) == Some(b"ftyp") {
+        return Some("is a film, sound or an image (MP4, AVIF, HEIC)");
+    }
+    wide_text(beginning).filter(|kind| kind.contains("UTF-32"))
+}
+
+/// What is wrong with text of which each line is a record, whose characters have two or four bytes.
+pub(super) fn kind_of_wide_lines(beginning: &[u8]) -> Option<&'static str> {
+    match beginning {
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
+            Some("is text in UTF-16; convert it with `iconv -f UTF-16 -t UTF-8`")
+        }
+        _ => wide_text(beginning),
+    }
+}
+
+/// What a text is that holds many documents in a format that is not read. The beginning of a text is enough, but of a
+/// mailbox it may show one message only.
+pub(super) fn kind_of_many(text: &[u8]) -> Option<&'static str> {
+    let messages = memchr::memmem::find_iter(text, b"\nFrom ").filter(|at| is_message(&text[at + 1..]));
+    let is_mailbox = is_message(text) && messages.take(1).count() > 0;
+    is_mailbox.then_some(
+        "is a mailbox of several messages (mbox); write each as a line of JSON, or say `--input-format text` if all \
+         of them are one document",
+    )
+}
+
+/// Whether a message of a mailbox begins here: a line `From `, and fields of a header behind it.
+fn is_message(text: &[u8]) -> bool {
+    let mut lines = text.splitn(4, |&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+    let is_first = lines.next().is_some_and(|line| line.starts_with(b"From ") && line.contains(&b':'));
+    let is_field = |line: &[u8]| {
+        let name = memchr::memchr(b':', line).map_or(&b""[..], |at| &line[..at]);
+        !name.is_empty() && name.iter().all(|it| it.is_ascii_alphanumeric() || b"-_".contains(it))
+    };
+    is_first && lines.next().is_some_and(is_field)
 }
 
 /// The kind of text whose characters have two or four bytes, without a byte order mark. In what is mostly Latin, the
@@ -104,7 +197,9 @@ mod tests {
             (wide(|it| u32::from(it).swap_bytes().to_le_bytes().to_vec()), "UTF-32BE"),
         ];
         for (bytes, name) in cases {
-            assert!(kind_of(&bytes).is_some_and(|it| it.contains(name)), "{name}");
+            assert!(kind_of_wide_lines(&bytes).is_some_and(|it| it.contains(name)), "{name}");
+            // Whole files are read in UTF-16.
+            assert_eq!(kind_of(&bytes).is_some(), name.starts_with("UTF-32"), "{name}");
         }
     }
 
@@ -113,6 +208,48 @@ mod tests {
         assert_eq!(kind_of(b"some\0words\0that\0are\0parted\0by\0nul"), None);
         assert_eq!(kind_of(b"PARTS of a text, 7z, BZh and PK"), None);
         assert_eq!(kind_of(b""), None);
+    }
+
+    #[test]
+    fn binary_content_is_named_and_text_that_begins_like_some_is_not() {
+        let cases: [(&[u8], &str); 7] = [
+            (b"\x89PNG\r\n\x1a\n\0\0", "PNG"),
+            (b"GIF89a\x01\0\x01\0", "GIF"),
+            (b"BM\x36\0\0\0", "BMP"),
+            (b"\x7fELF\x02\x01\x01\0", "ELF"),
+            (b"{\\rtf1\\ansi", "RTF"),
+            (b"\0\0\0\x1cftypavif\0", "AVIF"),
+            (b"MZ\x90\0\x03\0", "Windows"),
+        ];
+        for (bytes, name) in cases {
+            assert!(kind_of(bytes).is_some_and(|it| it.contains(name)), "{name}");
+        }
+        for text in ["BMW builds", "GIF89a is a format", "MZ", "FORM 10", "RIFF", "PK, or", "ID3 tags"] {
+            assert_eq!(kind_of(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_zip_archive_is_told_by_its_first_entry() {
+        let zip = |entry: &str| [b"PK\x03\x04", &[0; 26][..], entry.as_bytes()].concat();
+        for (entry, name) in [
+            ("mimetypeapplication/epub+zip", "EPUB"),
+            ("mimetypeapplication/vnd.oasis.opendocument.text", "OpenDocument"),
+            ("[Content_Types].xml", ".docx"),
+            ("a.txt", "a zip archive"),
+        ] {
+            assert!(kind_of(&zip(entry)).is_some_and(|it| it.contains(name)), "{entry}");
+        }
+    }
+
+    #[test]
+    fn several_messages_are_a_mailbox_and_one_is_a_text() {
+        let one = "From a@example.org Mon Jan  1 10:00:00 2024\nSubject: a\n\nFrom here on\nit is a text.\n";
+        assert_eq!(kind_of_many(one.as_bytes()), None);
+        assert!(kind_of_many(format!("{one}\n{one}").as_bytes()).is_some());
+        assert!(kind_of_many(format!("{one}\n{one}").replace('\n', "\r\n").as_bytes()).is_some());
+        assert_eq!(kind_of_many(b"From here: a\nb\nFrom there: b\nc\n"), None);
+        assert_eq!(kind_of_many(b""), None);
     }
 
     #[test]

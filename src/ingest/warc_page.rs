@@ -21,11 +21,11 @@ pub(super) fn parse_warc(record: &[u8], most_bytes: usize, times: bool) -> Resul
         // A file that was archived as it is, or a response whose head was not kept.
         None => (Head::default(), body),
     };
-    let said = said_of(&header, &head, own_type, sent);
-    let page = match body::page(&head, sent, most_bytes) {
-        Err(_) if head.values("content-type").last().is_some_and(|it| is_no_text(&it)) => return Ok(None),
-        page => page?,
-    };
+    let said = said_of(&header, &head, own_type);
+    if !said.is_page() {
+        return Ok(None);
+    }
+    let page = body::page(&head, sent, most_bytes)?;
     let Some(content) = page::content(&page, &said)? else { return Ok(None) };
     let address = header.get("WARC-Target-URI").unwrap_or_default();
     // Old writers put it in angle brackets.
@@ -36,27 +36,18 @@ pub(super) fn parse_warc(record: &[u8], most_bytes: usize, times: bool) -> Resul
 }
 
 /// What is said of the type of a page: by the server, and by who archived it.
-fn said_of(header: &WarcHeader<'_>, head: &Head<'_>, own_type: &str, sent: &[u8]) -> Said {
+fn said_of(header: &WarcHeader<'_>, head: &Head<'_>, own_type: &str) -> Said {
     let mut said = Said::default();
     if !own_type.contains("application/http") && head.status == 0 {
-        said.set_type(own_type);
-    } else if head.values("content-type").next().is_none() {
-        let is_html = sent.trim_ascii_start().starts_with(b"<");
-        let identified = header.text("WARC-Identified-Payload-Type").or(is_html.then_some("text/html"));
-        said.set_type(identified.unwrap_or_default());
+        said.add_type(own_type);
     }
     for content_type in head.values("content-type") {
-        said.set_type(&content_type);
+        said.add_type(&content_type);
+    }
+    if let Some(identified) = header.text("WARC-Identified-Payload-Type") {
+        said.set_identified(identified);
     }
     said
-}
-
-/// Whether a type of content is surely not that of a text. If such a thing cannot be unpacked, no page is lost.
-fn is_no_text(content_type: &str) -> bool {
-    let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let may_be_text = ["html", "xml", "text", "json", "octet-stream", "unknown"];
-    let is_media = ["image/", "audio/", "video/", "font/"].iter().any(|it| kind.starts_with(it));
-    is_media || kind.starts_with("application/") && !may_be_text.iter().any(|it| kind.contains(it))
 }
 
 /// When a page was seen (Unix seconds): at the date of the record, or if that has none, at the date of the server's

@@ -87,15 +87,15 @@ fn halves_of_surrogate_pairs_are_rejected_and_whole_pairs_are_read() -> TestResu
     let second = folder.file("second.html", bytes(b"\xed\xbe\x89"))?;
     let ran = run!("ingest", folder.path("d.simdb"), &input, &first, &second, "--json").expect(0);
     let half = "not a JSON record: an escape is half of a surrogate pair, which is no character";
-    let not_utf8 = format!("the record is not UTF-8 (byte {})", TEXT.len() + 1);
+    let unfit = "not judged: its bytes fit no encoding (in UTF-8, at least 1 do not)";
     for (place, reason) in [
         ("line 2: ", half),
         ("line 3: ", half),
         ("line 4: ", half),
         ("line 5: ", half),
         ("line 6: ", "not a JSON record: invalid escape"),
-        ("first.txt: ", &*not_utf8),
-        ("second.html: ", &*not_utf8),
+        ("first.txt: ", unfit),
+        ("second.html: ", unfit),
     ] {
         let said = ran.err.lines().any(|said| said.contains(&format!("{place}{reason}")));
         assert!(said, "{place}{reason} is not in:\n{}", ran.err);
@@ -236,7 +236,16 @@ fn content_that_cannot_be_read_is_named_with_what_to_do() -> TestResult {
         (folder.file("a.pdf", b"%PDF-1.7\n")?, "pdftotext"),
         (folder.file("a.parquet", b"PAR1\x15\x04")?, "Parquet"),
         (folder.file("twice.gz", gzip(&gzip(TEXT.as_bytes())?)?)?, "packed twice"),
-        (folder.file("wide.txt", b"\xff\xfet\0e\0x\0t\0")?, "UTF-16"),
+        (folder.file("wide.tsv", b"\xff\xfet\0e\0x\0t\0")?, "UTF-16"),
+        (folder.file("a.txt", b"\x89PNG\r\n\x1a\n\0\0")?, "an image (PNG)"),
+        (folder.file("a.csv", "id,text\n1,words\n")?, "comma-separated"),
+        (folder.file("a.csv.gz", gzip(b"id,text\n1,words\n")?)?, "comma-separated"),
+        (folder.file("feed", "<?xml version='1.0'?><rss><item>words</item></rss>")?, "is XML"),
+        (folder.file("dump.xml", "<mediawiki xmlns='a'>")?, "is XML"),
+        (
+            folder.file("m.txt", "From a Mon 1:00\nTo: b\n\nOne.\n\nFrom b Mon 2:00\nTo: a\n\nTwo.\n")?,
+            "a mailbox",
+        ),
         (folder.file("array.json", b"[\n{\"id\": 1}]")?, "jq -c '.[]'"),
         (folder.file("spread.json", b"{\n  \"id\": 1\n}\n")?, "jq -c ."),
         (folder.file("f.tsv", b"a\t0123456789abcdef\n")?, "--input-format fingerprints"),
@@ -308,12 +317,12 @@ fn nothing_on_standard_input_is_no_document() -> TestResult {
 }
 
 #[test]
-fn plain_files_that_are_not_utf_8_or_empty_are_counted() -> TestResult {
+fn plain_files_that_are_no_text_or_empty_are_counted() -> TestResult {
     let folder = Folder::new()?;
-    let latin = folder.file("latin1.txt", b"caf\xe9 au lait")?;
+    let binary = folder.file("binary.txt", b"caf\xe9\0\0\x01\x02 au lait")?;
     let empty = folder.file("empty.txt", "")?;
-    let ran = run!("ingest", folder.path("d.simdb"), &latin, &empty, "--json").expect(0);
-    let ran = ran.says("latin1.txt: the record is not UTF-8 (byte 4)");
+    let ran = run!("ingest", folder.path("d.simdb"), &binary, &empty, "--json").expect(0);
+    let ran = ran.says("binary.txt: is no text: it has bytes that stand in no text");
     let totals = ran.last()?;
     assert_eq!(
         (&totals["documents"], &totals["too_short"], &totals["rejected"]),

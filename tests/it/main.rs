@@ -43,6 +43,7 @@ mod names;
 mod odd_fields;
 mod overview;
 mod owners;
+mod pages;
 mod pair_output;
 mod pairs;
 mod panics;

@@ -1,0 +1,352 @@
+//! Decodes pages and plain texts. Tries encodings in the order of the HTML and Encoding standards: byte order mark, what
+//! the server says, what the page says, UTF-8, a guess. A decoding in which too much does not fit is not taken.
+//!
+//! It departs from the standards where the bytes themselves leave no doubt: in UTF-16 and ISO-2022-JP without a mark,
+//! and in UTF-8, which bytes of another encoding hardly ever are by chance.
+
+use std::borrow::Cow;
+
+use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
+use encoding_rs::{
+    DecoderResult, Encoding, ISO_2022_JP, REPLACEMENT, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252,
+    X_USER_DEFINED,
+};
+
+use super::prescan::declared;
+use super::rejected::Reason;
+
+/// The byte order mark of UTF-8.
+pub(super) const UTF_8_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The bytes in which UTF-16 without a mark shows.
+const WIDE_WITHIN: usize = 4096;
+
+/// The bytes from which an encoding is guessed.
+const GUESSED_BYTES: usize = 128 << 10;
+
+/// So many continuation bytes where UTF-8 has them are no chance.
+const EVIDENT_BYTES: usize = 6;
+
+/// The text of some bytes. `charset` is the label that those who sent them gave, and `declares` whether the bytes may
+/// say their encoding, as HTML and XML do.
+pub(super) fn decoded(bytes: &[u8], charset: Option<&str>, declares: bool) -> Result<String, Reason> {
+    let said = charset.and_then(|it| Encoding::for_label(it.as_bytes())).map(readable);
+    let bytes = match Encoding::for_bom(bytes) {
+        Some((encoding, length)) => match Decoded::new(encoding, &bytes[length..]) {
+            decoded if decoded.fits(Strictness::Malformed) => return Ok(decoded.text),
+            _ => &bytes[length..],
+        },
+        None => bytes,
+    };
+    let utf_8 = Decoded::of_utf_8(bytes);
+    if let Some(text) = of_plain_evidence(bytes, said) {
+        return Ok(text);
+    }
+    if utf_8.is_evident {
+        return utf_8.text_that_fits(Strictness::Malformed).map_err(|decoded| decoded.misfit(UTF_8));
+    }
+    let inside = if declares { declared(bytes) } else { None };
+    if [said, inside].contains(&Some(REPLACEMENT)) && is_unreadable(bytes) {
+        let label = charset.filter(|_| said == Some(REPLACEMENT)).unwrap_or("which it says").to_owned();
+        return Err(Reason::Encoding { label, misfits: None });
+    }
+    of_candidates(bytes, [said, inside].into_iter().flatten().collect(), utf_8)
+}
+
+/// The text in the first of the encodings that fits, then in UTF-8, then in the one that is guessed. A character of
+/// control where text has none does not fit either, unless nothing fits better.
+fn of_candidates(bytes: &[u8], said: Vec<&'static Encoding>, utf_8: Decoded) -> Result<String, Reason> {
+    let mut tried: Vec<(&'static Encoding, Decoded)> = Vec::new();
+    let mut utf_8 = Some(utf_8);
+    for encoding in said.into_iter().chain([UTF_8]).map(Some).chain([None]) {
+        let encoding = encoding.unwrap_or_else(|| guessed(bytes));
+        let is_other = encoding != REPLACEMENT && tried.iter().all(|(before, _)| *before != encoding);
+        if !is_other || is_wide(encoding) && !has_wide(bytes) {
+            continue;
+        }
+        let decoded = match utf_8.take_if(|_| encoding == UTF_8) {
+            Some(decoded) => decoded,
+            None => Decoded::new(encoding, bytes),
+        };
+        match decoded.text_that_fits(Strictness::Controls) {
+            Ok(text) => return Ok(text),
+            Err(mut decoded) => {
+                if !decoded.fits(Strictness::Malformed) {
+                    decoded.text = String::new();
+                }
+                tried.push((encoding, decoded));
+            }
+        }
+    }
+    let first = tried.first().map(|(encoding, decoded)| decoded.misfit(encoding));
+    let fits = tried.into_iter().find(|(_, decoded)| decoded.fits(Strictness::Malformed));
+    fits.map(|(_, decoded)| decoded.text)
+        .ok_or_else(|| first.unwrap_or(Reason::NoContent { fields: Vec::new() }))
+}
+
+/// What is said, where that can be read: by the HTML standard `x-user-defined` is windows-1252.
+fn readable(encoding: &'static Encoding) -> &'static Encoding {
+    if encoding == X_USER_DEFINED { WINDOWS_1252 } else { encoding }
+}
+
+fn is_wide(encoding: &'static Encoding) -> bool {
+    encoding == UTF_16LE || encoding == UTF_16BE
+}
+
+/// Whether bytes may be UTF-16: those of ASCII and UTF-8 have no NUL.
+fn has_wide(bytes: &[u8]) -> bool {
+    memchr::memchr(0, bytes).is_some() || std::str::from_utf8(bytes).is_err()
+}
+
+/// Whether bytes have the escapes of encodings that are no longer read, such as HZ. Otherwise they are plain ASCII,
+/// whatever they are said to be.
+fn is_unreadable(bytes: &[u8]) -> bool {
+    !bytes.is_ascii()
+        || bytes.contains(&0x1b)
+        || bytes.contains(&0x0e)
+        || memchr::memmem::find(bytes, b"~{").is_some()
+}
+
+/// The text in UTF-16 or ISO-2022-JP, if the bytes show that.
+fn of_plain_evidence(bytes: &[u8], said: Option<&'static Encoding>) -> Option<String> {
+    if let Some(encoding) = wide_without_mark(bytes) {
+        return Decoded::new(encoding, bytes).text_that_fits(Strictness::Malformed).ok();
+    }
+    // Each character that is not Latin stands behind an escape, and all bytes are ASCII.
+    let has_escapes = memchr::memchr(0x1b, bytes).is_some() && bytes.is_ascii();
+    if !has_escapes && said != Some(ISO_2022_JP) {
+        return None;
+    }
+    let decoded = Decoded::new(ISO_2022_JP, bytes);
+    if decoded.others == 0 { None } else { decoded.text_that_fits(Strictness::Malformed).ok() }
+}
+
+/// The kind of UTF-16 that bytes without a mark are in, as the NUL bytes of its Latin characters show.
+pub(super) fn wide_without_mark(bytes: &[u8]) -> Option<&'static Encoding> {
+    let beginning = &bytes[..bytes.len().min(WIDE_WITHIN) / 2 * 2];
+    let count = |at: usize| beginning.iter().skip(at).step_by(2).filter(|&&byte| byte == 0).count();
+    let (upper, lower) = (count(0), count(1));
+    let enough = (beginning.len() / 16).max(4);
+    let encoding = if lower >= enough && upper * 8 <= lower {
+        UTF_16LE
+    } else if upper >= enough && lower * 8 <= upper {
+        UTF_16BE
+    } else {
+        return None;
+    };
+    let sample = Decoded::new(encoding, beginning);
+    let is_text = sample.errors == 0 && !sample.text.chars().any(is_no_text);
+    is_text.then_some(encoding)
+}
+
+/// Whether a character stands in no text: one of control but white space, and one that is none.
+fn is_no_text(character: char) -> bool {
+    let is_space = matches!(character, '\t' | '\n' | '\r' | '\x0c' | '\x1b');
+    character.is_control() && !is_space || matches!(character as u32 & 0xffff, 0xfffe | 0xffff)
+}
+
+/// The encoding that the letters and their order speak for.
+fn guessed(bytes: &[u8]) -> &'static Encoding {
+    let sample = &*sample_of(bytes);
+    let guess = guess_of(sample);
+    if !guess.is_single_byte() && decode_and_count(guess, sample).1 == 0 {
+        return guess;
+    }
+    // One byte that does not fit excludes an encoding of several bytes from a guess, so parts of the page vote.
+    let mut votes: Vec<(&'static Encoding, usize)> = Vec::new();
+    for part in parts_of(sample, (sample.len() / 8).max(256)) {
+        let (encoding, weight) = (guess_of(part), others_of(part));
+        match votes.iter_mut().find(|(it, _)| *it == encoding) {
+            Some((_, votes)) => *votes += weight,
+            None => votes.push((encoding, weight)),
+        }
+    }
+    let all: usize = votes.iter().map(|(_, weight)| weight).sum();
+    let most = votes.into_iter().max_by_key(|(_, weight)| *weight);
+    let most = most.filter(|(encoding, weight)| !encoding.is_single_byte() && weight * 3 >= all * 2);
+    most.map_or(guess, |(encoding, _)| encoding)
+}
+
+fn guess_of(bytes: &[u8]) -> &'static Encoding {
+    let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
+    // A page that was cut within a character has not ended.
+    detector.feed(bytes, false);
+    detector.guess(None, Utf8Detection::Deny)
+}
+
+/// So much as a guess needs: to guess takes a hundred times as long as to decode.
+fn sample_of(bytes: &[u8]) -> Cow<'_, [u8]> {
+    if bytes.len() <= GUESSED_BYTES {
+        return Cow::Borrowed(bytes);
+    }
+    let mut sample = Vec::with_capacity(GUESSED_BYTES);
+    for part in parts_of(bytes, 1024).filter(|part| !part.is_ascii()) {
+        if sample.len() + part.len() > GUESSED_BYTES {
+            // A part may be long, if nothing in it is white space.
+            sample.extend_from_slice(&part[..part.len().min(GUESSED_BYTES - sample.len())]);
+            break;
+        }
+        sample.extend_from_slice(part);
+    }
+    Cow::Owned(sample)
+}
+
+/// The bytes in parts of a size. They are cut at white space and tags, which are no part of a character in any encoding.
+fn parts_of(bytes: &[u8], size: usize) -> impl Iterator<Item = &[u8]> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let behind = rest.get(size..).unwrap_or_default();
+        let more = behind.iter().position(|byte| b"<\n ".contains(byte)).unwrap_or(behind.len());
+        let (part, others) = rest.split_at(rest.len().min(size + more));
+        rest = others;
+        (!part.is_empty()).then_some(part)
+    })
+}
+
+/// The bytes that are not ASCII.
+fn others_of(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| !byte.is_ascii()).count()
+}
+
+/// What must not stand in a text that fits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Strictness {
+    /// Bytes that are no character.
+    Malformed,
+    /// Those, and the characters of control above ASCII. Where they come, the encoding is mostly another.
+    Controls,
+}
+
+/// A text, and how well the bytes fit the encoding.
+#[derive(Default)]
+struct Decoded {
+    text: String,
+    /// Sequences that are no character. Each has become U+FFFD.
+    errors: usize,
+    /// Characters of control above ASCII.
+    controls: usize,
+    /// Characters that fit and are not ASCII. Of UTF-16 all, since none fits by chance.
+    others: usize,
+    characters: usize,
+    /// Whether it is UTF-8 beyond doubt, even where some bytes do not fit.
+    is_evident: bool,
+}
+
+impl Decoded {
+    fn new(encoding: &'static Encoding, bytes: &[u8]) -> Self {
+        if encoding == UTF_8 {
+            return Self::of_utf_8(bytes);
+        }
+        let (text, errors) = decode_and_count(encoding, bytes);
+        let (mut controls, mut others, mut characters) = (0, 0, 0);
+        for character in text.chars() {
+            characters += 1;
+            others += usize::from(!character.is_ascii());
+            controls += usize::from(('\u{80}'..='\u{9f}').contains(&character));
+        }
+        let others = if is_wide(encoding) { characters } else { others };
+        Self { text, errors, controls, others: others - errors, characters, is_evident: false }
+    }
+
+    fn of_utf_8(bytes: &[u8]) -> Self {
+        let mut decoded = Self::default();
+        let mut continued = 0;
+        for chunk in chunks_of_utf_8(bytes) {
+            let valid = chunk.0;
+            let behind_first = valid.bytes().filter(|byte| byte & 0xc0 == 0x80).count();
+            decoded.others += valid.bytes().filter(|byte| *byte >= 0xc0).count();
+            decoded.characters += valid.len() - behind_first;
+            continued += behind_first;
+            decoded.text.push_str(valid);
+            // A page that was cut within a character is whole up to there.
+            let is_cut = chunk.1 == Invalid::Cut && decoded.others > 0;
+            if chunk.1 != Invalid::None && !is_cut {
+                decoded.text.push('\u{fffd}');
+                decoded.errors += 1;
+            }
+        }
+        decoded.characters += decoded.errors;
+        // Halves of surrogate pairs are UTF-8 in all but their meaning. Each shows as three errors.
+        let halves = if decoded.errors == 0 { 0 } else { halves_of_pairs(bytes) };
+        decoded.errors -= 2 * halves;
+        decoded.is_evident = (halves > 0 || continued >= EVIDENT_BYTES)
+            && decoded.errors - halves <= (decoded.others + halves) / 8;
+        decoded
+    }
+
+    /// Whether at most a few characters do not fit: one in a hundred of those that are not ASCII, or five in a thousand
+    /// of all, unless the others that are not ASCII hardly fit better.
+    fn fits(&self, strictness: Strictness) -> bool {
+        let misfits = self.errors + if strictness == Strictness::Controls { self.controls } else { 0 };
+        let fitting = (self.others + self.errors).saturating_sub(misfits);
+        let are_few = misfits * 100 <= fitting || misfits * 200 <= self.characters;
+        misfits == 0 || are_few && (self.is_evident || misfits * 8 <= fitting)
+    }
+
+    fn text_that_fits(self, strictness: Strictness) -> Result<String, Self> {
+        if self.fits(strictness) { Ok(self.text) } else { Err(self) }
+    }
+
+    fn misfit(&self, encoding: &'static Encoding) -> Reason {
+        Reason::Encoding { label: encoding.name().to_owned(), misfits: Some(self.errors) }
+    }
+}
+
+/// Decodes, with U+FFFD for each sequence that is no character, and counts those. Stops where far too many are none.
+/// A character that is cut at the end is left out.
+fn decode_and_count(encoding: &'static Encoding, bytes: &[u8]) -> (String, usize) {
+    let mut decoder = encoding.new_decoder_without_bom_handling();
+    let (mut text, mut errors, mut rest) = (String::new(), 0, bytes);
+    // With more of them, no text fits.
+    while errors <= bytes.len() / 100 + 1 {
+        let more = decoder.max_utf8_buffer_length_without_replacement(rest.len().min(64 << 10));
+        text.reserve(more.unwrap_or(256 << 10) + 4);
+        let (result, read) = decoder.decode_to_string_without_replacement(rest, &mut text, false);
+        rest = &rest[read..];
+        match result {
+            DecoderResult::InputEmpty => break,
+            DecoderResult::OutputFull => {}
+            DecoderResult::Malformed(..) => {
+                text.push('\u{fffd}');
+                errors += 1;
+            }
+        }
+    }
+    (text, errors)
+}
+
+/// What stands behind a valid part of UTF-8.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Invalid {
+    None,
+    Malformed,
+    /// The beginning of a character at the end of all.
+    Cut,
+}
+
+/// The valid parts of UTF-8.
+fn chunks_of_utf_8(bytes: &[u8]) -> impl Iterator<Item = (&str, Invalid)> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let error = match std::str::from_utf8(rest) {
+            Ok(valid) => {
+                rest = &[];
+                return Some((valid, Invalid::None));
+            }
+            Err(error) => error,
+        };
+        let (valid, behind) = rest.split_at(error.valid_up_to());
+        rest = &behind[error.error_len().unwrap_or(behind.len())..];
+        let invalid = if error.error_len().is_none() { Invalid::Cut } else { Invalid::Malformed };
+        Some((std::str::from_utf8(valid).unwrap_or_default(), invalid))
+    })
+}
+
+/// The halves of surrogate pairs that are written as characters of UTF-8.
+fn halves_of_pairs(bytes: &[u8]) -> usize {
+    let is_half = |at: &usize| matches!(bytes[at + 1..], [0xa0..=0xbf, 0x80..=0xbf, ..]);
+    memchr::memchr_iter(0xed, bytes).filter(is_half).count()
+}
