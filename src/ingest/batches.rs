@@ -61,10 +61,15 @@ pub(super) struct Batches<'i, F> {
     noted: Instant,
     /// The number that the next document got then.
     next_number: u64,
+    /// When the oldest record was read that is not committed.
+    oldest: Option<Instant>,
 }
 
-/// A batch that is not full is committed when nothing was read for so long.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// A batch is committed when its oldest record is so old, however few there are. With the commit itself, that makes a
+/// second at most.
+const OLDEST: Duration = Duration::from_millis(800);
+/// How often it is asked whether the ingestion is to end.
+const LOOK: Duration = Duration::from_millis(100);
 
 impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
     pub(super) fn new(
@@ -88,14 +93,14 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
             since: Totals::default(),
             noted: began,
             next_number: 0,
+            oldest: None,
         }
     }
 
     /// Takes all records. Breaks if the observer does: then the batch must not be committed.
     pub(super) fn take_all(&mut self, chunks: &mpsc::Receiver<Result<Vec<Step>>>) -> Result<ControlFlow<()>> {
-        let mut last = Instant::now();
         while !self.settings.stop.is_asked() {
-            let taken = match chunks.recv_timeout(Duration::from_millis(100)) {
+            let taken = match chunks.recv_timeout(self.left_to_wait().min(LOOK)) {
                 // The reading was stopped. What was read is committed.
                 Ok(Err(Error::Interrupted)) => break,
                 Ok(chunk) => {
@@ -103,19 +108,28 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
                     if chunk.is_empty() {
                         break;
                     }
-                    last = Instant::now();
-                    self.take_chunk(chunk)?
+                    let came = Instant::now();
+                    let flow = self.take_chunk(chunk)?;
+                    // What was committed in between is not waiting any more.
+                    if self.at.is_some() {
+                        self.oldest.get_or_insert(came);
+                    }
+                    flow
                 }
-                Err(RecvTimeoutError::Timeout) if last.elapsed() >= LONGEST_PAUSE => self.commit()?,
                 Err(RecvTimeoutError::Timeout) => ControlFlow::Continue(()),
                 // The last thing the thread sends is an empty chunk or an error, unless it panics.
                 Err(RecvTimeoutError::Disconnected) => panic!("the thread that reads the input has panicked"),
             };
-            if taken.is_break() {
-                return Ok(taken);
+            if taken.is_break() || self.left_to_wait().is_zero() && self.commit()?.is_break() {
+                return Ok(ControlFlow::Break(()));
             }
         }
         self.commit()
+    }
+
+    /// How long the batch may wait for more records.
+    fn left_to_wait(&self) -> Duration {
+        self.oldest.map_or(Duration::MAX, |oldest| OLDEST.saturating_sub(oldest.elapsed()))
     }
 
     fn take_chunk(&mut self, chunk: Vec<Step>) -> Result<ControlFlow<()>> {
@@ -318,7 +332,7 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
             txn.commit()?;
         }
         // When it is read further, that is noted anew.
-        self.at = None;
+        (self.at, self.oldest) = (None, None);
         if mem::take(&mut self.in_batch) == 0 {
             return Ok(ControlFlow::Continue(()));
         }

@@ -45,7 +45,8 @@ impl<'d> Ingest<'d> {
     /// The number of records that are committed together, at least 1. Default: 10,000. Each paragraph or sentence
     /// counts, if records are cut into these. Those of one record are committed together in any case.
     ///
-    /// A batch is committed with fewer records if the input pauses for a second.
+    /// A batch is committed with fewer records when its oldest record was read nearly a second ago. So of an input
+    /// that comes slowly, no record waits for more than about a second.
     #[must_use]
     pub fn batch(mut self, records: usize) -> Self {
         self.settings.batch = records.max(1);

@@ -9,8 +9,9 @@ use super::format::InputFormat;
 use super::opening::{Opened, cannot_read, is_stdin};
 use super::raw::{Mark, Origin, Raw, RawContent};
 use super::rejected::Offset;
+use super::stop::Pipe;
 use super::unpacked::{Packing, Unpacked};
-use super::warc;
+use super::warc::{self, WarcHeader};
 use crate::error::Result;
 use crate::source::{Place, Sample};
 
@@ -27,6 +28,8 @@ pub(super) struct Input {
     records: u64,
     last: Sample,
     ended: bool,
+    /// The pipe that it comes from, if it is known.
+    pipe: Option<Pipe>,
 }
 
 impl Input {
@@ -38,7 +41,7 @@ impl Input {
         mark: Mark,
         max_record_bytes: usize,
     ) -> Self {
-        let Opened { content, format, first, length, offset, is_same: _ } = opened;
+        let Opened { content, format, first, length, offset, is_same: _, pipe } = opened;
         Self {
             origin: Arc::new(Origin { index, path: path.into(), length, first }),
             reader: BufReader::with_capacity(256 << 10, content),
@@ -49,6 +52,7 @@ impl Input {
             records: mark.place.records,
             last: mark.last,
             ended: false,
+            pipe,
         }
     }
 
@@ -163,9 +167,18 @@ impl Input {
         Ok(cut.is_some())
     }
 
-    /// Whether reading the next record may have to wait, because none of it has been read yet.
+    /// Whether reading the next record may have to wait for whoever writes the input, because not all of it is here.
     pub(super) fn would_wait(&self) -> bool {
-        !self.ended && self.reader.buffer().is_empty()
+        if self.ended || self.origin.length.is_some() {
+            return false;
+        }
+        let here = self.reader.buffer();
+        let has_record = match self.format {
+            InputFormat::Text => false,
+            InputFormat::Warc => holds_warc_record(here),
+            _ => memchr::memchr(b'\n', here).is_some(),
+        };
+        !has_record && !self.pipe.as_ref().is_some_and(Pipe::holds_much)
     }
 
     /// Reads the whole input as one record. `None` if there is no document, and after the first time.
@@ -252,6 +265,14 @@ impl Input {
             }
         }
     }
+}
+
+/// Whether bytes hold a whole record of a web archive, and the beginning of what is behind it.
+fn holds_warc_record(bytes: &[u8]) -> bool {
+    let blank = bytes.iter().take_while(|&&byte| byte == b'\r' || byte == b'\n').count();
+    let (header, body) = WarcHeader::split(&bytes[blank..]);
+    let length = header.text("Content-Length").and_then(|it| it.parse::<u64>().ok());
+    length.is_some_and(|length| body.len() as u64 > length)
 }
 
 /// A reader that copies all that is used of it.

@@ -12,6 +12,7 @@ use super::opening::{self, STDIN, cannot_read, is_stdin, readable_bytes};
 use super::options::ReadOptions;
 use super::progress::Progress;
 use super::raw::{Mark, Raw};
+use super::stop::Pipe;
 use super::stored_bytes::Stored;
 use crate::error::{Error, Result};
 use crate::source::{Identity, Source};
@@ -253,6 +254,7 @@ impl Inputs {
         let (index, options, progress) = (self.next, &self.options, &self.progress);
         let path: &Path = &self.paths[index];
         self.next += 1;
+        let is_of_process = is_stdin(path) && self.stdin.0.is_none();
         let stdin = || self.stdin.0.take().unwrap_or_else(|| options.stop.standard_input());
         let (opened, mark) = match &self.begins[index] {
             Begin::Start => (opening::open(path, stdin, options, progress)?, Mark::default()),
@@ -272,6 +274,10 @@ impl Inputs {
                 return Ok(None);
             }
         };
+        let mut opened = opened;
+        if is_of_process {
+            opened.pipe = Pipe::standard_input();
+        }
         Ok(Some(Input::new(index, path, opened, mark, options.max_record_bytes)))
     }
 }

@@ -10,6 +10,7 @@ use super::format::{InputFormat, detect, not_readable};
 use super::json::{is_content, is_needed};
 use super::options::ReadOptions;
 use super::progress::Progress;
+use super::stop::Pipe;
 use super::stored_bytes::Stored;
 use super::unpacked::Unpacked;
 use super::unreadable::kind_of;
@@ -81,6 +82,8 @@ pub(super) struct Opened {
     pub(super) offset: u64,
     /// Whether the content is that of the earlier reading.
     pub(super) is_same: bool,
+    /// The pipe that it comes from, if it is known.
+    pub(super) pipe: Option<Pipe>,
 }
 
 /// Opens an input, or takes `stdin` if it is standard input. Unpacks it and detects its format.
@@ -195,8 +198,8 @@ fn open_to_look(
     progress: &Progress,
     least: usize,
 ) -> io::Result<(Opened, Vec<u8>)> {
-    let (mut content, length) = if is_stdin(path) {
-        (Unpacked::new(progress.count(stdin()), false)?, None)
+    let (mut content, length, pipe) = if is_stdin(path) {
+        (Unpacked::new(progress.count(stdin()), false)?, None, None)
     } else {
         content_of(&options.place_of(path), options, progress)?
     };
@@ -206,15 +209,15 @@ fn open_to_look(
     let beginning = content.peek(enough)?.to_vec();
     let first = Sample::first_of(&beginning);
     let format = InputFormat::Auto;
-    Ok((Opened { content, format, first, length, offset: 0, is_same: true }, beginning))
+    Ok((Opened { content, format, first, length, offset: 0, is_same: true, pipe }, beginning))
 }
 
-/// The content of a file, and its length if that is known.
+/// The content of a file, its length if that is known, and what it is if it is a pipe.
 fn content_of(
     place: &Path,
     options: &ReadOptions,
     progress: &Progress,
-) -> io::Result<(Unpacked, Option<u64>)> {
+) -> io::Result<(Unpacked, Option<u64>, Option<Pipe>)> {
     let file = options.stop.open(place)?;
     let metadata = file.metadata()?;
     let length = metadata.is_file().then_some(metadata.len());
@@ -224,9 +227,10 @@ fn content_of(
     if let Some(length) = length
         && is_parquet(&mut file)?
     {
-        return rows_of(place, options, progress, length).map(|rows| (rows, Some(length)));
+        return rows_of(place, options, progress, length).map(|rows| (rows, Some(length), None));
     }
-    Ok((Unpacked::new(progress.count(options.stop.content(file)), length.is_some())?, length))
+    let pipe = Pipe::of(&file);
+    Ok((Unpacked::new(progress.count(options.stop.content(file)), length.is_some())?, length, pipe))
 }
 
 /// The rows of a Parquet file with the columns that records need.
