@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::unreadable::{is_fingerprints, kind_of_json};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, path_name};
 
 /// How an input is cut into records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<In
 
 /// The error of an input whose content cannot be read as records.
 pub(super) fn not_readable(path: &Path, reason: &str) -> Error {
-    Error::Input { source_name: path.display().to_string(), line: None, reason: reason.to_owned() }
+    Error::Input { source_name: path_name(path), line: None, reason: reason.to_owned() }
 }
 
 /// The name of a file in small letters, without the ending of gzip.
