@@ -55,7 +55,7 @@ pub use memory::Cache;
 pub use metrics::Histogram;
 pub use plan::{PlanEstimate, Prefer, SqlDialect, SqlJob, SqlWork};
 pub use sketch::{Similarity, Sketch, SketchSize};
-pub use source::{Identity, Place, Reached, Sample, Source};
+pub use source::{Identity, Place, Reached, Sample, Source, Stamp};
 pub use store::FORMAT_VERSION;
 pub use text::Scheme;
 #[cfg(feature = "ingest")]

@@ -34,9 +34,13 @@ pub(crate) struct SourceRecord {
     /// By what its content is known again.
     pub(crate) identity: Identity,
     pub(crate) ended: bool,
-    /// Of the records that were read in this run, or in those that were stopped before it.
+    /// Why it cannot be read further than up to the place, as long as its content is the same.
+    pub(crate) failed: Option<String>,
+    /// Of the records up to the place, and of the last line, if that has no line end.
     pub(crate) totals: Totals,
-    /// When it was last read, in Unix seconds.
+    /// Of the last line, if that has no line end. It is behind the place, and is read again once it has become longer.
+    pub(crate) last_line: Totals,
+    /// When it was last read, or given and found unchanged, in Unix seconds.
     pub(crate) updated: i64,
     /// The numbers of the documents that were stored while it was read.
     pub(crate) numbers: Numbers,
@@ -54,7 +58,7 @@ impl Source {
         let now = UnixSeconds::now().unchecked();
         let (name, place, identity, ended) = (name.to_vec(), *place, *identity, *ended);
         // What became of its records is not known here.
-        Self { name, record: SourceRecord { place, identity, ended, updated: now, ..old } }
+        Self { name, record: SourceRecord { place, identity, ended, failed: None, updated: now, ..old } }
     }
 
     /// Checks that it can be stored.
@@ -86,13 +90,18 @@ impl Source {
         self.record.ended
     }
 
-    /// When it was last read, in Unix seconds.
+    /// Why it cannot be read further. That is so as long as its content is the same.
+    pub fn failed(&self) -> Option<&str> {
+        self.record.failed.as_deref()
+    }
+
+    /// When it was last read, or given and found unchanged, in Unix seconds. The latter is noted once a day.
     pub fn updated(&self) -> i64 {
         self.record.updated
     }
 
-    /// What an ingestion made of it: the last run, and the runs that were stopped before that. Nothing is counted of a
-    /// source that a program reads itself.
+    /// What ingestions made of it, since it was last begun from its beginning. Nothing is counted of a source that a
+    /// program reads itself.
     pub fn totals(&self) -> &Totals {
         &self.record.totals
     }
@@ -158,6 +167,22 @@ pub struct Identity {
     pub first: Sample,
     /// The last bytes that were read.
     pub last: Sample,
+    /// By what it is known again as it is stored. `None` for what is no file.
+    pub stamp: Option<Stamp>,
+}
+
+/// By what a file is known again without unpacking it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Stamp {
+    /// The `xxh3_64` of its length and of samples of it: the first 4,096 bytes, the last ones, and 14 times as many
+    /// between them. Of up to 65,536 bytes all are in it.
+    pub samples: u64,
+    /// The `xxh3_64` of all of its bytes. `None` unless it was read from its beginning to its end in one go.
+    pub whole: Option<u64>,
+    /// When its content and its entry were last changed, in nanoseconds since 1970. `None` if that was a moment before
+    /// it was read.
+    pub times: Option<[i64; 2]>,
 }
 
 /// Some bytes of an input, by their hash.
@@ -196,6 +221,9 @@ pub struct Totals {
     pub rejected: u64,
     /// The number of records that are no documents, such as the requests of a web archive.
     pub passed_over: u64,
+    /// The number of last lines without a line end that are no records. Whoever writes the input has most likely not
+    /// ended them yet, so they are left for the next run.
+    pub left: u64,
     /// The time it took.
     pub elapsed: Duration,
 }
@@ -214,7 +242,29 @@ impl Totals {
         self.too_short += other.too_short;
         self.rejected += other.rejected;
         self.passed_over += other.passed_over;
+        self.left += other.left;
         self.elapsed += other.elapsed;
+    }
+
+    /// Takes the numbers of some of the records out again. The time stays, since it was taken.
+    pub(crate) fn take_out(&mut self, other: &Self) {
+        let Self { documents, units, inserted, replaced, skipped, deleted, duplicates, .. } = self;
+        let Self { too_short, rejected, passed_over, left, .. } = other;
+        for (of_all, of_other) in [
+            (documents, other.documents),
+            (units, other.units),
+            (inserted, other.inserted),
+            (replaced, other.replaced),
+            (skipped, other.skipped),
+            (deleted, other.deleted),
+            (duplicates, other.duplicates),
+            (&mut self.too_short, *too_short),
+            (&mut self.rejected, *rejected),
+            (&mut self.passed_over, *passed_over),
+            (&mut self.left, *left),
+        ] {
+            *of_all = of_all.saturating_sub(of_other);
+        }
     }
 }
 

@@ -90,7 +90,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
                 if failed.is_some() || output.is_closed() { Err(Error::Interrupted) } else { Ok(()) }
             },
         );
-        telling.finish()?;
+        let any_failed = telling.finish()?;
         if let Some(error) = failed {
             return Err(error.into());
         }
@@ -104,7 +104,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
             "{groups} groups of {listed} records, of which {} are duplicates",
             listed - groups
         ));
-        return Ok(Answer::Yes);
+        return Ok(if any_failed { Answer::CouldNotTell } else { Answer::Yes });
     }
     let cleaned = dedup.run(|event| telling.tell(&event));
     telling.finish()?;
@@ -116,7 +116,13 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
                 let became = if arguments.drop_unjudged { "none was" } else { "all were" };
                 output.complain(&format!("no record could be judged, so {became} copied"));
             }
-            Ok(if nothing { Answer::CouldNotTell } else { Answer::Yes })
+            if totals.failed > 0 {
+                output.complain(&format!(
+                    "{} inputs could not be read to their ends, and nothing of them is in the output",
+                    totals.failed
+                ));
+            }
+            Ok(if nothing || totals.failed > 0 { Answer::CouldNotTell } else { Answer::Yes })
         }
         Err(error) => {
             let folder = dedup.work_folder();
@@ -187,6 +193,8 @@ struct Telling {
     console: Console,
     rejections: Rejections,
     step: Option<(DedupStep, Progress)>,
+    /// Whether an input could not be read.
+    any_failed: bool,
     failed: Option<Error>,
 }
 
@@ -194,7 +202,7 @@ impl Telling {
     fn new(output: &Output, arguments: &Arguments) -> Result<Self, Failure> {
         let console = output.console().clone();
         let rejections = Rejections::new(&console, arguments.rejected.as_deref(), output.is_json())?;
-        Ok(Self { console, rejections, step: None, failed: None })
+        Ok(Self { console, rejections, step: None, any_failed: false, failed: None })
     }
 
     fn tell(&mut self, event: &DedupEvent<'_>) {
@@ -203,6 +211,11 @@ impl Telling {
                 // Before it is committed that the record was read.
                 let told = self.rejections.add(rejected).and_then(|()| self.rejections.flush());
                 self.failed = self.failed.take().or(told.err());
+            }
+            DedupEvent::Failed { error, .. } => {
+                self.step = None;
+                self.any_failed = true;
+                self.console.complain(&error.to_string());
             }
             DedupEvent::Progress { step, done, all } => {
                 if self.step.as_ref().is_none_or(|it| it.0 != *step) {
@@ -223,11 +236,12 @@ impl Telling {
         }
     }
 
-    fn finish(mut self) -> Result<(), Failure> {
+    /// Tells what was left out. Returns whether an input could not be read.
+    fn finish(mut self) -> Result<bool, Failure> {
         drop(self.step.take());
         self.rejections.flush()?;
         self.rejections.tell_others();
-        self.failed.map_or(Ok(()), |error| Err(error.into()))
+        self.failed.map_or(Ok(self.any_failed), |error| Err(error.into()))
     }
 }
 
@@ -236,6 +250,7 @@ fn print_totals(output: &mut Output, totals: &DedupTotals) {
         records,
         too_short,
         rejected,
+        failed,
         removed,
         removed_as_equal,
         removed_as_known,
@@ -257,6 +272,7 @@ fn print_totals(output: &mut Output, totals: &DedupTotals) {
             "rejected": rejected,
             "kept_unjudged": kept_unjudged,
             "dropped_unjudged": dropped_unjudged,
+            "failed_inputs": failed,
             "seconds": seconds,
         })
     };

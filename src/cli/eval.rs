@@ -10,6 +10,7 @@ use super::arguments::Reading;
 use super::console::Console;
 use super::evaluation::{print_bests, print_curve, print_yardstick};
 use super::output::Output;
+use super::rejections;
 
 #[derive(clap::Args)]
 #[command(after_help = "Methods: see docs/guide.md. F is the number of false matches in a million pairs of \
@@ -88,7 +89,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let records = Records::open(&arguments.documents, arguments.reading.options().only_content())?;
     let corpus = Corpus::read(records, |record| {
         rejected += 1;
-        console.complain(&format!("rejected: {record}"));
+        console.complain(&rejections::message(&record));
     })?;
     if corpus.repeated() > 0 {
         console.remark(&format!(

@@ -10,6 +10,7 @@ use super::answer::{Answer, CommandResult};
 use super::arguments::{Reading, SketchBytes, parse_scheme};
 use super::output::{Output, add_fingerprint, add_sketch, key_fields, printable};
 use super::question::{Question, TextsAre};
+use super::rejections;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -50,7 +51,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
                 Ok(questions) => questions.iter().for_each(|question| print_one(output, question)),
                 Err(rejected) => {
                     rejected_any = true;
-                    output.complain(&format!("rejected: {rejected}"));
+                    output.complain(&rejections::message(&rejected));
                 }
             }
         }

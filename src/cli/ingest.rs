@@ -8,7 +8,7 @@ use std::time::Instant;
 
 #[cfg(unix)]
 use crate::AdminSocket;
-use crate::ingest::{Ingest, Records, Reread, Totals};
+use crate::ingest::{Ingest, Ingested, Records, Reread};
 use crate::{CreateOptions, Database, Error, OnMatch, Policy, Scheme};
 use clap::ValueEnum;
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
@@ -18,7 +18,7 @@ use super::apart::are_same_file;
 use super::arguments::{
     DatabaseArgument, Reading, SketchBytes, key_bytes, max_distance_parser, parse_scheme, similarity_parser,
 };
-use super::ingest_report::{IngestReport, Reporting, print_largest_groups, print_totals};
+use super::ingest_report::{IngestReport, Reporting, print_ingested, print_largest_groups};
 use super::open::{answer_others, open_to_write};
 use super::output::Output;
 use super::units::{count, positive_count};
@@ -93,7 +93,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     verify: VerifyArguments,
 
-    /// Stop at the first bad record
+    /// Stop at the first bad record, or at the first input that cannot be read
     #[arg(long)]
     strict: bool,
 
@@ -128,8 +128,10 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let socket = answer_others(&database, output.console());
     let verification = arguments.verify.open(&arguments.reading, &database, output.console())?;
     let prepared = began.elapsed();
-    let taken = ingest(arguments, &database, records, verification.as_ref(), output);
-    let is_useless = taken.as_ref().map_or(true, |totals| {
+    let goes_on = arguments.source.is_some() || !records.paths().iter().any(|path| is_pipe(path, output));
+    let taken = ingest(arguments, &database, records, verification.as_ref(), goes_on, output);
+    let is_useless = taken.as_ref().map_or(true, |ingested| {
+        let totals = &ingested.now;
         let took_nothing = totals.documents == 0 && totals.passed_over == 0;
         totals.documents == 0 && totals.rejected > 0 || is_new && took_nothing
     });
@@ -140,19 +142,24 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
         output.complain("no record could be taken, so no database was created");
         return Ok(Answer::CouldNotTell);
     }
-    let mut totals = taken?;
-    totals.elapsed += prepared;
+    let mut ingested = taken?;
+    ingested.now.elapsed += prepared;
     let without_text = verification.map(|it| it.complain_of_missing());
-    print_totals(output, &totals, arguments.reading.unit(), without_text);
+    print_ingested(output, &ingested, arguments.reading.unit(), without_text);
     let_others_end(socket, output);
     if output.console().is_ended() {
-        output.complain("stopped; what was read is stored, and the same command goes on from there");
+        output.complain(match goes_on {
+            true => "stopped; what was read is stored, and the same command goes on from there",
+            false => {
+                "stopped; what was read is stored; how far a pipe was read is not known again unless --source names it"
+            }
+        });
         return Err(Error::Interrupted.into());
     }
     if arguments.reporting().is_summary(output) {
         print_largest_groups(output, &database)?;
     }
-    Ok(if is_useless { Answer::CouldNotTell } else { Answer::Yes })
+    Ok(if is_useless || ingested.failed > 0 { Answer::CouldNotTell } else { Answer::Yes })
 }
 
 /// Lets commands of others end that are being answered, and nobody else in.
@@ -168,24 +175,34 @@ fn let_others_end(socket: Option<AdminSocket>, output: &Output) {
 #[cfg(not(unix))]
 fn let_others_end((): (), _: &Output) {}
 
+/// Whether an input can be read only once, so that nobody knows how far it was read.
+fn is_pipe(path: &Path, output: &Output) -> bool {
+    let place = output.console().place_of(path);
+    path == "-" || fs::metadata(place).is_ok_and(|it| !it.is_file() && !it.is_dir())
+}
+
 /// Ingests the records, and tells what happens.
 fn ingest(
     arguments: &Arguments,
     database: &Database,
     records: Records,
     verification: Option<&Arc<Verification>>,
+    goes_on: bool,
     output: &mut Output,
-) -> Result<Totals, Failure> {
+) -> Result<Ingested, Failure> {
     let console = output.console().clone();
     let ingest = arguments.ingest(database, verification);
     let mut report = IngestReport::new(output, &records, verification, arguments.reporting())?;
     let ingested = ingest.stop_when(move || console.is_ended()).run(records, |event| report.observe(&event));
     let stored = report.stored();
     report.finish()?;
-    if let Some(stored) = stored.filter(|_| ingested.is_err()) {
-        output.complain(&format!(
-            "{stored} documents were stored before this; the same command goes on from there"
-        ));
+    if let Some((stored, error)) = stored.zip(ingested.as_ref().err()) {
+        let how = match error {
+            _ if !goes_on => "",
+            Error::Input { .. } => "; without --strict, the same command goes on from there",
+            _ => "; once the cause is gone, the same command goes on from there",
+        };
+        output.complain(&format!("{stored} documents were stored before this{how}"));
     }
     Ok(ingested?)
 }

@@ -1,17 +1,20 @@
 //! What `simdb ingest` tells: near-duplicates, rejected records, progress, totals and the largest groups.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::ingest::{Event, Progress, Records, Resumed, Totals};
-use crate::{Change, Database, Document, Unit, Verdict};
+use crate::ingest::{Event, Ingested, Progress, Records, Rejected, Resumed, Totals};
+use crate::{Change, Database, Document, Error, Unit, Verdict};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::answer::Failure;
-use super::output::{Output, Verified, add_fingerprint, add_matches, key_fields, matches_line, printable};
+use super::output::{
+    Output, Verified, add_fingerprint, add_matches, key_fields, matches_line, name_fields, printable,
+};
 use super::rejections::{self, Rejections};
 use super::verification::Verification;
 
@@ -89,6 +92,8 @@ impl<'o> IngestReport<'o> {
                 let rejections = &mut self.rejections;
                 self.bar.above(|| rejections.add(rejected))?;
             }
+            Event::Failed { path, error, .. } => self.tell_failed(path, error),
+            Event::Left(rejected) => self.tell_left(rejected),
             Event::Committed { totals } => {
                 self.bar.update(totals);
                 self.stored = Some(totals.inserted + totals.replaced);
@@ -110,8 +115,41 @@ impl<'o> IngestReport<'o> {
     fn tell_source(&mut self, path: &Path, resumed: Resumed) {
         self.told_inputs += 1;
         if self.told_inputs <= MOST_TOLD_INPUTS {
-            let message = format!("{}: {}", path.display(), words_of(resumed));
+            let message = format!("{}: {}", path_text(path), words_of(resumed));
             self.bar.above(|| self.output.remark(&message));
+        }
+    }
+
+    fn tell_failed(&mut self, path: &Path, error: &Error) {
+        self.bar.above(|| self.output.complain(&error.to_string()));
+        let Error::Input { line, reason, .. } = error else { return };
+        let object = || {
+            let mut object = name_fields("input", path.as_os_str().as_encoded_bytes());
+            object.insert("failed".to_owned(), reason.as_str().into());
+            object.insert("line".to_owned(), (*line).into());
+            Value::Object(object)
+        };
+        if self.output.is_json() {
+            self.output.print(object, String::new);
+        }
+    }
+
+    fn tell_left(&mut self, left: &Rejected) {
+        let path = path_text(&left.path);
+        let line = left.line.unwrap_or_default();
+        let message = format!(
+            "{path}, line {line}: the last line has no line end yet, and is no record; it is left for the next run ({})",
+            left.reason
+        );
+        self.bar.above(|| self.output.complain(&message));
+        let object = || {
+            let mut object = name_fields("input", left.path.as_os_str().as_encoded_bytes());
+            object.insert("left".to_owned(), left.reason.to_string().into());
+            object.insert("line".to_owned(), line.into());
+            Value::Object(object)
+        };
+        if self.output.is_json() {
+            self.output.print(object, String::new);
         }
     }
 
@@ -133,6 +171,11 @@ impl<'o> IngestReport<'o> {
     }
 }
 
+/// A path in a message.
+fn path_text(path: &Path) -> Cow<'_, str> {
+    printable(path.as_os_str().as_encoded_bytes())
+}
+
 /// How an input is read that was read before.
 fn words_of(resumed: Resumed) -> &'static str {
     match resumed {
@@ -143,6 +186,7 @@ fn words_of(resumed: Resumed) -> &'static str {
         Resumed::Grown => "has become longer since it was read; what is new is read",
         Resumed::Changed => "has another content than when it was read before; it is read from its beginning",
         Resumed::Again => "is read once more, from its beginning",
+        Resumed::Failed => "could not be read before, and has not changed",
     }
 }
 
@@ -177,7 +221,7 @@ fn print_duplicate(output: &mut Output, document: &Document, verdict: &Verdict, 
     );
 }
 
-fn totals_object(totals: &Totals, unit: Unit, without_text: Option<usize>) -> Value {
+fn totals_object(totals: &Totals, unit: Unit) -> Value {
     let mut object = json!({
         "documents": totals.documents,
         "inserted": totals.inserted,
@@ -192,44 +236,87 @@ fn totals_object(totals: &Totals, unit: Unit, without_text: Option<usize>) -> Va
     if totals.passed_over > 0 {
         object["passed_over"] = totals.passed_over.into();
     }
+    if totals.left > 0 {
+        object["left"] = totals.left.into();
+    }
     if unit != Unit::Document {
         object["units"] = totals.units.into();
-    }
-    if let Some(without_text) = without_text {
-        object["without_text"] = without_text.into();
     }
     object
 }
 
-fn totals_line(totals: &Totals, unit: Unit, without_text: Option<usize>) -> String {
+fn ingested_object(ingested: &Ingested, unit: Unit, without_text: Option<usize>) -> Value {
+    let mut object = totals_object(&ingested.now, unit);
+    object["unchanged_inputs"] = ingested.unchanged.into();
+    object["failed_inputs"] = ingested.failed.into();
+    if let Some(without_text) = without_text {
+        object["without_text"] = without_text.into();
+    }
+    object["in_all"] = totals_object(&ingested.in_all, unit);
+    object
+}
+
+/// A number and what it counts, if there is any.
+fn counted(number: u64, what: &str) -> String {
+    if number > 0 { format!(", {number} {what}") } else { String::new() }
+}
+
+/// What was read now, and what the inputs hold in all if that is more.
+fn ingested_lines(ingested: &Ingested, unit: Unit, without_text: Option<usize>) -> String {
+    let Ingested { now, in_all, unchanged, failed, .. } = ingested;
+    let seconds = format!(", {:.2} s", now.elapsed.as_secs_f64());
+    let inputs = counted(*unchanged, "inputs unchanged") + &counted(*failed, "inputs not read");
+    let without_text = counted(without_text.unwrap_or_default() as u64, "without text");
+    let is_nothing = is_same(now, &Totals::default());
+    let mut lines = match is_nothing && unchanged + failed > 0 {
+        true => format!("nothing new{inputs}{seconds}"),
+        false => totals_line(now, unit) + &inputs + &without_text + &seconds,
+    };
+    if !is_same(now, in_all) {
+        lines += &format!("\nin all: {}", totals_line(in_all, unit));
+    }
+    lines
+}
+
+/// Whether totals are the same but for the time.
+fn is_same(a: &Totals, b: &Totals) -> bool {
+    let mut without_time = *a;
+    without_time.elapsed = b.elapsed;
+    without_time == *b
+}
+
+fn totals_line(totals: &Totals, unit: Unit) -> String {
     let units = match unit {
         Unit::Document => String::new(),
         unit => format!(", {} units ({unit})", totals.units),
     };
-    let deleted = if totals.deleted > 0 { format!(", {} deleted", totals.deleted) } else { String::new() };
-    let passed_over = match totals.passed_over {
-        0 => String::new(),
-        passed_over => format!(", {passed_over} passed over"),
-    };
-    let without_text = without_text.filter(|&it| it > 0).map(|it| format!(", {it} without text"));
-    let without_text = without_text.unwrap_or_default();
+    let deleted = counted(totals.deleted, "deleted");
+    let passed_over = counted(totals.passed_over, "passed over");
+    let left = counted(totals.left, "left for the next run");
     format!(
         "{} documents{units}: {} near-duplicates, {} inserted, {} replaced, {} skipped{deleted}, {} too short, \
-         {} rejected{passed_over}{without_text}, {:.2} s",
+         {} rejected{passed_over}{left}",
         totals.documents,
         totals.duplicates,
         totals.inserted,
         totals.replaced,
         totals.skipped,
         totals.too_short,
-        totals.rejected,
-        totals.elapsed.as_secs_f64()
+        totals.rejected
     )
 }
 
-/// Prints the totals.
-pub(super) fn print_totals(output: &mut Output, totals: &Totals, unit: Unit, without_text: Option<usize>) {
-    output.print(|| totals_object(totals, unit, without_text), || totals_line(totals, unit, without_text));
+/// Prints what was done.
+pub(super) fn print_ingested(
+    output: &mut Output,
+    ingested: &Ingested,
+    unit: Unit,
+    without_text: Option<usize>,
+) {
+    match output.is_json() {
+        true => output.print(|| ingested_object(ingested, unit, without_text), String::new),
+        false => output.print_lines(&ingested_lines(ingested, unit, without_text)),
+    }
 }
 
 /// How many groups a summary has, and the most postings that are read for them.

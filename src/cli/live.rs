@@ -98,7 +98,7 @@ impl Live {
             Self::Delete(delete::Arguments { database, .. })
             | Self::Expire(expire::Arguments { database, .. })
             | Self::Compact(compact::Arguments { database, .. }) => (database, Opening::Write),
-            Self::Sources(sources::Arguments { database, forget: None }) => (database, Opening::Read),
+            Self::Sources(it) if !it.forgets() => (&it.database, Opening::Read),
             Self::Sources(sources::Arguments { database, .. }) => (database, Opening::Write),
             Self::Check(check::Arguments { database }) => (database, Opening::Check),
         }

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use super::answer::Failure;
 use super::arguments::Reading;
 use super::output::Output;
+use super::rejections;
 
 /// A snapshot of the other side.
 pub(super) struct OtherSide {
@@ -86,7 +87,7 @@ impl OtherSide {
                     }
                     Err(reason) => {
                         rejected += 1;
-                        output.complain(&format!("rejected: {reason}"));
+                        output.complain(&rejections::message(&reason));
                     }
                 }
             }

@@ -167,9 +167,14 @@ fn run_batch(asking: &Asking<'_>, mut records: Records, output: &mut Output) -> 
                 Err(rejected) => {
                     any_rejected = true;
                     any_match |= answer_all(asking, &std::mem::take(&mut questions), output)?;
-                    output.complain(&format!("rejected: {rejected}"));
-                    output
-                        .print(|| rejections::object(&rejected), || format!("rejected: {}", rejected.reason));
+                    output.complain(&rejections::message(&rejected));
+                    // Each record has a line. An input that cannot be read is none.
+                    if !rejected.is_input() {
+                        output.print(
+                            || rejections::object(&rejected),
+                            || format!("rejected: {}", rejected.reason),
+                        );
+                    }
                 }
             }
         }

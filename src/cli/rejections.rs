@@ -10,6 +10,7 @@ use crate::ingest::{Offset, Rejected};
 use serde_json::{Value, json};
 
 use super::console::Console;
+use super::output::name_fields;
 
 /// How many of a kind are told.
 const TOLD: u64 = 5;
@@ -73,15 +74,22 @@ impl Rejections {
     }
 }
 
+/// The message about a rejected record, or about an input that cannot be read.
+pub(super) fn message(rejected: &Rejected) -> String {
+    if rejected.is_input() { rejected.to_string() } else { format!("rejected: {rejected}") }
+}
+
 /// A rejected record as a JSON object.
 pub(super) fn object(rejected: &Rejected) -> Value {
     let mut object = json!({
         "key": null,
         "rejected": rejected.reason.to_string(),
         "kind": rejected.reason.kind(),
-        "source": rejected.source_name,
         "line": rejected.line,
     });
+    if let Some(fields) = object.as_object_mut() {
+        fields.extend(name_fields("source", rejected.path.as_os_str().as_encoded_bytes()));
+    }
     match rejected.offset {
         Some(Offset::Stored(bytes)) => object["offset"] = bytes.into(),
         Some(Offset::Unpacked(bytes)) => object["unpacked_offset"] = bytes.into(),

@@ -154,6 +154,8 @@ impl Held {
                             Ok(())
                         }
                     })?,
+                    // What a text is compared with must not be missing.
+                    Err(rejected) if rejected.is_input() => return Err(crate::Error::from(rejected).into()),
                     Err(rejected) => console.complain(&format!("rejected: {rejected}")),
                 }
             }

@@ -46,4 +46,18 @@ impl WriteTxn {
         }
         Ok(known)
     }
+
+    /// Forgets all sources that were given last before a time in Unix seconds, as
+    /// [`Source::updated`](crate::Source::updated) tells. Their documents stay. Returns how many these were.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`forget_source`](Self::forget_source).
+    pub fn forget_sources_before(&mut self, seconds: i64) -> Result<u64> {
+        let mut forgotten = 0;
+        for source in self.writer.sources()?.iter().filter(|it| it.updated() < seconds) {
+            forgotten += u64::from(self.forget_source(source.name())?);
+        }
+        Ok(forgotten)
+    }
 }

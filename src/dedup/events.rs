@@ -1,9 +1,11 @@
 //! What a cleaning tells while it runs, and at its end.
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::Error;
 use crate::ingest::Rejected;
 
 /// What [`Dedup::run`](super::Dedup::run) tells.
@@ -12,6 +14,13 @@ use crate::ingest::Rejected;
 pub enum DedupEvent<'e> {
     /// A record cannot be judged. It survives, unless the caller wants such records dropped.
     Rejected(&'e Rejected),
+    /// An input cannot be read, or not to its end. It is left out, and nothing of it is in the output.
+    Failed {
+        /// The path of the input.
+        path: &'e Path,
+        /// Why: [`Error::Input`](crate::Error::Input).
+        error: &'e Error,
+    },
     /// How far a step is.
     Progress {
         /// The step.
@@ -52,6 +61,8 @@ pub struct DedupTotals {
     pub rejected: u64,
     /// Those of them that were dropped.
     pub dropped_unjudged: u64,
+    /// The inputs that could not be read, or not to their ends. Nothing of them is in the output.
+    pub failed: u64,
     /// The records that were removed.
     pub removed: u64,
     /// Those of them that have the same fingerprint as their survivor, or the same text.

@@ -8,7 +8,7 @@ use super::delivery::cannot_write;
 use super::events::DedupEvent;
 use crate::database::{ClusterEvent, Database};
 use crate::error::Result;
-use crate::ingest::{InputFormat, NumberedKey, Records, StoredRecords};
+use crate::ingest::{InputFormat, NumberedKey, Records};
 
 /// Records that are near-duplicates.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Dedup {
         mut each: impl FnMut(DedupGroup) -> Result<()>,
     ) -> Result<()> {
         self.ensure_whole_records()?;
-        let mut stored = StoredRecords::open(self.inputs.clone(), self.reading())?;
+        let mut stored = self.open_inputs(&mut observe)?;
         let kinds =
             (0..stored.paths().len()).map(|index| stored.kind_of(index)).collect::<Result<Vec<_>>>()?;
         let folder = tempfile::tempdir().map_err(|source| cannot_write(&std::env::temp_dir(), &source))?;

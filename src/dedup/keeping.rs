@@ -11,7 +11,7 @@ use super::stop::Stop;
 use super::work::{IDS, Work};
 use crate::database::{Database, OpenOptions, WriteTxn};
 use crate::document::Document;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, path_name};
 use crate::ingest::{NumberedKey, RecordId, Records, StoredRecords};
 use crate::source::{Numbers, Source};
 
@@ -40,7 +40,7 @@ pub(super) fn ensure_new(known: &Database, records: &mut StoredRecords) -> Resul
         let Some(source) = snapshot.source(name)? else { continue };
         if records.ensure_same(index, &source).is_ok() {
             return Err(Error::Input {
-                source_name: records.paths()[index].display().to_string(),
+                source_name: path_name(&records.paths()[index]),
                 line: None,
                 reason: format!(
                     "its documents are in {} already, so all of its records would be removed; `--again` does that \
@@ -82,7 +82,7 @@ pub(super) fn keep(
         }
     }
     for Source { name, mut record } in snapshot.sources()? {
-        if record.totals.documents == 0 && record.totals.rejected > 0 {
+        if record.failed.is_some() || record.totals.documents == 0 && record.totals.rejected > 0 {
             // Nothing of it is known. It is to be read when the command is mended.
             continue;
         }

@@ -1,13 +1,13 @@
 //! The layout of the output: which records go into which file, and how that is packed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::dedup::Dedup;
 use super::work::OUTPUT;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, path_name};
 use crate::ingest::{InputFormat, Packing, RecordId, StoredRecords};
 
 /// The files of the output, in the order of the inputs.
@@ -62,6 +62,11 @@ impl Layout {
         (&self.paths[index], unit)
     }
 
+    /// Leaves out the files that get records of these inputs only.
+    pub(super) fn leave_out(&mut self, inputs: &BTreeSet<usize>) {
+        self.files.retain(|file| file.inputs.clone().any(|input| !inputs.contains(&input)));
+    }
+
     /// A file for each input, of the same name.
     fn tree(&self, dedup: &Dedup, directories: &[&PathBuf]) -> Result<Vec<OutputFile>> {
         let mut taken: HashMap<PathBuf, usize> = HashMap::with_capacity(self.paths.len());
@@ -99,7 +104,7 @@ impl Layout {
                 "it is of another format than {}, so they cannot be in one file: let the output be a directory",
                 self.paths[0].display()
             );
-            let source_name = self.paths[other].display().to_string();
+            let source_name = path_name(&self.paths[other]);
             return Err(Error::Input { source_name, line: None, reason });
         }
         let extension = dedup.output.extension().and_then(OsStr::to_str);

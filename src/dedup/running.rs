@@ -1,5 +1,6 @@
 //! The run of a cleaning, step by step.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -15,8 +16,8 @@ use super::verdicts;
 use super::work::{REMOVED, REPORT, UNJUDGED, Work, write_durably};
 use super::writing;
 use crate::database::Database;
-use crate::error::Result;
-use crate::ingest::{Event, Fingerprinting, Ingest, Records, StoredRecords};
+use crate::error::{Error, Result};
+use crate::ingest::{Event, Fingerprinting, Ingest, NumberedKey, Records, StoredRecords};
 
 /// The records that are committed together.
 const BATCH: usize = 5_000;
@@ -33,7 +34,8 @@ impl Dedup {
     ///
     /// # Errors
     ///
-    /// * [`Error::Input`](crate::Error::Input) if an input cannot be read, cannot be read twice, or changes meanwhile.
+    /// * [`Error::Input`](crate::Error::Input) if no input can be read, or one cannot be read twice, or changes meanwhile.
+    ///   Others that cannot be read are [told](DedupEvent::Failed) and left out.
     /// * [`Error::Output`](crate::Error::Output) if the output or another result exists, or cannot be written.
     /// * [`Error::Interrupted`](crate::Error::Interrupted) if the caller ended it. The same call goes on.
     /// * Those of [`Ingest::run`], [`Snapshot::duplicates`](crate::Snapshot::duplicates) and
@@ -47,7 +49,7 @@ impl Dedup {
     pub fn run(&self, mut observe: impl FnMut(DedupEvent<'_>)) -> Result<DedupTotals> {
         let began = Instant::now();
         self.ensure_whole_records()?;
-        let mut records = StoredRecords::open(self.inputs.clone(), self.reading())?;
+        let mut records = self.open_inputs(&mut observe)?;
         let mut work = Work::begin(self, &records)?;
         if !work.state.is_written {
             let written = self.write(&mut work, &mut records, &mut observe);
@@ -77,13 +79,15 @@ impl Dedup {
         records: &mut StoredRecords,
         observe: &mut impl FnMut(DedupEvent<'_>),
     ) -> Result<()> {
-        let layout = Layout::new(self, records)?;
-        let (database, known) = self.read(work, records, observe)?;
+        let mut layout = Layout::new(self, records)?;
+        let (database, known, left_out) = self.read(work, records, observe)?;
         if work.state.decided.is_none() {
-            let totals = verdicts::decide(self, work, &layout, &database, known.as_ref(), observe)?;
-            work.state.decided = Some(totals);
+            let mut totals = verdicts::decide(self, work, &layout, &database, known.as_ref(), observe)?;
+            totals.failed = (records.failed().len() + left_out.len()) as u64;
+            (work.state.decided, work.state.left_out) = (Some(totals), left_out);
             work.save()?;
         }
+        layout.leave_out(&work.state.left_out);
         writing::write(work, &layout, records, &database, self.stop(), observe)?;
         self.make_report(work, records, &database)?;
         work.ensure_unchanged(records)?;
@@ -111,7 +115,7 @@ impl Dedup {
         work: &Work,
         records: &mut StoredRecords,
         observe: &mut impl FnMut(DedupEvent<'_>),
-    ) -> Result<(Database, Option<Database>)> {
+    ) -> Result<(Database, Option<Database>, BTreeSet<usize>)> {
         // Directories were listed once. If they were listed again, files could be there that were not before.
         let mut unread = Records::open(records.paths().to_vec(), self.reading())?;
         let known = keeping::open(self, &mut unread)?;
@@ -125,18 +129,33 @@ impl Dedup {
             snapshot.source(name)?.map_or(Ok(()), |source| records.ensure_same(index, &source))?;
         }
         drop(snapshot);
-        self.ingest(&database, unread, Some(Unjudged::at(work.path(UNJUDGED))), observe)?;
-        Ok((database, known))
+        let unjudged = Unjudged::at(work.path(UNJUDGED));
+        let left_out = self.ingest(&database, unread, Some(unjudged), observe)?;
+        Ok((database, known, left_out))
     }
 
-    /// Stores the documents of the records, and keeps the places of those that cannot be judged.
+    /// Opens the inputs, and tells which cannot be read. These are left out.
+    pub(super) fn open_inputs(&self, observe: &mut impl FnMut(DedupEvent<'_>)) -> Result<StoredRecords> {
+        let mut records = StoredRecords::open(self.inputs.clone(), self.reading())?;
+        let none = records.ensure_any();
+        for (path, error) in records.failed() {
+            observe(DedupEvent::Failed { path, error });
+        }
+        none.map(|()| records)
+    }
+
+    /// Stores the documents of the records. Returns the indices of the inputs that cannot be read to their ends. Of these
+    /// no document stays, so that nothing is removed in favour of what is not in the output. Keeps the places of the
+    /// records that cannot be judged.
     pub(super) fn ingest(
         &self,
         database: &Database,
         unread: Records,
         mut unjudged: Option<Unjudged>,
         observe: &mut impl FnMut(DedupEvent<'_>),
-    ) -> Result<()> {
+    ) -> Result<BTreeSet<usize>> {
+        let paths = unread.paths().to_vec();
+        let (mut left_out, mut failed) = (BTreeSet::new(), Ok(()));
         let (progress, stop) = (unread.progress(), self.stop().clone());
         // Records that cannot be judged survive, also where an input has no others.
         let mut ingest = Ingest::new(database).asks(false).batch(BATCH).knows_rejected();
@@ -153,6 +172,16 @@ impl Dedup {
                     observe(DedupEvent::Rejected(rejected));
                 }
                 Event::Reported => kept = unjudged.as_mut().map_or(Ok(()), Unjudged::keep),
+                Event::Failed { path, error, is_lasting: true } => {
+                    left_out.extend(paths.iter().position(|it| it == path));
+                    observe(DedupEvent::Failed { path, error });
+                }
+                // It was readable just now, and may be so again.
+                Event::Failed { error: Error::Input { source_name, line, reason }, .. } => {
+                    let (source_name, line, reason) = (source_name.clone(), *line, reason.clone());
+                    failed = Err(Error::Input { source_name, line, reason });
+                    return ControlFlow::Break(());
+                }
                 Event::Committed { .. } => observe(DedupEvent::Progress {
                     step: DedupStep::Reading,
                     done: progress.bytes_read(),
@@ -163,6 +192,25 @@ impl Dedup {
             if kept.is_err() { ControlFlow::Break(()) } else { self.stop().flow() }
         })?;
         kept?;
-        self.stop().ensure_wanted()
+        failed?;
+        self.stop().ensure_wanted()?;
+        if !left_out.is_empty() {
+            remove_inputs(database, &left_out)?;
+        }
+        Ok(left_out)
     }
+}
+
+/// Removes the documents of some inputs.
+fn remove_inputs(database: &Database, inputs: &BTreeSet<usize>) -> Result<()> {
+    let snapshot = database.snapshot()?;
+    let mut txn = database.begin_write()?;
+    for document in snapshot.documents() {
+        let document = document?;
+        let numbered = NumberedKey::of_bytes(document.key());
+        if numbered.is_some_and(|it| inputs.contains(&(it.id.input as usize))) {
+            txn.delete(document.key())?;
+        }
+    }
+    txn.commit()
 }

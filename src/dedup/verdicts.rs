@@ -65,7 +65,7 @@ pub(super) fn decide(
     verdicts.rows.sort_unstable_by_key(|row| row.id);
     totals.removed = verdicts.rows.len() as u64;
     totals.too_short = snapshot.stats()?.too_short;
-    for source in snapshot.sources()? {
+    for source in snapshot.sources()?.iter().filter(|it| it.failed().is_none()) {
         totals.records += source.totals().documents + source.totals().rejected;
         totals.rejected += source.totals().rejected;
     }

@@ -1,5 +1,6 @@
 //! The folder of a cleaning that is under way: what was done so far, and what goes into place at the end.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
@@ -13,7 +14,7 @@ use super::dedup::Dedup;
 use super::delivery::{cannot_write, deliver, ensure_places, sync_folder};
 use super::events::DedupTotals;
 use crate::database::{CreateOptions, Database, OpenOptions};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, path_name};
 use crate::ingest::{Records, StoredRecords};
 use crate::source::Place;
 use crate::text::Scheme;
@@ -32,6 +33,8 @@ pub(super) struct State {
     command: u64,
     /// Once it is decided which records survive.
     pub(super) decided: Option<DedupTotals>,
+    /// The indices of the inputs that were left out then, since they cannot be read to their ends.
+    pub(super) left_out: BTreeSet<usize>,
     pub(super) written: Written,
     /// Whether all results are made, but not all in place.
     pub(super) is_written: bool,
@@ -119,7 +122,7 @@ impl Work {
             return Ok(());
         }
         Err(Error::Input {
-            source_name: records.paths()[same].display().to_string(),
+            source_name: path_name(&records.paths()[same]),
             line: None,
             reason: format!(
                 "it was changed after the run had begun: delete {} to begin anew",

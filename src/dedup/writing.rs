@@ -17,7 +17,7 @@ use super::removed::Removed;
 use super::stop::Stop;
 use super::work::{IDS, Work, Written};
 use crate::database::Database;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, path_name};
 #[cfg(feature = "parquet")]
 use crate::ingest::Packing;
 use crate::ingest::{Progress, RecordId, StoredRecords};
@@ -45,10 +45,11 @@ pub(super) fn write(
     for (index, name) in records.names()?.into_iter().enumerate() {
         // An input that is given twice is read once.
         let is_repeated = !known.insert(name.clone());
-        let source = if is_repeated { None } else { snapshot.source(&name)? };
-        if source.is_none() && !is_repeated {
+        let is_left_out = is_repeated || work.state.left_out.contains(&index);
+        let source = if is_left_out { None } else { snapshot.source(&name)? };
+        if source.is_none() && !is_left_out {
             return Err(Error::Input {
-                source_name: records.paths()[index].display().to_string(),
+                source_name: path_name(&records.paths()[index]),
                 line: None,
                 reason: "it was not read before, so its records are not known".to_owned(),
             });

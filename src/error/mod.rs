@@ -2,6 +2,8 @@
 
 #[expect(clippy::module_inception, reason = "the folder is named after what it shows first")]
 mod error;
+mod path_name;
 mod wording;
 
 pub use error::{Error, Result};
+pub(crate) use path_name::path_name;

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::cut_document::{CutDocument, Taken, keys_of};
-use super::events::{Event, add_verdict};
+use super::events::{Event, Ingested, add_verdict};
 use super::raw::{Mark, Origin};
 use super::records::Step;
 use super::rejected::Rejected;
@@ -55,16 +55,25 @@ pub(super) struct Batches<'i, F> {
     /// The input that is being read, and the place behind the last record that was taken.
     at: Option<(Arc<Origin>, Mark)>,
     /// What was read before the place of an input was noted last.
-    pub(super) totals: Totals,
+    totals: Totals,
+    /// The number of inputs that could not be read, or not further.
+    failed: u64,
     /// What was read since then.
     since: Totals,
     noted: Instant,
     /// The number that the next document got then.
     next_number: u64,
+    /// Whether what is read is a last line that has no line end.
+    is_last_line: bool,
+    /// When the oldest record was read that is not committed.
+    oldest: Option<Instant>,
 }
 
-/// A batch that is not full is committed when nothing was read for so long.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// A batch is committed when its oldest record is so old, however few there are. With the commit itself, that makes a
+/// second at most.
+const OLDEST: Duration = Duration::from_millis(800);
+/// How often it is asked whether the ingestion is to end.
+const LOOK: Duration = Duration::from_millis(100);
 
 impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
     pub(super) fn new(
@@ -82,20 +91,22 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
             observe,
             txn: None,
             in_batch: 0,
-            totals: sources.before,
+            totals: Totals::default(),
+            failed: 0,
             sources,
             at: None,
             since: Totals::default(),
             noted: began,
             next_number: 0,
+            is_last_line: false,
+            oldest: None,
         }
     }
 
     /// Takes all records. Breaks if the observer does: then the batch must not be committed.
     pub(super) fn take_all(&mut self, chunks: &mpsc::Receiver<Result<Vec<Step>>>) -> Result<ControlFlow<()>> {
-        let mut last = Instant::now();
         while !self.settings.stop.is_asked() {
-            let taken = match chunks.recv_timeout(Duration::from_millis(100)) {
+            let taken = match chunks.recv_timeout(self.left_to_wait().min(LOOK)) {
                 // The reading was stopped. What was read is committed.
                 Ok(Err(Error::Interrupted)) => break,
                 Ok(chunk) => {
@@ -103,24 +114,43 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
                     if chunk.is_empty() {
                         break;
                     }
-                    last = Instant::now();
-                    self.take_chunk(chunk)?
+                    let came = Instant::now();
+                    let flow = self.take_chunk(chunk)?;
+                    // What was committed in between is not waiting any more.
+                    if self.at.is_some() {
+                        self.oldest.get_or_insert(came);
+                    }
+                    flow
                 }
-                Err(RecvTimeoutError::Timeout) if last.elapsed() >= LONGEST_PAUSE => self.commit()?,
                 Err(RecvTimeoutError::Timeout) => ControlFlow::Continue(()),
                 // The last thing the thread sends is an empty chunk or an error, unless it panics.
                 Err(RecvTimeoutError::Disconnected) => panic!("the thread that reads the input has panicked"),
             };
-            if taken.is_break() {
-                return Ok(taken);
+            if taken.is_break() || self.left_to_wait().is_zero() && self.commit()?.is_break() {
+                return Ok(ControlFlow::Break(()));
             }
+        }
+        if self.sources.has_changed() {
+            self.transaction()?;
         }
         self.commit()
     }
 
+    /// How long the batch may wait for more records.
+    fn left_to_wait(&self) -> Duration {
+        self.oldest.map_or(Duration::MAX, |oldest| OLDEST.saturating_sub(oldest.elapsed()))
+    }
+
     fn take_chunk(&mut self, chunk: Vec<Step>) -> Result<ControlFlow<()>> {
         let mut waiting = Waiting::default();
-        for Step { taken, input, mark } in chunk {
+        for step in chunk {
+            if step.is_last_line || step.is_again {
+                if self.insert(&mut waiting)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                self.begin_line(&step)?;
+            }
+            let Step { taken, input, mark, is_lasting, .. } = step;
             let flow = match taken {
                 Some(Ok(Taken::Document(document))) => {
                     waiting.push(document, input, mark);
@@ -133,9 +163,19 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
                     self.at = Some((input, mark));
                     flow
                 }
+                Some(Ok(Taken::Left(rejected))) => {
+                    self.since.left += 1;
+                    self.in_batch += 1;
+                    self.at = Some((input, mark));
+                    (self.observe)(Event::Left(&rejected))
+                }
                 Some(Err(rejected)) => {
                     let flow = self.insert(&mut waiting)?;
-                    if flow.is_break() { flow } else { self.reject(&rejected, input, mark)? }
+                    match rejected.is_input() {
+                        _ if flow.is_break() => flow,
+                        true => self.fail(&rejected, &input, mark, is_lasting)?,
+                        false => self.reject(&rejected, input, mark)?,
+                    }
                 }
                 None => {
                     let flow = self.insert(&mut waiting)?;
@@ -149,6 +189,19 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
             }
         }
         self.insert(&mut waiting)
+    }
+
+    /// Before a last line without a line end: what comes from here on is counted apart. Before a line that was one when
+    /// it was read before: what was stored of it goes, and counts for nothing.
+    fn begin_line(&mut self, step: &Step) -> Result<()> {
+        if step.is_last_line {
+            self.note(false)?;
+            self.is_last_line = true;
+        }
+        if let (true, Some(Ok(Taken::Document(document)))) = (step.is_again, &step.taken) {
+            self.transaction()?.delete(document.key())?;
+        }
+        Ok(())
     }
 
     /// Takes a document in units. They join those that are waiting, and are inserted with them when these are many.
@@ -222,6 +275,32 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
         self.at = Some((input, mark));
         let flow = (self.observe)(Event::Rejected(rejected));
         if flow.is_continue() && self.in_batch >= self.settings.batch { self.commit() } else { Ok(flow) }
+    }
+
+    /// Tells that an input cannot be read further, and keeps that if it is so as long as its content is the same.
+    fn fail(
+        &mut self,
+        rejected: &Rejected,
+        input: &Origin,
+        mark: Mark,
+        is_lasting: bool,
+    ) -> Result<ControlFlow<()>> {
+        let error = rejected.to_error();
+        if self.settings.strict {
+            return Err(error);
+        }
+        self.failed += 1;
+        if self.at.is_some() {
+            self.note(false)?;
+        }
+        // What comes next is of another input.
+        self.at = None;
+        let reason = rejected.reason.to_string();
+        if self.sources.fail(input, mark, is_lasting.then_some(&reason)) {
+            self.transaction()?;
+            self.oldest.get_or_insert_with(Instant::now);
+        }
+        Ok((self.observe)(Event::Failed { path: &rejected.path, error: &error, is_lasting }))
     }
 
     /// Inserts the documents that are waiting. Commits each time a batch is full. If the documents are units, a batch
@@ -299,10 +378,11 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
         self.totals.add_all(&totals);
         let numbers = self.next_number..next_number;
         (self.noted, self.next_number) = (now, next_number);
-        self.sources.note(&input, mark, Noted { totals, numbers, has_ended });
+        let is_last_line = self.is_last_line;
+        self.sources.note(&input, mark, Noted { totals, numbers, has_ended, is_last_line });
         // What comes next is of another input.
         if has_ended {
-            self.at = None;
+            (self.at, self.is_last_line) = (None, false);
         }
         Ok(())
     }
@@ -318,7 +398,7 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
             txn.commit()?;
         }
         // When it is read further, that is noted anew.
-        self.at = None;
+        (self.at, self.oldest) = (None, None);
         if mem::take(&mut self.in_batch) == 0 {
             return Ok(ControlFlow::Continue(()));
         }
@@ -328,6 +408,12 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
     /// Commits the records before an error of the input.
     pub(super) fn commit_before(&mut self) -> Result<()> {
         self.commit().map(drop)
+    }
+
+    /// What was done.
+    pub(super) fn ingested(&self) -> Ingested {
+        let Self { totals: now, failed, sources, .. } = self;
+        Ingested { now: *now, in_all: sources.in_all(), unchanged: sources.unchanged, failed: *failed }
     }
 }
 

@@ -16,6 +16,8 @@ pub(super) enum Taken {
     Cut(CutDocument),
     /// It is no document, such as the request in a web archive.
     PassedOver,
+    /// It is a last line without a line end, and no record. Most likely the rest is not written yet.
+    Left(Rejected),
 }
 
 /// A record that was cut into units.

@@ -1,5 +1,8 @@
 //! Directories among the inputs: the files in them, and in the directories in them.
 
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use glob::{MatchOptions, Pattern};
@@ -7,7 +10,7 @@ use walkdir::{DirEntry, WalkDir};
 
 use super::opening::is_stdin;
 use super::options::ReadOptions;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, path_name};
 
 /// As shells match: `*` does not match `/`, and `**` does.
 const AS_SHELLS: MatchOptions = MatchOptions {
@@ -16,44 +19,83 @@ const AS_SHELLS: MatchOptions = MatchOptions {
     require_literal_leading_dot: false,
 };
 
-/// The inputs, with the files of a directory in its place, in the order of their names.
-pub(super) fn with_files_of_directories(paths: Vec<PathBuf>, options: &ReadOptions) -> Result<Vec<PathBuf>> {
+/// An input that was found, and why it cannot be read if that is known already.
+pub(super) type Found = (PathBuf, Option<String>);
+
+/// The inputs, with the files of a directory in its place, in the order of their names. What cannot be looked at is
+/// among them: links that lead nowhere or in a circle, directories that cannot be listed or have nothing in them.
+pub(super) fn with_files_of_directories(paths: Vec<PathBuf>, options: &ReadOptions) -> Result<Vec<Found>> {
     let patterns = patterns(&options.globs)?;
-    let mut files = Vec::with_capacity(paths.len());
+    let mut found = Vec::with_capacity(paths.len());
     for path in paths {
         let place = options.place_of(&path);
         if is_stdin(&path) || !place.is_dir() {
-            files.push(path);
+            found.push((path, None));
             continue;
         }
-        let before = files.len();
-        for entry in WalkDir::new(&place)
-            .min_depth(1)
-            .follow_links(true)
-            .sort_by_file_name()
-            .into_iter()
-            .filter_entry(is_visible)
-        {
-            let entry = entry.map_err(|error| error_at(&path, format!("cannot be read: {error}")))?;
-            let below = entry.path().strip_prefix(&place).unwrap_or(entry.path());
-            if entry.file_type().is_file() && is_wanted(below, &patterns) {
-                files.push(path.join(below));
-            }
+        let before = found.len();
+        let entries = WalkDir::new(&place).min_depth(1).follow_links(true).sort_by_file_name();
+        for entry in entries.into_iter().filter_entry(is_visible) {
+            found.extend(found_at(&entry, &path, &place, &patterns));
         }
-        if files.len() == before {
+        if found.len() == before {
             let reason = if patterns.is_empty() {
                 "has no file in it"
             } else {
                 "has no file in it that the pattern names"
             };
-            return Err(error_at(&path, reason.to_owned()));
+            found.push((path, Some(reason.to_owned())));
         }
     }
-    Ok(files)
+    Ok(found)
+}
+
+/// What an entry of the directory `path`, which is at `place`, is as an input. Nothing if nobody wants it.
+fn found_at(
+    entry: &walkdir::Result<DirEntry>,
+    path: &Path,
+    place: &Path,
+    patterns: &[(Pattern, bool)],
+) -> Option<Found> {
+    let at = match entry {
+        Ok(entry) => entry.path(),
+        Err(error) => error.path().unwrap_or(place),
+    };
+    let below = at.strip_prefix(place).unwrap_or(at);
+    match entry {
+        Ok(entry) => {
+            (entry.file_type().is_file() && is_wanted(below, patterns)).then(|| (path.join(below), None))
+        }
+        Err(error) => {
+            let reason = reason_of(error, at);
+            // Of a link that leads nowhere its name tells whether it is wanted. What is in a directory is not known.
+            let is_link = at.symlink_metadata().is_ok_and(|it| it.is_symlink()) && !at.is_dir();
+            let is_wanted = is_visible_name(below.file_name().unwrap_or_default(), false)
+                && (!is_link || is_wanted(below, patterns));
+            is_wanted.then(|| {
+                (if below.as_os_str().is_empty() { path.to_owned() } else { path.join(below) }, Some(reason))
+            })
+        }
+    }
+}
+
+/// Why an entry of a directory cannot be looked at.
+fn reason_of(error: &walkdir::Error, at: &Path) -> String {
+    match (error.loop_ancestor(), error.io_error()) {
+        (Some(above), _) => {
+            format!("is a link to {}, in which it is itself: that is a loop without an end", path_name(above))
+        }
+        (None, Some(source)) if source.kind() == io::ErrorKind::NotFound => match fs::read_link(at) {
+            Ok(to) => format!("is a link to {}, where nothing is", path_name(&to)),
+            Err(_) => "no such file".to_owned(),
+        },
+        (None, Some(source)) => format!("cannot be read: {source}"),
+        (None, None) => format!("cannot be read: {error}"),
+    }
 }
 
 fn error_at(path: &Path, reason: String) -> Error {
-    Error::Input { source_name: path.display().to_string(), line: None, reason }
+    Error::Input { source_name: path_name(path), line: None, reason }
 }
 
 /// Each pattern, and whether it names paths. Otherwise it names files in any directory.
@@ -74,9 +116,13 @@ const MARKS: [&[u8]; 2] = [b"_committed_", b"_started_"];
 
 /// Nobody means what is hidden, nor the marks of a job, nor the database that stands beside its inputs.
 fn is_visible(entry: &DirEntry) -> bool {
-    let name = entry.file_name().as_encoded_bytes();
+    is_visible_name(entry.file_name(), entry.file_type().is_dir())
+}
+
+fn is_visible_name(name: &OsStr, is_directory: bool) -> bool {
+    let name = name.as_encoded_bytes();
     let is_mark = NOT_DATA.contains(&name) || MARKS.iter().any(|it| name.starts_with(it));
-    !name.starts_with(b".") && !is_mark && (entry.file_type().is_dir() || !name.ends_with(b".simdb"))
+    !name.starts_with(b".") && !is_mark && (is_directory || !name.ends_with(b".simdb"))
 }
 
 fn is_wanted(below: &Path, patterns: &[(Pattern, bool)]) -> bool {
@@ -95,7 +141,11 @@ mod tests {
 
     fn names(options: &ReadOptions) -> Result<Vec<String>> {
         let files = with_files_of_directories(vec!["pages".into(), "-".into()], options)?;
-        Ok(files.iter().map(|it| it.to_string_lossy().replace('\\', "/")).collect())
+        let name = |(path, problem): &Found| {
+            let name = path.to_string_lossy().replace('\\', "/");
+            problem.as_ref().map_or(name.clone(), |problem| format!("{name}: {problem}"))
+        };
+        Ok(files.iter().map(name).collect())
     }
 
     #[test]
@@ -104,8 +154,8 @@ mod tests {
         let folder = tempfile::tempdir()?;
         let options = ReadOptions::new().directory(folder.path());
         let refused = |options: &ReadOptions, why: &str| {
-            let error = names(options).expect_err("nothing fits").to_string();
-            assert!(error.contains(why), "{error}");
+            let told = names(options).map_or_else(|error| error.to_string(), |names| names.concat());
+            assert!(told.contains(why), "{told}");
         };
         fs::create_dir_all(folder.path().join("pages/a/.git"))?;
         refused(&options, "has no file in it");
@@ -129,12 +179,20 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_directory_that_contains_itself_is_an_error() -> std::result::Result<(), Box<dyn std::error::Error>> {
+    fn links_in_a_circle_or_to_nowhere_are_told_and_the_others_are_found()
+    -> std::result::Result<(), Box<dyn std::error::Error>> {
         let folder = tempfile::tempdir()?;
-        fs::create_dir(folder.path().join("pages"))?;
-        std::os::unix::fs::symlink(folder.path().join("pages"), folder.path().join("pages/again"))?;
-        let error = names(&ReadOptions::new().directory(folder.path())).expect_err("it has no end");
-        assert!(error.to_string().contains("loop"), "{error}");
+        let pages = folder.path().join("pages");
+        fs::create_dir(&pages)?;
+        fs::write(pages.join("z.txt"), "text")?;
+        std::os::unix::fs::symlink(&pages, pages.join("again"))?;
+        for name in ["gone.txt", "gone.pdf", ".gone.txt", "gone.simdb"] {
+            std::os::unix::fs::symlink("nowhere", pages.join(name))?;
+        }
+        let names = names(&ReadOptions::new().directory(folder.path()).glob("*.txt"))?;
+        assert!(names[0].starts_with("pages/again: is a link to ") && names[0].contains("loop"), "{names:?}");
+        let others = ["pages/gone.txt: is a link to nowhere, where nothing is", "pages/z.txt", "-"];
+        assert_eq!(names[1..], others);
         Ok(())
     }
 }

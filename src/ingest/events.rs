@@ -5,6 +5,7 @@ use std::path::Path;
 use super::rejected::Rejected;
 use crate::database::{Change, Verdict};
 use crate::document::Document;
+use crate::error::Error;
 use crate::source::Totals;
 
 /// What an ingestion reports while it runs. First how each input is read, if it was read before. Then, for each
@@ -31,6 +32,18 @@ pub enum Event<'e> {
     },
     /// A record could not be taken.
     Rejected(&'e Rejected),
+    /// An input could not be read, or not further. What was read of it before is stored, and the next one is read.
+    Failed {
+        /// The path of the input.
+        path: &'e Path,
+        /// Why: [`Error::Input`](crate::Error::Input).
+        error: &'e Error,
+        /// Whether the reason is in the content. Then the input is not tried again before that has changed.
+        is_lasting: bool,
+    },
+    /// The last line of an input has no line end, and is no record. Most likely whoever writes the input has not ended
+    /// it yet. It is left for the next run, which reads it when the input has become longer.
+    Left(&'e Rejected),
     /// The events of a batch are complete, and it is committed next. What was printed of them has to be written
     /// out now.
     Reported,
@@ -59,6 +72,23 @@ pub enum Resumed {
     Changed,
     /// From its beginning, since the caller wants it.
     Again,
+    /// Not at all, since it could not be read further before, and has the same content.
+    Failed,
+}
+
+/// What an ingestion has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Ingested {
+    /// What it has read now.
+    pub now: Totals,
+    /// What its inputs hold in all: what was read of them now, and before.
+    pub in_all: Totals,
+    /// The number of inputs that were not read, since they were read to their end before and have not changed, or are
+    /// given more than once.
+    pub unchanged: u64,
+    /// The number of inputs that could not be read, or not further.
+    pub failed: u64,
 }
 
 /// Adds a document, or a unit of one, to totals.

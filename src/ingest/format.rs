@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::sniffing::{Kind, beginning_of, kind_of_bytes};
 use super::unreadable::{is_fingerprints, kind_of_json, kind_of_many};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, path_name};
 
 /// How an input is cut into records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,7 +106,7 @@ const XML: &str = "is XML but no page, so its documents are not known; write the
 
 /// The error of an input whose content cannot be read as records.
 pub(super) fn not_readable(path: &Path, reason: &str) -> Error {
-    Error::Input { source_name: path.display().to_string(), line: None, reason: reason.to_owned() }
+    Error::Input { source_name: path_name(path), line: None, reason: reason.to_owned() }
 }
 
 /// The name of a file in small letters, without the ending of gzip.

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use super::batches::{Batches, Settings};
-use super::events::Event;
+use super::events::{Event, Ingested};
 use super::fingerprinting::Fingerprinting;
 use super::on_text::OnText;
 use super::records::{Records, read_ahead};
@@ -14,7 +14,6 @@ use crate::database::{Database, Policy};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::sketch::SketchSize;
-use crate::source::Totals;
 use crate::text::Scheme;
 
 /// Ingests records into a database.
@@ -45,15 +44,16 @@ impl<'d> Ingest<'d> {
     /// The number of records that are committed together, at least 1. Default: 10,000. Each paragraph or sentence
     /// counts, if records are cut into these. Those of one record are committed together in any case.
     ///
-    /// A batch is committed with fewer records if the input pauses for a second.
+    /// A batch is committed with fewer records when its oldest record was read nearly a second ago. So of an input
+    /// that comes slowly, no record waits for more than about a second.
     #[must_use]
     pub fn batch(mut self, records: usize) -> Self {
         self.settings.batch = records.max(1);
         self
     }
 
-    /// Whether the first bad record ends the ingestion with an error. The records before it are committed.
-    /// Default: false; bad records are reported and counted.
+    /// Whether the first bad record, or the first input that cannot be read, ends the ingestion with an error. The
+    /// records before it are committed. Default: false; both are reported and counted.
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {
         self.settings.strict = strict;
@@ -129,14 +129,18 @@ impl<'d> Ingest<'d> {
     /// should return soon.
     ///
     /// With each batch, the place up to which each input was read is committed. So after a stop at any moment, the
-    /// same ingestion goes on from there. Its totals are those of an ingestion that was not stopped.
+    /// same ingestion goes on from there. What its inputs hold in all is then what they hold after an ingestion that was
+    /// not stopped.
+    ///
+    /// An input that cannot be read, or not further, is reported and counted, and the next one is read. If the reason is
+    /// in its content, it is not tried again before that has changed.
     ///
     /// # Errors
     ///
     /// [`Error::SchemeMismatch`] if [`scheme`](Self::scheme) is not that of the database.
-    /// [`Error::SketchSizes`] if the policy asks for a similarity and the database has no sketches. [`Error::Input`] if
-    /// an input cannot be read further, or for a bad record if [`strict`](Self::strict) is set; the records
-    /// before it are committed. [`Error::NoThread`] if the system gives no thread for the reading.
+    /// [`Error::SketchSizes`] if the policy asks for a similarity and the database has no sketches. [`Error::Input`] for
+    /// a bad record or an input that cannot be read, if [`strict`](Self::strict) is set; the records before it are
+    /// committed. [`Error::NoThread`] if the system gives no thread for the reading.
     /// [`Error::ReadOnly`], [`Error::Damaged`] and [`Error::Storage`]; only whole batches are committed then.
     ///
     /// # Cost
@@ -147,7 +151,7 @@ impl<'d> Ingest<'d> {
         &self,
         mut records: Records,
         mut observe: impl FnMut(Event<'_>) -> ControlFlow<()>,
-    ) -> Result<Totals> {
+    ) -> Result<Ingested> {
         // Before anything is read of the inputs.
         self.database.ensure_usable()?;
         let began = Instant::now();
@@ -158,7 +162,7 @@ impl<'d> Ingest<'d> {
         }
         let rule = Fingerprinting::new(self.database.scheme(), self.scheme)?;
         let rule = rule.sketch_size(sketch_size).needs_sketches(needs_sketches).stores(true);
-        records.begin_again()?;
+        records.begin_again();
         let sources = Sources::plan(self.database, records.inputs(), &self.naming, &mut observe)?;
         let settings = self.settings.ignoring(&sources);
         let unit = records.unit();
@@ -170,6 +174,6 @@ impl<'d> Ingest<'d> {
         if matches!(taken, Err(Error::Input { .. })) {
             batches.commit_before()?;
         }
-        taken.map(|_| batches.totals)
+        taken.map(|_| batches.ingested())
     }
 }

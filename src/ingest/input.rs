@@ -2,15 +2,19 @@
 
 use std::fmt;
 use std::io::{self, BufRead, Read, Write};
+use std::mem;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::format::InputFormat;
-use super::opening::{Opened, cannot_read, is_stdin};
-use super::raw::{Mark, Origin, Raw, RawContent};
+use super::opening::{Opened, OpenedFile, cannot_read, is_of_content, is_stdin, reason_of};
+use super::options::ReadOptions;
+use super::raw::{Failed, Mark, Origin, Raw, RawContent};
 use super::rejected::Offset;
+use super::stamp::stamp_at_end;
+use super::stop::Pipe;
 use super::unpacked::{Packing, Unpacked};
-use super::warc::Cutter;
+use super::warc::{Cutter, WarcHeader};
 use crate::error::Result;
 use crate::source::{Place, Sample};
 
@@ -27,58 +31,97 @@ pub(super) struct Input {
     records: u64,
     last: Sample,
     ended: bool,
+    /// Whether a last line without a line end may become longer later.
+    may_grow: bool,
+    /// The mark before such a line, once it was read.
+    last_line: Option<Mark>,
+    /// Whether the next record was read before as such a line.
+    is_again: bool,
+    /// The pipe that it comes from, if it is known.
+    pipe: Option<Pipe>,
+    /// The file, if it is one.
+    file: Option<OpenedFile>,
 }
 
 impl Input {
     /// An input that was opened at the place behind `mark`.
-    pub(super) fn new(
-        index: usize,
-        path: &Path,
-        opened: Opened,
-        mark: Mark,
-        max_record_bytes: usize,
-    ) -> Self {
-        let Opened { content, format, first, length, offset, is_same: _ } = opened;
+    pub(super) fn new(index: usize, path: &Path, opened: Opened, mark: Mark, options: &ReadOptions) -> Self {
+        let Opened { content, format, first, length, offset, is_same: _, pipe, file } = opened;
+        let stamp = file.as_ref().map(|it| it.stamp);
+        let content_is_rows = content.is_of_rows();
         Self {
-            origin: Arc::new(Origin { index, path: path.into(), length, first }),
+            origin: Arc::new(Origin { index, path: path.into(), length, first, stamp }),
             reader: content,
             format,
-            max_record_bytes,
+            max_record_bytes: options.max_record_bytes,
+            // Of a corpus that is cleaned every byte counts, and none is read again.
+            may_grow: length.is_some() && !options.numbered && !content_is_rows,
+            last_line: None,
+            is_again: false,
             used: offset,
             lines: mark.place.line,
             records: mark.place.records,
             last: mark.last,
             ended: false,
+            pipe,
+            file,
         }
     }
 
-    /// The next record. Behind the last one the end, and then `None`.
-    pub(super) fn next_raw(&mut self) -> Result<Option<Raw>> {
+    /// The next record. Behind the last one the end, or why the input cannot be read further, and then `None`.
+    pub(super) fn next_raw(&mut self) -> Option<Raw> {
         if self.ended {
-            return Ok(None);
+            return None;
         }
-        let path = &self.origin.path.clone();
-        let mut offset = None;
-        let (line, content) = match self.format {
-            InputFormat::Text => (None, self.read_all().map_err(|source| cannot_read(path, None, &source))?),
+        let before = self.mark();
+        match self.read_next() {
+            Ok((line, offset, Some(content))) => {
+                self.records += 1;
+                let is_again = mem::take(&mut self.is_again);
+                Some(Raw { is_again, ..self.raw(line, offset, content) })
+            }
+            Ok((_, _, None)) => {
+                self.end();
+                Some(self.raw(None, None, RawContent::End))
+            }
+            Err(source) => {
+                self.ended = true;
+                let line = self.has_lines().then_some(before.place.line + 1);
+                let reason = reason_of(line, &source);
+                let failed = Failed { reason, is_lasting: is_of_content(&source) };
+                Some(Raw { mark: before, ..self.raw(line, None, RawContent::Failed(failed)) })
+            }
+        }
+    }
+
+    /// Reads the next record: its line, if it is one, and where it begins, if it is not.
+    fn read_next(&mut self) -> io::Result<(Option<u64>, Option<Offset>, Option<RawContent>)> {
+        Ok(match self.format {
+            InputFormat::Text => (None, None, self.read_all()?),
             InputFormat::Warc => {
-                let record = self.read_warc().map_err(|source| cannot_read(path, None, &source))?;
-                offset = record.as_ref().map(|it| it.1);
-                (None, record.map(|it| it.0))
+                let (content, offset) = self.read_warc()?.unzip();
+                (None, offset, content)
             }
             _ => {
-                let line = self.lines + 1;
-                let content = self.read_line().map_err(|source| cannot_read(path, Some(line), &source))?;
-                (Some(self.lines), content)
+                let content = self.read_line()?;
+                (Some(self.lines), None, content)
             }
-        };
-        match content {
-            Some(_) => self.records += 1,
-            None => self.end(),
-        }
-        let content = content.unwrap_or(RawContent::End);
-        let mark = self.mark();
-        Ok(Some(Raw { input: self.origin.clone(), line, offset, format: self.format, content, mark }))
+        })
+    }
+
+    fn raw(&mut self, line: Option<u64>, offset: Option<Offset>, content: RawContent) -> Raw {
+        let mark = self.last_line.unwrap_or_else(|| self.mark());
+        let is_last_line = self.last_line.is_some() && !matches!(content, RawContent::End);
+        Raw { line, offset, is_last_line, ..Raw::new(self.origin.clone(), self.format, content, mark) }
+    }
+
+    /// The next record was read before, as a last line without a line end.
+    pub(super) fn set_again(&mut self) {
+        self.is_again = true;
+    }
+
+    fn has_lines(&self) -> bool {
+        !matches!(self.format, InputFormat::Text | InputFormat::Warc)
     }
 
     /// The place behind what was used.
@@ -88,13 +131,15 @@ impl Input {
         Mark { place, last: self.last }
     }
 
-    /// Notes that the input has ended, and its length.
+    /// Notes that the input has ended, its length, and by what it is known again.
     fn end(&mut self) {
         self.ended = true;
         if self.origin.length.is_some() {
             let Origin { index, ref path, first, .. } = *self.origin;
-            let length = Some(self.reader.stored_offset());
-            self.origin = Arc::new(Origin { index, path: path.clone(), first, length });
+            let length = self.reader.stored_offset();
+            let file = self.file.as_ref();
+            let stamp = file.and_then(|it| stamp_at_end(&it.file, length, it.stamp, &it.whole));
+            self.origin = Arc::new(Origin { index, path: path.clone(), first, length: Some(length), stamp });
         }
     }
 
@@ -162,10 +207,18 @@ impl Input {
         Ok(cut.is_some())
     }
 
-    /// Whether reading the next record may have to wait, because none of it has been read yet.
+    /// Whether reading the next record may have to wait for whoever writes the input, because not all of it is here.
     pub(super) fn would_wait(&self) -> bool {
-        let is_blank = |&byte: &u8| self.format == InputFormat::Warc && matches!(byte, b'\r' | b'\n');
-        !self.ended && self.reader.buffered().iter().all(is_blank)
+        if self.ended || self.origin.length.is_some() {
+            return false;
+        }
+        let here = self.reader.buffered();
+        let has_record = match self.format {
+            InputFormat::Text => false,
+            InputFormat::Warc => holds_warc_record(here),
+            _ => memchr::memchr(b'\n', here).is_some(),
+        };
+        !has_record && !self.pipe.as_ref().is_some_and(Pipe::holds_much)
     }
 
     /// Reads the whole input as one record. `None` if there is no document, and after the first time.
@@ -207,9 +260,12 @@ impl Input {
     fn read_line(&mut self) -> io::Result<Option<RawContent>> {
         loop {
             let mut line = Vec::new();
-            let length = self.read_until_line_feed(&mut line)?;
+            let (length, has_end) = self.read_until_line_feed(&mut line)?;
             if length == 0 {
                 return Ok(None);
+            }
+            if !has_end && self.may_grow {
+                self.last_line = Some(self.mark());
             }
             self.lines += 1;
             self.used += length;
@@ -229,9 +285,9 @@ impl Input {
         }
     }
 
-    /// Reads one line and returns its length with the line feed. If the line is too long to be a record,
-    /// `line` is left empty.
-    fn read_until_line_feed(&mut self, line: &mut Vec<u8>) -> io::Result<u64> {
+    /// Reads one line and returns its length with the line feed, and whether it has one. If the line is too long to be
+    /// a record, `line` is left empty.
+    fn read_until_line_feed(&mut self, line: &mut Vec<u8>) -> io::Result<(u64, bool)> {
         let most = (self.max_record_bytes as u64).saturating_add(2);
         let mut length = 0;
         loop {
@@ -249,10 +305,18 @@ impl Input {
             }
             self.reader.consume(used);
             if used == 0 || found.is_some() {
-                return Ok(length);
+                return Ok((length, found.is_some()));
             }
         }
     }
+}
+
+/// Whether bytes hold a whole record of a web archive, and the beginning of what is behind it.
+fn holds_warc_record(bytes: &[u8]) -> bool {
+    let blank = bytes.iter().take_while(|&&byte| byte == b'\r' || byte == b'\n').count();
+    let (header, body) = WarcHeader::split(&bytes[blank..]);
+    let length = header.text("Content-Length").and_then(|it| it.parse::<u64>().ok());
+    length.is_some_and(|length| body.len() as u64 > length)
 }
 
 impl fmt::Debug for Input {

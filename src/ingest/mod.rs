@@ -15,13 +15,13 @@
 //!
 //! let database = Database::create(&path, &CreateOptions::new())?;
 //! let records = Records::open([&input], ReadOptions::new())?;
-//! let totals = Ingest::new(&database).run(records, |event| {
+//! let ingested = Ingest::new(&database).run(records, |event| {
 //!     if let Event::Duplicate { document, verdict } = event {
 //!         println!("{:?} has {} near-duplicates", document.key(), verdict.matches().total());
 //!     }
 //!     ControlFlow::Continue(())
 //! })?;
-//! assert_eq!(totals.inserted, 1);
+//! assert_eq!(ingested.now.inserted, 1);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -53,6 +53,7 @@ mod records;
 mod rejected;
 mod resuming;
 mod sniffing;
+mod stamp;
 mod stop;
 mod stored_bytes;
 mod stored_records;
@@ -64,7 +65,7 @@ mod unreadable;
 mod warc;
 mod warc_page;
 
-pub use events::{Event, Resumed};
+pub use events::{Event, Ingested, Resumed};
 pub use fingerprinting::Fingerprinting;
 pub use format::InputFormat;
 pub use ingestion::Ingest;

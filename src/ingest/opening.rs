@@ -1,7 +1,7 @@
 //! Opening an input, at its beginning or where an earlier reading has stopped. Checks that it can be read, skips the
 //! byte order mark, detects the format, and tells whether the content is still the same.
 
-use std::fs;
+use std::fs::{self, File, Metadata};
 use std::io::{self, Seek, SeekFrom};
 use std::path::Path;
 
@@ -11,13 +11,15 @@ use super::format::{InputFormat, detect, not_readable};
 use super::json::use_of;
 use super::options::ReadOptions;
 use super::progress::Progress;
+use super::stamp::{Whole, stamp_of};
+use super::stop::Pipe;
 use super::stored_bytes::Stored;
 use super::unpacked::Unpacked;
 use super::unreadable::{kind_of, kind_of_wide_lines};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, path_name};
 #[cfg(feature = "parquet")]
 use crate::parquet::{RowLines, is_parquet};
-use crate::source::{Identity, Place, Sample};
+use crate::source::{Identity, Place, Sample, Stamp};
 
 /// The name of standard input.
 pub(super) const STDIN: &str = "-";
@@ -63,12 +65,23 @@ pub(super) fn readable_bytes(path: &Path, options: &ReadOptions) -> Result<Optio
 
 /// The error of an input that cannot be opened, or cannot be read further at `line`.
 pub(super) fn cannot_read(path: &Path, line: Option<u64>, source: &io::Error) -> Error {
-    let reason = match (source.kind(), line) {
+    Error::Input { source_name: path_name(path), line, reason: reason_of(line, source) }
+}
+
+/// Why an input cannot be opened, or cannot be read further at `line`.
+pub(super) fn reason_of(line: Option<u64>, source: &io::Error) -> String {
+    match (source.kind(), line) {
         (io::ErrorKind::NotFound, None) => "no such file".to_owned(),
         (_, None) => format!("cannot be read: {source}"),
         (_, Some(_)) => format!("cannot be read further: {source}"),
-    };
-    Error::Input { source_name: path.display().to_string(), line, reason }
+    }
+}
+
+/// Whether an input cannot be read further because of its content. It would fail again as long as that is the same.
+pub(super) fn is_of_content(source: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
+    source.raw_os_error().is_none()
+        && matches!(source.kind(), InvalidData | InvalidInput | Other | UnexpectedEof)
 }
 
 /// An open input, at a place between two records.
@@ -82,6 +95,30 @@ pub(super) struct Opened {
     pub(super) offset: u64,
     /// Whether the content is that of the earlier reading.
     pub(super) is_same: bool,
+    /// The pipe that it comes from, if it is known.
+    pub(super) pipe: Option<Pipe>,
+    /// The file, if it is one.
+    pub(super) file: Option<OpenedFile>,
+}
+
+/// A file that is read.
+pub(super) struct OpenedFile {
+    pub(super) file: File,
+    /// What it was when it was opened.
+    pub(super) stamp: Stamp,
+    /// What was read of it from its beginning.
+    pub(super) whole: Whole,
+}
+
+impl OpenedFile {
+    /// `None` if it is no file.
+    fn of(file: &File, metadata: &Metadata) -> io::Result<Option<Self>> {
+        if !metadata.is_file() {
+            return Ok(None);
+        }
+        let (stamp, whole) = (stamp_of(file, metadata)?, Whole::default());
+        Ok(Some(Self { file: file.try_clone()?, stamp, whole }))
+    }
 }
 
 /// Opens an input, or takes `stdin` if it is standard input. Unpacks it and detects its format.
@@ -203,22 +240,21 @@ fn open_to_look(
     progress: &Progress,
     least: usize,
 ) -> io::Result<(Opened, Vec<u8>)> {
-    let (mut content, length) = if is_stdin(path) {
-        (Unpacked::new(progress.count(stdin()), false)?, None)
+    let mut opened = if is_stdin(path) {
+        Opened::of(Unpacked::new(progress.count(stdin()), false)?)
     } else {
-        content_of(&options.place_of(path), options, progress)?
+        open_file(&options.place_of(path), options, progress)?
     };
     // A pipe may have no more than a line for now.
-    let least = if length.is_some() { SAMPLE_BYTES } else { least };
+    let least = if opened.length.is_some() { SAMPLE_BYTES } else { least };
     let enough = |it: &[u8]| it.len() >= MOST_LOOKED_AT || it.len() >= least && it.contains(&b'\n');
-    let beginning = match content.peek(enough).map(<[u8]>::to_vec) {
+    let beginning = match opened.content.peek(enough).map(<[u8]>::to_vec) {
         // Behind damage there may be records.
-        Err(_) if content.damage().is_some() && is_web_archive(path, options) => Vec::new(),
+        Err(_) if opened.content.damage().is_some() && is_web_archive(path, options) => Vec::new(),
         beginning => beginning?,
     };
-    let first = Sample::first_of(&beginning);
-    let format = InputFormat::Auto;
-    Ok((Opened { content, format, first, length, offset: 0, is_same: true }, beginning))
+    opened.first = Sample::first_of(&beginning);
+    Ok((opened, beginning))
 }
 
 /// Whether an input is a web archive by its name, or by what the caller says.
@@ -229,14 +265,18 @@ fn is_web_archive(path: &Path, options: &ReadOptions) -> bool {
     }
 }
 
-/// The content of a file, and its length if that is known.
-fn content_of(
-    place: &Path,
-    options: &ReadOptions,
-    progress: &Progress,
-) -> io::Result<(Unpacked, Option<u64>)> {
+impl Opened {
+    fn of(content: Unpacked) -> Self {
+        let (format, first) = (InputFormat::Auto, Sample::default());
+        Self { content, format, first, length: None, offset: 0, is_same: true, pipe: None, file: None }
+    }
+}
+
+/// Opens a file, a pipe or a device at its beginning.
+fn open_file(place: &Path, options: &ReadOptions, progress: &Progress) -> io::Result<Opened> {
     let file = options.stop.open(place)?;
     let metadata = file.metadata()?;
+    let known = OpenedFile::of(&file, &metadata)?;
     let length = metadata.is_file().then_some(metadata.len());
     #[cfg(feature = "parquet")]
     let mut file = file;
@@ -244,12 +284,19 @@ fn content_of(
     if let Some(length) = length
         && is_parquet(&mut file)?
     {
-        return rows_of(place, options, progress, length).map(|rows| (rows, Some(length)));
+        let rows = rows_of(place, options, progress, length)?;
+        return Ok(Opened { length: Some(length), file: known, ..Opened::of(rows) });
     }
-    let content = Unpacked::new(progress.count(options.stop.content(file)), length.is_some())?;
+    let pipe = Pipe::of(&file);
+    let mut stored = progress.count(options.stop.content(file));
+    if let Some(known) = &known {
+        stored = known.whole.of(stored);
+    }
+    let content = Unpacked::new(stored, length.is_some())?;
     let is_packed = place.extension().is_some_and(|it| it == "gz" || it == "zst");
     let is_archive = is_packed && is_web_archive(place, options);
-    Ok((if is_archive { content.of_packed_archive()? } else { content }, length))
+    let content = if is_archive { content.of_packed_archive()? } else { content };
+    Ok(Opened { length, pipe, file: known, ..Opened::of(content) })
 }
 
 /// The rows of a Parquet file with the columns that records need.

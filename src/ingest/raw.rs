@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::format::InputFormat;
 use super::rejected::Offset;
-use crate::source::{Place, Sample};
+use crate::source::{Identity, Place, Sample, Stamp};
 
 /// A record as it was read, and where it is in its input.
 #[derive(Clone, Debug)]
@@ -19,8 +19,12 @@ pub(super) struct Raw {
     /// Never [`InputFormat::Auto`].
     pub(super) format: InputFormat,
     pub(super) content: RawContent,
-    /// Where the input goes on behind it.
+    /// Where the input goes on behind it. Of a last line without a line end, the place before it.
     pub(super) mark: Mark,
+    /// Whether it is the last line of a file, and has no line end. Perhaps it is not written to its end yet.
+    pub(super) is_last_line: bool,
+    /// Whether it was read before, when it was such a line.
+    pub(super) is_again: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -33,8 +37,18 @@ pub(super) enum RawContent {
     PassedOver,
     /// Something that cannot be read as a record, and why.
     Broken(Cow<'static, str>),
+    /// No record, but the input cannot be read, or not further. The input has ended.
+    Failed(Failed),
     /// No record, but the end of the input.
     End,
+}
+
+/// Why an input cannot be read, or not further.
+#[derive(Clone, Debug)]
+pub(super) struct Failed {
+    pub(super) reason: String,
+    /// Whether the reason is in the content, so that reading the same content again would fail again.
+    pub(super) is_lasting: bool,
 }
 
 /// The input that a record comes from.
@@ -47,6 +61,15 @@ pub(super) struct Origin {
     pub(super) length: Option<u64>,
     /// Its first bytes.
     pub(super) first: Sample,
+    /// By what it is known again as it is stored. `None` if it is no file.
+    pub(super) stamp: Option<Stamp>,
+}
+
+impl Origin {
+    /// By what it is known again, once it was read up to a mark.
+    pub(super) fn identity_at(&self, mark: Mark) -> Identity {
+        Identity { length: self.length, first: self.first, last: mark.last, stamp: self.stamp }
+    }
 }
 
 /// A place behind a record.
@@ -61,8 +84,15 @@ impl Raw {
     /// A record of line 7 of an input called `in`.
     #[cfg(test)]
     pub(super) fn of_line_7(format: InputFormat, content: RawContent) -> Self {
-        let input = Origin { index: 0, path: Path::new("in").into(), length: None, first: Sample::default() };
-        Self { input: Arc::new(input), line: Some(7), offset: None, format, content, mark: Mark::default() }
+        let input = Origin {
+            index: 0,
+            path: Path::new("in").into(),
+            length: None,
+            first: Sample::default(),
+            stamp: None,
+        };
+        let (line, mark) = (Some(7), Mark::default());
+        Self { line, ..Self::new(Arc::new(input), format, content, mark) }
     }
 
     /// The memory that the content takes (bytes).
@@ -71,6 +101,23 @@ impl Raw {
             RawContent::Bytes(bytes) => bytes.len(),
             _ => 0,
         }
+    }
+
+    /// What stands for an input that cannot be opened.
+    pub(super) fn of_failed(index: usize, path: &Path, failed: Failed) -> Self {
+        let input = Origin { index, path: path.into(), length: None, first: Sample::default(), stamp: None };
+        let content = RawContent::Failed(failed);
+        let (format, mark) = (InputFormat::Text, Mark::default());
+        Self::new(Arc::new(input), format, content, mark)
+    }
+
+    pub(super) fn new(input: Arc<Origin>, format: InputFormat, content: RawContent, mark: Mark) -> Self {
+        let (line, offset) = (None, None);
+        Self { input, line, offset, format, content, mark, is_last_line: false, is_again: false }
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(self.content, RawContent::Failed(_))
     }
 
     pub(super) fn is_end(&self) -> bool {

@@ -48,13 +48,14 @@ pub(crate) enum Page {
 impl Record {
     /// Parses a raw record. `None` if it is no document, such as the request in a web archive.
     pub(super) fn parse(raw: Raw, options: &ReadOptions) -> Result<Option<Self>, Rejected> {
-        let Raw { input, line, offset, format, content, mark } = raw;
+        let Raw { input, line, offset, format, content, mark, .. } = raw;
         let path = input.path.clone();
         let number = line.unwrap_or(mark.place.records);
         let id = options.numbered.then_some(RecordId { input: input.index as u32, number });
         let parsed = match content {
             RawContent::TooLong(bytes) => Err(Reason::TooLong { bytes, max_bytes: options.max_record_bytes }),
             RawContent::Broken(problem) => Err(Reason::Warc { problem: problem.into_owned() }),
+            RawContent::Failed(failed) => Err(Reason::Input { problem: failed.reason }),
             RawContent::PassedOver => return Ok(None),
             RawContent::End => unreachable!("the end of an input is no record"),
             RawContent::Bytes(bytes) if line.is_some() => match without_marks(&bytes) {
@@ -84,13 +85,7 @@ impl Record {
             Ok(Parsed { key, content, parts }) => {
                 Ok(Some(Self { path, line, offset, key, content, parts, unit: options.unit, id }))
             }
-            Err(reason) => Err(Rejected {
-                source_name: path.display().to_string().into(),
-                line,
-                offset,
-                reason,
-                id: id.map(Box::new),
-            }),
+            Err(reason) => Err(Rejected { path, line, offset, reason, id: id.map(Box::new) }),
         }
     }
 
@@ -215,8 +210,8 @@ impl Record {
     }
 
     pub(super) fn rejected(&self, reason: Reason) -> Rejected {
-        let source_name = self.path.display().to_string().into();
-        Rejected { source_name, line: self.line, offset: self.offset, reason, id: self.id.map(Box::new) }
+        let (path, id) = (self.path.clone(), self.id.map(Box::new));
+        Rejected { path, line: self.line, offset: self.offset, reason, id }
     }
 }
 

@@ -14,14 +14,14 @@ use super::input_queue::Inputs;
 use super::on_text::OnText;
 use super::options::ReadOptions;
 use super::progress::Progress;
-use super::raw::{Mark, Origin, Raw};
+use super::raw::{Mark, Origin, Raw, RawContent};
 use super::record::Record;
 use super::rejected::Rejected;
 use super::resuming;
 use crate::database::Snapshot;
 use crate::error::{Error, Result};
 use crate::parallel;
-use crate::source::{Identity, Reached};
+use crate::source::Reached;
 use crate::text::{Scheme, Unit};
 
 /// The records of some inputs, in order.
@@ -41,8 +41,8 @@ impl Records {
     ///
     /// # Errors
     ///
-    /// [`Error::Input`](crate::Error::Input) for the first input that cannot be read. No record has been read
-    /// then.
+    /// [`Error::Input`](crate::Error::Input) if a pattern is none, or if standard input is given twice. Inputs that
+    /// cannot be read come in their turn, as [`Rejected`] for [`Reason::Input`](super::Reason::Input).
     pub fn open(paths: impl IntoIterator<Item = impl Into<PathBuf>>, options: ReadOptions) -> Result<Self> {
         let paths = paths.into_iter().map(Into::into).collect();
         Ok(Self { inputs: Inputs::open(paths, options)?, ahead: VecDeque::new() })
@@ -76,7 +76,7 @@ impl Records {
     ///
     /// # Errors
     ///
-    /// [`Error::Input`](crate::Error::Input) if the inputs cannot be read.
+    /// [`Error::Interrupted`] if the reading was [stopped](ReadOptions::stop_when).
     pub fn suitable_scheme(&mut self) -> Result<Scheme> {
         if self.inputs.options().format == InputFormat::Fingerprints {
             return Ok(Scheme::External);
@@ -107,12 +107,12 @@ impl Records {
     }
 
     /// Reads the next chunk of records. All cores parse the records and apply `turn` to them. Empty at the
-    /// end.
+    /// end. An input that cannot be read, or not further, is a [`Rejected`] of its own, and the next one is read.
     ///
     /// # Errors
     ///
-    /// [`Error::Input`] if an input cannot be read further, and [`Error::Interrupted`] if the reading was
-    /// [stopped](ReadOptions::stop_when). The records before it have been returned then.
+    /// [`Error::Interrupted`] if the reading was [stopped](ReadOptions::stop_when). The records before it have been
+    /// returned then.
     pub fn next_chunk<T: Send, E: From<Rejected> + Send>(
         &mut self,
         turn: impl Fn(Record) -> Result<T, E> + Sync,
@@ -141,7 +141,7 @@ impl Records {
     /// [`Error::Input`](crate::Error::Input) if an input cannot be read. Those of
     /// [`Snapshot::source`](crate::Snapshot::source).
     pub fn resume(&mut self, snapshot: &Snapshot) -> Result<Vec<Resumed>> {
-        self.begin_again()?;
+        self.begin_again();
         resuming::resume(&mut self.inputs, snapshot)
     }
 
@@ -155,7 +155,7 @@ impl Records {
         turn: impl Fn(Record) -> Result<T, E> + Sync,
     ) -> Result<Vec<ReadRecord<T, E>>> {
         let raw = self.next_raw()?;
-        let names = self.inputs.names()?;
+        let names = self.inputs.names();
         let options = self.inputs.options();
         Ok(parallel::map_each(raw, |raw| {
             let reached = names[raw.input.index].clone().map(|name| reached(name, &raw));
@@ -166,11 +166,10 @@ impl Records {
 
     /// Goes back to the beginning of the inputs, if anything was read to find a suitable scheme. A pipe cannot be read
     /// again, so there what was read is kept.
-    pub(super) fn begin_again(&mut self) -> Result<()> {
-        if !self.ahead.is_empty() && self.inputs.begin_again()? {
+    pub(super) fn begin_again(&mut self) {
+        if !self.ahead.is_empty() && self.inputs.begin_again() {
             self.ahead.clear();
         }
-        Ok(())
     }
 
     /// The inputs, before anything of them is read.
@@ -199,9 +198,8 @@ pub struct ReadRecord<T, E> {
 
 /// How far the source of this name has been read behind a record.
 fn reached(name: Arc<[u8]>, raw: &Raw) -> Reached {
-    let Mark { place, last } = raw.mark;
-    let identity = Identity { length: raw.input.length, first: raw.input.first, last };
-    Reached { name, place, identity, ended: raw.is_end() }
+    let identity = raw.input.identity_at(raw.mark);
+    Reached { name, place: raw.mark.place, identity, ended: raw.is_end() }
 }
 
 /// One record of an input, or its end.
@@ -211,6 +209,11 @@ pub(super) struct Step {
     pub(super) input: Arc<Origin>,
     /// Where the input goes on behind it.
     pub(super) mark: Mark,
+    /// If the input cannot be read further, whether that is so as long as its content is the same.
+    pub(super) is_lasting: bool,
+    /// As those of [`Raw`].
+    pub(super) is_last_line: bool,
+    pub(super) is_again: bool,
 }
 
 /// Reads on another thread, and parses and fingerprints on yet another, each a few chunks ahead. So to unpack what is
@@ -229,8 +232,15 @@ pub(super) fn read_ahead(
             let record = Record::parse(raw, &options)?;
             record.map_or(Ok(Taken::PassedOver), |record| Taken::of(record, rule, on_text.as_ref()))
         };
-        let taken = (!raw.is_end()).then(|| take(raw));
-        Step { taken, input, mark }
+        let is_lasting = matches!(&raw.content, RawContent::Failed(failed) if failed.is_lasting);
+        let (is_last_line, is_again, bytes) = (raw.is_last_line, raw.is_again, raw.bytes());
+        let taken = match (!raw.is_end()).then(|| take(raw)) {
+            Some(Err(rejected)) if is_last_line && rejected.may_be_cut(bytes) => {
+                Some(Ok(Taken::Left(rejected)))
+            }
+            taken => taken,
+        };
+        Step { taken, input, mark, is_lasting, is_last_line, is_again }
     };
     sent_ahead(move || {
         // The last thing it sends is an empty chunk or an error, unless it panics.
@@ -276,8 +286,10 @@ mod tests {
         fs::write(folder.path().join("a.txt"), "some words").expect("the folder is there");
         let options = ReadOptions::new().directory(folder.path());
         assert_eq!(keys(Records::open(["a.txt"], options.clone())?)?, [Some(b"a.txt".to_vec())]);
-        let missing = Records::open(["b.txt"], options).expect_err("there is none");
-        assert_eq!(missing.to_string(), "b.txt: no such file");
+        let mut missing = Records::open(["b.txt", "a.txt"], options)?;
+        let read = missing.next_chunk(|record: Record| Ok::<_, Rejected>(record))?;
+        let [Err(missing), Ok(_)] = &read[..] else { panic!("{read:?}") };
+        assert_eq!((missing.is_input(), missing.to_string()), (true, "b.txt: no such file".to_owned()));
         Ok(())
     }
 

@@ -1,17 +1,20 @@
 //! Rejected records, and the reasons why.
 
 use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
 
 use super::record_id::RecordId;
-use crate::error::Error;
+use crate::error::{Error, path_name};
 use crate::text::{Scheme, Unit};
 
-/// A record that cannot be taken: where it is in the input, and why.
+/// A record that cannot be taken: where it is in the input, and why. Or an input that cannot be read, or not further:
+/// then the reason is [`Reason::Input`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Rejected {
     /// The input: a path, or `-` for standard input.
-    pub source_name: Box<str>,
+    pub path: Arc<Path>,
     /// The line, from 1. `None` if the whole input is the record.
     pub line: Option<u64>,
     /// Where it begins, if it is the record of a web archive.
@@ -35,7 +38,7 @@ pub enum Offset {
 
 impl fmt::Display for Rejected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.source_name)?;
+        f.write_str(&path_name(&self.path))?;
         if let Some(line) = self.line {
             write!(f, ", line {line}")?;
         }
@@ -49,13 +52,24 @@ impl fmt::Display for Rejected {
 }
 
 impl Rejected {
+    /// Whether it is the input that cannot be read, and not a record of it.
+    pub fn is_input(&self) -> bool {
+        matches!(self.reason, Reason::Input { .. })
+    }
+
+    /// Whether a record of this length can be the beginning of a good one, because what is wrong is at its end.
+    pub(super) fn may_be_cut(&self, bytes: usize) -> bool {
+        match &self.reason {
+            Reason::Json { problem, .. } => problem.starts_with("EOF"),
+            Reason::NotUtf8 { valid_bytes } => valid_bytes + 4 > bytes,
+            Reason::NoTab | Reason::Document(Error::InvalidFingerprint { .. }) => true,
+            _ => false,
+        }
+    }
+
     /// The error of an ingestion that ends at this record.
     pub(super) fn to_error(&self) -> Error {
-        Error::Input {
-            source_name: self.source_name.to_string(),
-            line: self.line,
-            reason: self.reason.to_string(),
-        }
+        Error::Input { source_name: path_name(&self.path), line: self.line, reason: self.reason.to_string() }
     }
 }
 
@@ -69,6 +83,12 @@ impl From<Rejected> for Error {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Reason {
+    /// No record, but the input cannot be read, or not further. What was read of it before has come before this, and
+    /// the next input comes behind it.
+    Input {
+        /// What is wrong.
+        problem: String,
+    },
     /// The record is too long.
     TooLong {
         /// The length of the record.
@@ -159,6 +179,7 @@ impl Reason {
     /// A short name of the kind of reason, such as `not-utf8`. It stays the same from release to release.
     pub fn kind(&self) -> &'static str {
         match self {
+            Self::Input { .. } => "input",
             Self::TooLong { .. } => "too-long",
             Self::NotUtf8 { .. } => "not-utf8",
             Self::Encoding { .. } => "encoding",
@@ -204,7 +225,7 @@ impl fmt::Display for Reason {
             Self::ManyDocuments { found } => f.write_str(found),
             Self::Json { problem, column: 0 } => write!(f, "not a JSON record: {problem}"),
             Self::Json { problem, column } => write!(f, "not a JSON record: {problem} (column {column})"),
-            Self::Warc { problem } => f.write_str(problem),
+            Self::Warc { problem } | Self::Input { problem } => f.write_str(problem),
             Self::NoKey => f.write_str(
                 "the record has no key: field `key`, `id` or `url`, or the one that was named, is wanted",
             ),

@@ -10,11 +10,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::events::{Event, Resumed};
-use super::input_queue::{Inputs, Standing};
+use super::input_queue::Inputs;
 use super::raw::{Mark, Origin};
+use super::stamp::Standing;
 use crate::database::{Database, Snapshot, WriteTxn};
-use crate::error::Result;
-use crate::source::{Identity, Ignored, Numbers, Place, Source, SourceRecord, Totals};
+use crate::error::{Error, Result};
+use crate::source::{Ignored, Numbers, Place, Source, SourceRecord, Totals};
 
 /// Which inputs are read again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,17 +43,27 @@ pub(super) struct Naming {
 pub(super) struct Sources {
     /// `None` for an input whose place is not kept, since it cannot be known again.
     sources: Vec<Option<Source>>,
-    /// Whether each is read now.
+    /// Whether each is read now, or still has to be.
     is_read: Vec<bool>,
+    /// Whether the database knows each.
+    is_stored: Vec<bool>,
     /// Those that are to be committed.
     changed: BTreeSet<usize>,
     /// As that of [`Naming`].
     knows_rejected: bool,
     /// The documents that earlier readings have stored, of the sources that are read again.
     pub(super) ignored: Arc<Ignored>,
-    /// What this run had read before it was stopped.
-    pub(super) before: Totals,
+    /// What was read of inputs whose place is not kept.
+    unknown: Totals,
+    /// The numbers of inputs that are not read, since they are the same, or are given twice.
+    pub(super) unchanged: u64,
 }
+
+/// That a source was given again without being read is noted once a day.
+const DAY_SECONDS: i64 = 86_400;
+
+/// The most bytes that are kept of the reason why an input cannot be read.
+const MOST_REASON_BYTES: usize = 1_000;
 
 /// What was read of an input since it was noted last.
 #[derive(Default)]
@@ -61,6 +72,8 @@ pub(super) struct Noted {
     /// The numbers that its documents got.
     pub(super) numbers: Range<u64>,
     pub(super) has_ended: bool,
+    /// Whether it is a last line that has no line end.
+    pub(super) is_last_line: bool,
 }
 
 /// A run: all ingestions of the same inputs that follow each other until they are read.
@@ -83,56 +96,62 @@ impl Sources {
         if let Some(name) = &naming.name {
             inputs.set_name(name)?;
         }
-        let names = inputs.names()?;
+        let names = inputs.names();
         let stored = stored_of(database, &names)?;
         let run = Run::of(&names, &stored, naming.reread);
         let count = names.len();
         let mut sources = Self {
             sources: vec![None; count],
             is_read: vec![true; count],
+            is_stored: stored.iter().map(Option::is_some).collect(),
             changed: BTreeSet::new(),
             knows_rejected: naming.knows_rejected,
             ignored: Arc::default(),
-            before: Totals::default(),
+            unknown: Totals::default(),
+            unchanged: 0,
         };
-        let mut ignored = Numbers::default();
+        let (mut ignored, now) = (Numbers::default(), (now_micros() / 1_000_000) as i64);
         for (index, (name, stored)) in names.iter().zip(&stored).enumerate() {
             let Some(name) = name else { continue };
             if names[..index].contains(&Some(name.clone())) {
                 sources.is_read[index] = false;
+                sources.unchanged += 1;
                 inputs.pass_over(index);
                 _ = tell(Event::Source { path: &inputs.paths()[index], resumed: Resumed::Repeated });
                 continue;
             }
-            let resumed = run.resumed(inputs, index, stored.as_ref())?;
+            let resumed = match run.resumed(inputs, index, stored.as_ref()) {
+                Err(Error::Input { reason, .. }) => {
+                    inputs.fail(index, reason, false);
+                    continue;
+                }
+                resumed => resumed?,
+            };
             let mut record = run.begin(inputs, index, stored.as_ref(), resumed);
             if let Some(stored) = stored.as_ref().filter(|_| resumed == Resumed::Again) {
                 record.earlier.add_all(&stored_later(database, &stored.record)?);
             }
-            sources.is_read[index] = resumed != Resumed::PassedOver;
-            ignored.add_all(&record.earlier);
-            if record.run == run.number {
-                sources.before.add_all(&record.totals);
+            sources.is_read[index] = !matches!(resumed, Resumed::PassedOver | Resumed::Failed);
+            sources.unchanged += u64::from(resumed == Resumed::PassedOver);
+            if !sources.is_read[index] && record.updated + DAY_SECONDS < now {
+                // So that sources that nobody gives any more are known by their age.
+                record.updated = now;
+                sources.changed.insert(index);
             }
-            if resumed != Resumed::New {
+            ignored.add_all(&record.earlier);
+            if !matches!(resumed, Resumed::New | Resumed::Failed) {
                 _ = tell(Event::Source { path: &inputs.paths()[index], resumed });
             }
             sources.sources[index] = Some(Source { name: name.to_vec(), record });
-        }
-        if !sources.is_read.contains(&true) {
-            // The last run may have been stopped just before it could tell what it has read.
-            sources.before = sources.totals_of_last_run();
         }
         sources.ignored = Arc::new(Ignored { numbers: ignored, ..Ignored::default() });
         Ok(sources)
     }
 
-    /// The totals of the last run that has read any of the sources.
-    fn totals_of_last_run(&self) -> Totals {
-        let mut totals = Totals::default();
-        let records = || self.sources.iter().flatten().map(|it| &it.record);
-        let last = records().map(|it| it.run).max();
-        records().filter(|it| Some(it.run) == last).for_each(|it| totals.add_all(&it.totals));
+    /// What all inputs hold: what was read of them now and before.
+    pub(super) fn in_all(&self) -> Totals {
+        let mut totals = self.unknown;
+        self.sources.iter().flatten().for_each(|it| totals.add_all(&it.record.totals));
         totals
     }
 
@@ -144,20 +163,60 @@ impl Sources {
 
     /// Notes how far an input was read.
     pub(super) fn note(&mut self, input: &Origin, mark: Mark, noted: Noted) {
-        let Some(source) = &mut self.sources[input.index] else { return };
-        let Noted { totals, numbers, has_ended } = noted;
+        let Noted { totals, numbers, has_ended, is_last_line } = noted;
+        let Some(source) = &mut self.sources[input.index] else { return self.unknown.add_all(&totals) };
         let record = &mut source.record;
-        record.place = mark.place;
-        record.identity = Identity { length: input.length, first: input.first, last: mark.last };
+        (record.place, record.identity) = (mark.place, input.identity_at(mark));
         record.ended = has_ended;
         record.totals.add_all(&totals);
+        if is_last_line {
+            record.last_line.add_all(&totals);
+        }
         record.numbers.add(numbers);
         record.updated = (now_micros() / 1_000_000) as i64;
         self.changed.insert(input.index);
         if has_ended {
-            // By its run, the next one tells that this run is not over.
-            self.changed.extend((input.index + 1..self.is_read.len()).find(|&next| self.is_read[next]));
+            self.go_on_behind(input.index);
         }
+    }
+
+    /// Notes that an input cannot be read further, and why, if that is so as long as its content is the same. Returns
+    /// whether that is to be written.
+    pub(super) fn fail(&mut self, input: &Origin, mark: Mark, lasting: Option<&str>) -> bool {
+        let was_read = mem::take(&mut self.is_read[input.index]);
+        if !was_read {
+            return false;
+        }
+        if let Some((source, reason)) = self.sources[input.index].as_mut().zip(lasting) {
+            let record = &mut source.record;
+            (record.place, record.identity) = (mark.place, input.identity_at(mark));
+            let end = reason.floor_char_boundary(MOST_REASON_BYTES);
+            record.failed = Some(reason[..end].to_owned());
+            record.updated = (now_micros() / 1_000_000) as i64;
+            self.changed.insert(input.index);
+        } else if self.is_stored[input.index] {
+            self.changed.insert(input.index);
+        }
+        let is_changed = self.changed.contains(&input.index);
+        if is_changed {
+            self.go_on_behind(input.index);
+        }
+        is_changed
+    }
+
+    /// By its run, the next input tells that this run is not over.
+    fn go_on_behind(&mut self, index: usize) {
+        self.is_read[index] = false;
+        let next = (index + 1..self.is_read.len()).find(|&next| self.is_read[next]);
+        if let Some(next) = next {
+            self.is_stored[next] = true;
+            self.changed.insert(next);
+        }
+    }
+
+    /// Whether something is noted that is not written.
+    pub(super) fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
     }
 
     /// Writes what was noted.
@@ -165,8 +224,12 @@ impl Sources {
         for index in mem::take(&mut self.changed) {
             let Some(source) = &self.sources[index] else { continue };
             let Totals { documents, rejected, .. } = source.record.totals;
-            if source.has_ended() && documents == 0 && rejected > 0 && !self.knows_rejected {
-                // Most likely it was read in a wrong way. It is to be read when the command is mended.
+            let is_misread = source.has_ended() && documents == 0 && rejected > 0 && !self.knows_rejected;
+            let has_begun =
+                source.has_ended() || source.failed().is_some() || source.place() != Place::default();
+            if is_misread || !has_begun && !self.is_read[index] {
+                // Most likely it was read in a wrong way. It is to be read when the command is mended. Or nothing of it
+                // could be read.
                 txn.forget_source(&source.name)?;
             } else {
                 txn.set_source(source)?;
@@ -187,7 +250,10 @@ impl Run {
         }
         let command = hash.digest();
         let records = || stored.iter().flatten().map(|it| &it.record);
-        let stopped = records().find(|it| !it.ended && it.command == command && reread != Reread::All);
+        let stopped = records().find(|it| {
+            let is_over = it.ended || it.failed.is_some();
+            !is_over && it.command == command && reread != Reread::All
+        });
         // Runs are numbered by the time. The clock may have been set back.
         let after_last = records().map(|it| it.run + 1).max().unwrap_or_default();
         let number = stopped.map_or_else(|| now_micros().max(after_last), |it| it.run);
@@ -202,10 +268,13 @@ impl Run {
         {
             return Ok(Resumed::Again);
         }
-        if stored.place() == Place::default() && !stored.has_ended() {
+        let has_failed = stored.failed().is_some();
+        if stored.place() == Place::default() && !stored.has_ended() && !has_failed {
             return Ok(Resumed::New);
         }
         Ok(match inputs.standing(index, stored)? {
+            Standing::Same if has_failed => Resumed::Failed,
+            _ if has_failed && stored.place() == Place::default() => Resumed::New,
             Standing::Changed => Resumed::Changed,
             Standing::Same if stored.has_ended() => Resumed::PassedOver,
             Standing::Grown if stored.has_ended() => Resumed::Grown,
@@ -237,12 +306,15 @@ impl Run {
                 inputs.pass_over(index);
                 SourceRecord { earlier: Numbers::default(), ..old }
             }
+            Resumed::Failed => {
+                inputs.fail(index, old.failed.clone().unwrap_or_default(), true);
+                old
+            }
             Resumed::Continued | Resumed::Grown => {
                 inputs.begin_behind(index, stored);
-                if old.run != self.number || resumed == Resumed::Grown {
-                    old.totals = Totals::default();
-                }
-                SourceRecord { run: self.number, command: self.command, ended: false, ..old }
+                // The last line is read once more.
+                old.totals.take_out(&mem::take(&mut old.last_line));
+                SourceRecord { run: self.number, command: self.command, ended: false, failed: None, ..old }
             }
         }
     }
@@ -250,7 +322,7 @@ impl Run {
 
 /// Goes on where sources were read up to, without a run.
 pub(super) fn resume(inputs: &mut Inputs, snapshot: &Snapshot) -> Result<Vec<Resumed>> {
-    let names = inputs.names()?;
+    let names = inputs.names();
     let run = Run { number: 0, command: 0, reread: Reread::Nothing };
     let resume = |(index, name): (usize, &Option<Arc<[u8]>>)| {
         if name.is_some() && names[..index].contains(name) {
@@ -258,7 +330,13 @@ pub(super) fn resume(inputs: &mut Inputs, snapshot: &Snapshot) -> Result<Vec<Res
             return Ok(Resumed::Repeated);
         }
         let stored = name.as_ref().map(|name| snapshot.source(name)).transpose()?.flatten();
-        let resumed = run.resumed(inputs, index, stored.as_ref())?;
+        let resumed = match run.resumed(inputs, index, stored.as_ref()) {
+            Err(Error::Input { reason, .. }) => {
+                inputs.fail(index, reason, false);
+                return Ok(Resumed::Failed);
+            }
+            resumed => resumed?,
+        };
         run.begin(inputs, index, stored.as_ref(), resumed);
         Ok(resumed)
     };

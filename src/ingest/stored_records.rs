@@ -5,36 +5,52 @@ use std::path::{Path, PathBuf};
 
 use super::format::InputFormat;
 use super::input::Input;
-use super::input_queue::{Inputs, Standing};
+use super::input_queue::Inputs;
 use super::opening::{cannot_read, is_stdin};
 use super::options::ReadOptions;
 use super::progress::Progress;
 use super::raw::Mark;
+use super::stamp::Standing;
 pub(crate) use super::unpacked::Packing;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, path_name};
 use crate::source::{Place, Sample, Source};
 
 /// Inputs that were read before, and are read again to be copied.
 pub(crate) struct StoredRecords {
     inputs: Inputs,
     current: Option<Input>,
+    failed: Vec<(PathBuf, Error)>,
 }
 
 impl StoredRecords {
     /// # Errors
     ///
-    /// [`Error::Input`] for an input that cannot be read, or not twice.
+    /// [`Error::Input`] for an input that cannot be read twice.
     pub(crate) fn open(paths: impl IntoIterator<Item = PathBuf>, options: ReadOptions) -> Result<Self> {
         let mut inputs = Inputs::open(paths.into_iter().collect(), options)?;
-        let names = inputs.names()?;
+        let failed = inputs.without_unreadable()?;
+        let names = inputs.names();
         match inputs.paths().iter().zip(names.iter()).find(|(_, name)| name.is_none()) {
-            None => Ok(Self { inputs, current: None }),
+            None => Ok(Self { inputs, current: None, failed }),
             Some((path, _)) => Err(Error::Input {
-                source_name: path.display().to_string(),
+                source_name: path_name(path),
                 line: None,
                 reason: "it can be read only once, but has to be read twice; write it to a file first"
                     .to_owned(),
             }),
+        }
+    }
+
+    /// The inputs that cannot be read, and why. They are left out.
+    pub(crate) fn failed(&self) -> &[(PathBuf, Error)] {
+        &self.failed
+    }
+
+    /// Refuses to go on if there is nothing that can be read.
+    pub(crate) fn ensure_any(&mut self) -> Result<()> {
+        match self.inputs.paths().is_empty() && !self.failed.is_empty() {
+            true => Err(self.failed.remove(0).1),
+            false => Ok(()),
         }
     }
 
@@ -50,7 +66,7 @@ impl StoredRecords {
 
     /// By what a database knows the inputs again.
     pub(crate) fn names(&mut self) -> Result<Vec<Vec<u8>>> {
-        let names = self.inputs.names()?;
+        let names = self.inputs.names();
         Ok(names.iter().map(|name| name.as_deref().unwrap_or_default().to_vec()).collect())
     }
 

@@ -10,7 +10,7 @@ use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::events::{self, Operation as Watched};
 use crate::fingerprint::Fingerprint;
-use crate::source::SourceRecord;
+use crate::source::{Source, SourceRecord};
 use crate::store::blocks::Blocks;
 use crate::store::file::{
     Appended, Change, Counters, Edit, KEYS, Operation, Shared, SourceRows, Turn, View, Written,
@@ -126,6 +126,14 @@ impl Transaction {
             Some(record) => Ok(record.clone()),
             None => self.view.source(name),
         }
+    }
+
+    /// The sources that were there when this transaction began, without those that it has changed.
+    pub(crate) fn sources(&self) -> Result<Vec<Source>> {
+        self.turn.shared().ensure_usable()?;
+        let mut sources = self.view.sources()?;
+        sources.retain(|it| !self.written.sources.contains_key(it.name()));
+        Ok(sources)
     }
 
     /// The number that the next document gets.

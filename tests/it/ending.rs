@@ -162,6 +162,81 @@ fn an_ingestion_that_is_ended_stores_what_it_has_read() -> TestResult {
     Ok(())
 }
 
+/// Writes equal records into a pipe, ten a second, each with the beginning of the next, since that is how programs with
+/// a buffer write. Returns how many were whole a moment before the end.
+fn write_steadily(mut pipe: impl std::io::Write, for_so_long: Duration) -> std::io::Result<u64> {
+    const LATE: Duration = Duration::from_millis(1_300);
+    let (begun, mut early, mut rest) = (Instant::now(), 0, String::new());
+    for number in 1.. {
+        let line = format!("key-{number}\t00000000000000ff\n");
+        pipe.write_all(format!("{rest}{}", &line[..5]).as_bytes())?;
+        rest = line[5..].to_owned();
+        pipe.flush()?;
+        if begun.elapsed() + LATE < for_so_long {
+            early = number - 1;
+        }
+        if begun.elapsed() >= for_so_long {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Ok(early)
+}
+
+/// A stream that never pauses for a second was neither stored nor printed before its batch was full.
+#[test]
+fn of_a_steady_stream_all_but_the_last_second_is_stored_and_printed_before_a_kill() -> TestResult {
+    for extra in [&[][..], &["--source", "crawl"], &["--batch", "3"]] {
+        let folder = Folder::new()?;
+        let (path, printed) = (folder.path("d.simdb"), folder.path("printed"));
+        let mut ingest = simdb();
+        ingest.args(["ingest", "--input-format", "fingerprints", "--print", "--limit", "1"]).args(extra);
+        ingest.arg(&path).arg("-").stdout(std::fs::File::create(&printed)?).stderr(Stdio::null());
+        let mut child = ingest.stdin(Stdio::piped()).spawn()?;
+        let pipe = child.stdin.take().ok_or("standard input is a pipe")?;
+        let written = write_steadily(pipe, Duration::from_secs(4))?;
+        child.kill()?;
+        child.wait()?;
+        let stored = Database::open(&path, &OpenOptions::new())?.snapshot()?.stats()?.documents;
+        assert!(written > 15 && stored >= written, "{written} written, {stored} stored");
+        let lines = std::fs::read_to_string(&printed)?.lines().count() as u64;
+        assert!(lines + 1 >= written, "{written} written, {lines} printed");
+    }
+    Ok(())
+}
+
+/// A query of a stream answers each line when it has come, whatever is there of the next one.
+#[test]
+fn each_line_of_a_stream_is_answered_when_it_has_come() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    insert_all(&folder.database("d.simdb")?, [document("a", 0xff)])?;
+    let commands: [(&[&str], &str); 2] = [
+        (&["query", "--input", "-", "--input-format", "fingerprints"], "00000000000000ff"),
+        (&["fingerprint", "-"], "one two three four five six seven eight nine ten eleven twelve thirteen"),
+    ];
+    for (command, content) in commands {
+        let mut ask = simdb();
+        ask.args(command).stdin(Stdio::piped()).stdout(Stdio::piped());
+        if command[0] == "query" {
+            ask.arg(&path);
+        }
+        let mut child = ask.spawn()?;
+        let mut pipe = child.stdin.take().ok_or("standard input is a pipe")?;
+        let mut answers = BufReader::new(child.stdout.take().ok_or("standard output is a pipe")?).lines();
+        pipe.write_all(format!("key-0\t{content}\nkey-").as_bytes())?;
+        for number in 1..4 {
+            let answer = answers.next().ok_or("no answer")??;
+            assert!(answer.contains(&format!("key-{}", number - 1)), "{answer}");
+            // The line that has begun is ended, and the next one begins.
+            pipe.write_all(format!("{number}\t{content}\nkey-").as_bytes())?;
+        }
+        drop(pipe);
+        child.wait()?;
+    }
+    Ok(())
+}
+
 /// A million bad records do not scroll by. Nothing is taken of them, so no database is left.
 #[test]
 fn of_many_rejected_records_a_few_are_told_and_all_are_written_where_they_are_wanted() -> TestResult {

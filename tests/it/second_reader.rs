@@ -133,7 +133,7 @@ impl Reader {
             |name: &str| Ok::<_, redb::Error>(meta.get(name)?.expect("the row is there").value().to_vec());
         let format = row("format")?;
         let mut format = Bytes(open_envelope(&format, 2, 0, b"format"));
-        assert_eq!((format.number(4), format.u64()), (6, 0), "version and features");
+        assert_eq!((format.number(4), format.u64()), (7, 0), "version and features");
         let seed = format.u64();
         let settings = row("settings")?;
         let tables = read_tables(open_envelope(&settings, 3, seed, b"settings"));
@@ -299,8 +299,22 @@ impl Reader {
                 record.any_width();
             }
             let _samples = [(); 4].map(|()| record.any_width());
+            if record.number(1) == 1 {
+                let _samples = record.any_width();
+                if record.number(1) == 1 {
+                    let _whole = record.any_width();
+                }
+                if record.number(1) == 1 {
+                    let _times = [record.any_width(), record.any_width()];
+                }
+            }
             let ended = record.number(1) == 1;
-            let _totals_and_time = [(); 13].map(|()| record.any_width());
+            if record.number(1) == 1 {
+                let length = record.any_width();
+                let _reason = record.take(length as usize);
+            }
+            // Those of all records, those of the last line, and the time.
+            let _totals_and_time = [(); 2 * 13 + 1].map(|()| record.any_width());
             let mut ranges = || {
                 (0..record.any_width()).map(|_| (record.any_width(), record.any_width())).collect::<Vec<_>>()
             };

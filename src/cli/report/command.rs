@@ -131,8 +131,11 @@ impl Arguments {
                 }
                 _ = progress.update(read.bytes_read(), read.bytes_total());
                 console.ensure_wanted()?;
-                // What cannot be read has no text.
-                for (key, text) in chunk.into_iter().filter_map(Result::ok).flatten() {
+                // What cannot be read has no text. But a file that cannot be read is an error.
+                let read =
+                    chunk.into_iter().filter(|it| !matches!(it, Err(rejected) if !rejected.is_input()));
+                let read = read.collect::<Result<Vec<_>, _>>()?;
+                for (key, text) in read.into_iter().flatten() {
                     if let Some((key, text)) = key.zip(text).filter(|(key, _)| wanted.contains(&key[..])) {
                         texts.insert(key, text);
                     }

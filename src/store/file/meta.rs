@@ -14,7 +14,7 @@ use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::text::Scheme;
 
 /// The version of the file format that this release writes, and the only one it reads.
-pub const FORMAT_VERSION: u32 = 6;
+pub const FORMAT_VERSION: u32 = 7;
 
 /// The feature bits this release knows: none yet.
 const KNOWN_FEATURES: u64 = 0;
