@@ -5,7 +5,7 @@ use super::rejected::Reason;
 use crate::error::Error;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::{Sketch, SketchSize};
-use crate::text::{Fingerprinter, Scheme, visible_text};
+use crate::text::{Fingerprinter, Scheme, Syntax, visible_text};
 
 /// What is made from a content, or ready in it.
 pub(super) type Judged = (Fingerprint, Option<Sketch>);
@@ -72,7 +72,7 @@ impl Fingerprinting {
     pub(super) fn text_of_html(self, html: &str) -> String {
         match self.fingerprinter {
             Some(fingerprinter) => fingerprinter.text_of_html(html),
-            None => visible_text(html),
+            None => visible_text(html, Syntax::of(html)),
         }
     }
 
