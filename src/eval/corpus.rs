@@ -95,7 +95,7 @@ impl Corpus {
         let mut tokens = Vec::new();
         let text = match &page {
             Page::Text(text) => Cow::Borrowed(text),
-            Page::Html(html) => Cow::Owned(text::visible_text(html)),
+            Page::Html(html) => Cow::Owned(text::visible_text(html, text::Syntax::of(html))),
         };
         for token in text::tokens(&text::normalized(&text)) {
             let number = numbers.get(token).copied().unwrap_or_else(|| {

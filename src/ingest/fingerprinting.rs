@@ -5,7 +5,7 @@ use super::rejected::Reason;
 use crate::error::Error;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::{Sketch, SketchSize};
-use crate::text::{Fingerprinter, Scheme, visible_text};
+use crate::text::{Fingerprinter, Scheme, Syntax, visible_text};
 
 /// What is made from a content, or ready in it.
 pub(super) type Judged = (Fingerprint, Option<Sketch>);
@@ -72,13 +72,16 @@ impl Fingerprinting {
     pub(super) fn text_of_html(self, html: &str) -> String {
         match self.fingerprinter {
             Some(fingerprinter) => fingerprinter.text_of_html(html),
-            None => visible_text(html),
+            None => visible_text(html, Syntax::of(html)),
         }
     }
 
-    /// As [`text_of_html`](Self::text_of_html), of XHTML.
+    /// The same of a page that is XHTML by its type.
     pub(super) fn text_of_xhtml(self, page: &str) -> String {
-        self.text_of_html(page)
+        match self.fingerprinter {
+            Some(fingerprinter) => fingerprinter.text_of_xhtml(page),
+            None => visible_text(page, Syntax::Xhtml),
+        }
     }
 
     /// The fingerprint and the sketch of a content, or the reason why the database does not take the content.

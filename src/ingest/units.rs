@@ -8,7 +8,7 @@ use std::vec::IntoIter;
 use super::parsed::Content;
 use super::record::Record;
 use super::rejected::{Reason, Rejected};
-use crate::text::{Unit, visible_paragraphs};
+use crate::text::{Syntax, Unit, visible_paragraphs};
 
 /// The units of a record, in order: records of one paragraph or one sentence, or the whole record. The key of a
 /// paragraph or a sentence is that of the record, `#`, and its number, from 1.
@@ -42,7 +42,8 @@ impl Record {
         // The text is not copied for each unit.
         let text = match std::mem::replace(&mut self.content, Content::TooShort) {
             Content::Text(text) => text,
-            Content::Html(html) | Content::Xhtml(html) => visible_paragraphs(&html),
+            Content::Html(html) => visible_paragraphs(&html, Syntax::of(&html)),
+            Content::Xhtml(html) => visible_paragraphs(&html, Syntax::Xhtml),
             _ => return Err(self.rejected(Reason::NothingToCut { unit })),
         };
         let ranges = unit.ranges(&text, MOST_UNITS + 1);

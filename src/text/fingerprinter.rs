@@ -1,6 +1,7 @@
 //! Fingerprinter: text in, fingerprint out. Joins the steps of a scheme.
 
 use super::features::{FeatureKind, Features};
+use super::html::Syntax;
 use super::scheme::Scheme;
 use super::simhash::Tie;
 use super::sketching::{self, SHINGLE_SEED};
@@ -238,15 +239,38 @@ impl Fingerprinter {
     }
 
     /// The text of an HTML page from which its fingerprint is made: the visible text, by [`Scheme::Content1`] of the
-    /// main content. It is there for those who keep texts.
+    /// main content. It is there for those who keep texts. A page that begins with an XML declaration is read as
+    /// XHTML.
     pub fn text_of_html(&self, html: &str) -> String {
+        self.text_of_page(html, Syntax::of(html))
+    }
+
+    /// As [`text_of_html`](Self::text_of_html), of a page that is known to be XHTML by its type. There, a tag that
+    /// closes itself, such as `<script/>`, ends its element, and a section of CDATA is text.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use simdb::{Fingerprinter, Scheme};
+    ///
+    /// let fingerprinter = Fingerprinter::new(Scheme::Minwise1)?;
+    /// let page = "<html><head><script src='a.js'/></head><body>Seen.</body></html>";
+    /// assert_eq!(fingerprinter.text_of_xhtml(page).trim(), "Seen.");
+    /// assert_eq!(fingerprinter.text_of_html(page).trim(), "");
+    /// # Ok::<(), simdb::Error>(())
+    /// ```
+    pub fn text_of_xhtml(&self, xhtml: &str) -> String {
+        self.text_of_page(xhtml, Syntax::Xhtml)
+    }
+
+    fn text_of_page(&self, page: &str, syntax: Syntax) -> String {
         match self.scheme {
-            Scheme::Content1 => main_content::main_content(html),
+            Scheme::Content1 => main_content::main_content(page, syntax),
             Scheme::Simhash1
             | Scheme::Minwise1
             | Scheme::MinwiseShort1
             | Scheme::Simhash2
-            | Scheme::External => html::visible_text(html),
+            | Scheme::External => html::visible_text(page, syntax),
         }
     }
 

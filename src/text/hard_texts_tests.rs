@@ -13,6 +13,8 @@ fn fingerprinters() -> impl Iterator<Item = Fingerprinter> {
 
 /// A page that shows a text.
 fn page(text: &str) -> String {
+    // Browsers drop NUL, and so do we. In a text, NUL parts words.
+    let text = text.replace('\0', " ");
     let escaped = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     format!("<!DOCTYPE html><title>t</title><body><p>{escaped}</p>")
 }

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::html::{self, Piece};
+use super::html::{self, Name, Piece, Syntax};
 use super::tokens::tokens;
 
-/// The main content of `html`, or all its text outside of [`APART`] if no part of it stands out.
+/// The main content of a page, or all its text outside of [`APART`] if no part of it stands out.
 ///
 /// 1. The text is cut into blocks, at the elements that end a word.
 /// 2. A block is content by its words, its links, and those of the blocks beside it: [`is_content`].
@@ -22,16 +22,23 @@ use super::tokens::tokens;
 /// # References
 ///
 /// Kohlschütter, Fankhauser, Nejdl: Boilerplate Detection using Shallow Text Features, WSDM 2010, section 5.
-pub(super) fn main_content(html: &str) -> String {
-    let mut page = Page::default();
-    html::read(html, &APART, |piece| page.take(&piece));
+pub(super) fn main_content(page: &str, syntax: Syntax) -> String {
+    let mut page = html::read(page, syntax, &APART, Page::default, |page, piece| page.take(&piece));
     page.end_block();
     page.content()
 }
 
 /// Elements that are beside the main content by their meaning. A `header` may hold the title of an article,
 /// and a `form` may hold the whole page.
-const APART: [&[u8]; 7] = [b"aside", b"button", b"dialog", b"footer", b"menu", b"nav", b"select"];
+const APART: [Name; 7] = [
+    Name::of("aside"),
+    Name::of("button"),
+    Name::of("dialog"),
+    Name::of("footer"),
+    Name::of("menu"),
+    Name::of("nav"),
+    Name::of("select"),
+];
 
 /// The most other blocks between two blocks of one run, such as a subheading and a picture with its caption.
 const GAP: usize = 2;
@@ -161,7 +168,7 @@ mod tests {
     use super::*;
 
     fn words(html: &str) -> String {
-        main_content(html).split_whitespace().collect::<Vec<_>>().join(" ")
+        main_content(html, Syntax::Html).split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     const STORY: &str = "The council voted on Monday to close the old bridge for a year. The ferry will run twice \
@@ -232,7 +239,7 @@ mod tests {
         ];
         for page in pages {
             let began = std::time::Instant::now();
-            main_content(&page);
+            main_content(&page, Syntax::Html);
             assert!(began.elapsed().as_secs() < 10, "{:.40}: {:?}", page, began.elapsed());
         }
     }

@@ -41,7 +41,7 @@ mod weighted;
 #[cfg(feature = "text")]
 pub use fingerprinter::Fingerprinter;
 #[cfg(feature = "ingest")]
-pub(crate) use html::{visible_paragraphs, visible_text};
+pub(crate) use html::{Syntax, visible_paragraphs, visible_text};
 #[cfg(feature = "text")]
 pub use measure::TextMeasure;
 pub use scheme::Scheme;

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::html::visible_paragraphs;
+use super::html::{Syntax, visible_paragraphs};
 
 /// What gets a fingerprint of its own: a whole document, each of its paragraphs or each of its sentences.
 ///
@@ -61,7 +61,7 @@ impl Unit {
     /// an element that is a block, such as `p`, `li`, `td` and `br`, a paragraph ends. The line breaks of the page
     /// mean nothing.
     pub fn cut_html(self, html: &str) -> Vec<String> {
-        self.cut(&visible_paragraphs(html)).map(str::to_owned).collect()
+        self.cut(&visible_paragraphs(html, Syntax::of(html))).map(str::to_owned).collect()
     }
 
     /// Where the first units of a text are, at most so many.

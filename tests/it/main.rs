@@ -26,6 +26,7 @@ mod floors;
 #[cfg(unix)]
 mod fork;
 mod holders;
+mod html_standard;
 mod input;
 mod interrupted;
 mod kill;

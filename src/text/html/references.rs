@@ -1,0 +1,249 @@
+//! Character references: `&amp;`, `&#8217;`, `&#x2019;`, and what stands for them.
+//!
+//! The names are those of the HTML standard, section 13.5, as its file `entities.json` lists them. The standard says
+//! that no name will ever be added. In `references.txt`, a star stands behind the names that need no semicolon.
+
+use std::sync::LazyLock;
+
+use memchr::memchr;
+
+use super::names::Name;
+
+/// Characters in UTF-8 that stand for a reference.
+pub(super) struct Characters {
+    bytes: [u8; 8],
+    len: usize,
+}
+
+impl Characters {
+    fn of(chars: &[char]) -> Self {
+        let mut characters = Self { bytes: [0; 8], len: 0 };
+        for char in chars {
+            let encoded = char.encode_utf8(&mut characters.bytes[characters.len..]);
+            characters.len += encoded.len();
+        }
+        characters
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// The reference at the begin of `text`, which is a `&`: how long it is, and what stands for it. `None` if it is none.
+pub(super) fn reference(text: &[u8], within: Within) -> Option<(usize, Characters)> {
+    match text.get(1)? {
+        b'#' => numeric(text),
+        byte if byte.is_ascii_alphanumeric() => named(text, within),
+        _ => None,
+    }
+}
+
+/// Where a reference stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Within {
+    Text,
+    /// There, `&copy=` is part of an address.
+    Attribute,
+}
+
+/// Hands out `text` with what stands for its references.
+pub(super) fn decode(mut text: &[u8], within: Within, mut take: impl FnMut(&[u8])) {
+    while let Some(at) = memchr(b'&', text) {
+        let (before, from) = text.split_at(at);
+        take(before);
+        text = match reference(from, within) {
+            Some((len, characters)) => {
+                take(characters.as_bytes());
+                &from[len..]
+            }
+            None => {
+                take(b"&");
+                &from[1..]
+            }
+        };
+    }
+    take(text);
+}
+
+fn numeric(text: &[u8]) -> Option<(usize, Characters)> {
+    let (begin, radix) = if matches!(text.get(2), Some(b'x' | b'X')) { (3, 16) } else { (2, 10) };
+    let digits = text[begin..].iter().map_while(|&byte| char::from(byte).to_digit(radix));
+    let (mut code, mut end) = (0_u32, begin);
+    for digit in digits {
+        code = code.saturating_mul(radix).saturating_add(digit);
+        end += 1;
+    }
+    if end == begin {
+        return None;
+    }
+    end += usize::from(text.get(end) == Some(&b';'));
+    Some((end, Characters::of(&[char_of(code)])))
+}
+
+/// The character of a number: those between 80 and 9F are of windows-1252, as everybody wrote them.
+fn char_of(code: u32) -> char {
+    const WINDOWS_1252: [u16; 32] = [
+        0x20AC, 0x81, 0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021, 0x02C6, 0x2030, 0x0160, 0x2039, 0x0152,
+        0x8D, 0x017D, 0x8F, 0x90, 0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2013, 0x2014, 0x02DC, 0x2122,
+        0x0161, 0x203A, 0x0153, 0x9D, 0x017E, 0x0178,
+    ];
+    match code {
+        0 => None,
+        0x80..=0x9F => char::from_u32(u32::from(WINDOWS_1252[code as usize - 0x80])),
+        code => char::from_u32(code),
+    }
+    .unwrap_or(char::REPLACEMENT_CHARACTER)
+}
+
+fn named(text: &[u8], within: Within) -> Option<(usize, Characters)> {
+    let rest = &text[1..text.len().min(LONGEST + 2)];
+    let (mut name, mut letters, mut short) = (Name::EMPTY, 0, None);
+    for &letter in rest.iter().take_while(|byte| byte.is_ascii_alphanumeric()) {
+        name = name.and_exactly(letter);
+        letters += 1;
+        if letters <= LONGEST_WITHOUT_SEMICOLON {
+            let known = TABLE.find(name, &rest[..letters]).filter(|known| !known.needs_semicolon);
+            short = known.map(|known| (letters, known)).or(short);
+        }
+    }
+    if rest.get(letters) == Some(&b';')
+        && let Some(known) = TABLE.find(name, &rest[..letters])
+    {
+        return Some((letters + 2, Characters::of(known.chars())));
+    }
+    let (len, known) = short?;
+    let behind = rest.get(len);
+    if within == Within::Attribute && behind.is_some_and(|&byte| byte == b'=' || byte.is_ascii_alphanumeric())
+    {
+        return None;
+    }
+    Some((len + 1, Characters::of(known.chars())))
+}
+
+/// The letters of the longest name.
+const LONGEST: usize = 31;
+
+/// The letters of the longest name that needs no semicolon.
+const LONGEST_WITHOUT_SEMICOLON: usize = 6;
+
+struct Known {
+    name: &'static str,
+    needs_semicolon: bool,
+    chars: [char; 2],
+    count: usize,
+}
+
+impl Known {
+    fn chars(&self) -> &[char] {
+        &self.chars[..self.count]
+    }
+
+    /// A line of the table: `AElig* C6`, or `fjlig 66+6A`.
+    fn of_line(line: &'static str) -> Option<Self> {
+        let (name, codes) = line.split_once(' ')?;
+        let mut known =
+            Self { name: name.trim_end_matches('*'), needs_semicolon: !name.ends_with('*'), ..NOTHING };
+        for code in codes.split('+') {
+            known.chars[known.count] = char::from_u32(u32::from_str_radix(code, 16).ok()?)?;
+            known.count += 1;
+        }
+        Some(known)
+    }
+}
+
+const NOTHING: Known = Known { name: "", needs_semicolon: true, chars: ['\0'; 2], count: 0 };
+
+/// All names, each in the slot of its hash or behind it.
+struct Table {
+    known: Vec<Known>,
+    /// One more than the index of a name, or 0.
+    slots: Vec<u16>,
+}
+
+/// More than three times the number of names.
+const SLOTS: usize = 8192;
+
+static TABLE: LazyLock<Table> = LazyLock::new(Table::new);
+
+impl Table {
+    fn new() -> Self {
+        let known: Vec<Known> = include_str!("references.txt").lines().filter_map(Known::of_line).collect();
+        let mut slots = vec![0; SLOTS];
+        for (number, known) in (1..).zip(&known) {
+            let mut slot = known.name.bytes().fold(Name::EMPTY, Name::and_exactly).slot(SLOTS);
+            while slots[slot] != 0 {
+                slot = (slot + 1) % SLOTS;
+            }
+            slots[slot] = number;
+        }
+        Self { known, slots }
+    }
+
+    fn find(&self, hash: Name, name: &[u8]) -> Option<&Known> {
+        let mut slot = hash.slot(SLOTS);
+        loop {
+            let known = &self.known[usize::from(self.slots[slot].checked_sub(1)?)];
+            if known.name.as_bytes() == name {
+                return Some(known);
+            }
+            slot = (slot + 1) % SLOTS;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoded(text: &str, within: Within) -> String {
+        let mut decoded = Vec::new();
+        decode(text.as_bytes(), within, |more| decoded.extend_from_slice(more));
+        String::from_utf8(decoded).expect("what stands for references is UTF-8")
+    }
+
+    #[test]
+    fn names_are_read_with_and_without_a_semicolon() {
+        assert_eq!(
+            decoded("a&amp;b &eacute;&hellip;&nosuch; x&lt;y", Within::Text),
+            "a&b \u{e9}\u{2026}&nosuch; x<y"
+        );
+        assert_eq!(
+            decoded("&ampx &notin; &notit; &hellip &AMP&Amp;", Within::Text),
+            "&x \u{2209} \u{ac}it; &hellip &&Amp;"
+        );
+        assert_eq!(decoded("&NotEqualTilde;&fjlig;&", Within::Text), "\u{2242}\u{338}fj&");
+        assert_eq!(decoded("&CounterClockwiseContourIntegral;", Within::Text), "\u{2233}");
+    }
+
+    #[test]
+    fn addresses_in_attributes_are_left_as_they_are() {
+        assert_eq!(
+            decoded("?a&copy=1&copy2&copy;&copy &lt", Within::Attribute),
+            "?a&copy=1&copy2\u{a9}\u{a9} <"
+        );
+        assert_eq!(decoded("?a&copy=1&copy2", Within::Text), "?a\u{a9}=1\u{a9}2");
+    }
+
+    #[test]
+    fn numbers_are_characters() {
+        assert_eq!(decoded("&#65;&#x41&#X41;&#65B&#;&#x;&#xg", Within::Text), "AAAAB&#;&#x;&#xg");
+        assert_eq!(decoded("&#146;&#x80;&#x81;", Within::Text), "\u{2019}\u{20ac}\u{81}");
+        assert_eq!(
+            decoded("&#0;&#xD800;&#x110000;&#99999999999999999999;", Within::Text),
+            "\u{fffd}".repeat(4)
+        );
+        assert_eq!(decoded("&#x1F600;&#xFFFE;", Within::Text), "\u{1f600}\u{fffe}");
+    }
+
+    #[test]
+    fn the_table_is_whole_and_in_order() {
+        assert_eq!(TABLE.known.len(), 2_125);
+        assert_eq!(TABLE.known.iter().filter(|it| !it.needs_semicolon).count(), 106);
+        assert!(TABLE.known.windows(2).all(|pair| pair[0].name < pair[1].name));
+        assert_eq!(TABLE.known.iter().map(|it| it.name.len()).max(), Some(LONGEST));
+        let short = TABLE.known.iter().filter(|it| !it.needs_semicolon);
+        assert_eq!(short.map(|it| it.name.len()).max(), Some(LONGEST_WITHOUT_SEMICOLON));
+        assert!(TABLE.known.iter().all(|it| it.name.len() >= 2 && it.count > 0));
+    }
+}

@@ -1,0 +1,338 @@
+//! The tokens of a page: text, references, start tags and end tags, as the HTML standard, section 13.2.5, cuts them.
+//!
+//! Comments, document types and what else is never shown are passed over. Of attributes, those are kept that decide
+//! what is shown. Each byte is looked at a bounded number of times.
+
+use memchr::{memchr, memchr2, memmem};
+
+use super::Syntax;
+use super::attributes::Attributes;
+use super::names::Name;
+use super::references::{self, Characters, Within};
+
+/// A token of a page.
+pub(super) enum Token<'a> {
+    /// Text without references.
+    Text(&'a [u8]),
+    /// What stands for a reference.
+    Reference(Characters),
+    Start(Tag<'a>),
+    End(Name),
+}
+
+/// A start tag.
+pub(super) struct Tag<'a> {
+    pub(super) name: Name,
+    pub(super) self_closing: bool,
+    pub(super) attributes: Attributes<'a>,
+}
+
+pub(super) struct Tokenizer<'a> {
+    page: &'a [u8],
+    /// What is before it was read.
+    at: usize,
+    syntax: Syntax,
+}
+
+impl<'a> Tokenizer<'a> {
+    pub(super) fn new(page: &'a str, syntax: Syntax) -> Self {
+        Self { page: page.as_bytes(), at: 0, syntax }
+    }
+
+    /// The next token. In SVG and in MathML, and there only, HTML has sections of CDATA.
+    pub(super) fn next(&mut self, in_foreign: bool) -> Option<Token<'a>> {
+        loop {
+            let rest = &self.page[self.at..];
+            match rest.first()? {
+                b'<' => {
+                    if let Some(token) = self.markup(in_foreign) {
+                        return Some(token);
+                    }
+                }
+                b'&' => return Some(self.reference()),
+                _ => {
+                    let end = memchr2(b'<', b'&', rest).unwrap_or(rest.len());
+                    self.at += end;
+                    return Some(Token::Text(&rest[..end]));
+                }
+            }
+        }
+    }
+
+    fn reference(&mut self) -> Token<'a> {
+        let rest = &self.page[self.at..];
+        match references::reference(rest, Within::Text) {
+            Some((len, characters)) => {
+                self.at += len;
+                Token::Reference(characters)
+            }
+            None => {
+                self.at += 1;
+                Token::Text(&rest[..1])
+            }
+        }
+    }
+
+    /// What begins with `<`. `None` for what is passed over.
+    fn markup(&mut self, in_foreign: bool) -> Option<Token<'a>> {
+        let rest = &self.page[self.at..];
+        match rest.get(1) {
+            Some(byte) if byte.is_ascii_alphabetic() => {
+                self.at += 1;
+                self.tag().map(Token::Start)
+            }
+            Some(b'/') => match rest.get(2) {
+                Some(byte) if byte.is_ascii_alphabetic() => {
+                    self.at += 2;
+                    self.tag().map(|tag| Token::End(tag.name))
+                }
+                Some(_) => self.pass_over(b">"),
+                None => Some(self.text(2)),
+            },
+            Some(b'!') => self.declaration(in_foreign),
+            Some(b'?') if self.syntax == Syntax::Xhtml => self.pass_over(b"?>"),
+            Some(b'?') => self.pass_over(b">"),
+            _ => Some(self.text(1)),
+        }
+    }
+
+    /// The next `len` bytes, as text.
+    fn text(&mut self, len: usize) -> Token<'a> {
+        let text = &self.page[self.at..self.at + len];
+        self.at += len;
+        Token::Text(text)
+    }
+
+    /// Goes on behind the next `end`.
+    fn pass_over(&mut self, end: &[u8]) -> Option<Token<'a>> {
+        let rest = &self.page[self.at..];
+        self.at += memmem::find(rest, end).map_or(rest.len(), |at| at + end.len());
+        None
+    }
+
+    fn declaration(&mut self, in_foreign: bool) -> Option<Token<'a>> {
+        let rest = &self.page[self.at..];
+        if rest.starts_with(b"<!--") {
+            self.at += comment_len(rest);
+            return None;
+        }
+        if rest.starts_with(CDATA) && (in_foreign || self.syntax == Syntax::Xhtml) {
+            let (content, len) = cdata(rest);
+            self.at += len;
+            return Some(Token::Text(content));
+        }
+        if self.syntax == Syntax::Xhtml && rest.len() > 9 && rest[2..9].eq_ignore_ascii_case(b"doctype") {
+            self.at += xml_doctype_len(rest);
+            return None;
+        }
+        self.pass_over(b">")
+    }
+
+    /// The tag whose name begins here. `None` if the page ends within the tag, which is then no tag.
+    fn tag(&mut self) -> Option<Tag<'a>> {
+        let name = self.tag_name();
+        let mut tag = Tag { name, self_closing: false, attributes: Attributes::default() };
+        loop {
+            let byte = *self.page.get(self.at)?;
+            match byte {
+                b'>' => {
+                    self.at += 1;
+                    return Some(tag);
+                }
+                b'/' => {
+                    self.at += 1;
+                    tag.self_closing = self.page.get(self.at) == Some(&b'>');
+                }
+                byte if is_space(byte) => self.at += 1,
+                _ => {
+                    let name = self.attribute_name();
+                    let value = self.attribute_value();
+                    tag.attributes.add(name, value);
+                }
+            }
+        }
+    }
+
+    fn tag_name(&mut self) -> Name {
+        let mut name = Name::EMPTY;
+        while let Some(&byte) = self.page.get(self.at) {
+            match byte {
+                b'/' | b'>' => break,
+                byte if is_space(byte) => break,
+                // A prefix of XML only tells the namespace, which is known without it.
+                b':' if self.syntax == Syntax::Xhtml => name = Name::EMPTY,
+                byte => name = name.and(byte),
+            }
+            self.at += 1;
+        }
+        name
+    }
+
+    fn attribute_name(&mut self) -> Name {
+        let begin = self.at;
+        let mut name = Name::EMPTY;
+        while let Some(&byte) = self.page.get(self.at) {
+            match byte {
+                b'/' | b'>' => break,
+                b'=' if self.at > begin => break,
+                byte if is_space(byte) => break,
+                byte => name = name.and(byte),
+            }
+            self.at += 1;
+        }
+        name
+    }
+
+    /// The value behind the name of an attribute. It is empty if there is none.
+    fn attribute_value(&mut self) -> &'a [u8] {
+        self.pass_over_space();
+        if self.page.get(self.at) != Some(&b'=') {
+            return &[];
+        }
+        self.at += 1;
+        self.pass_over_space();
+        let rest = &self.page[self.at..];
+        match rest.first() {
+            Some(&quote @ (b'"' | b'\'')) => {
+                let value = &rest[1..];
+                let len = memchr(quote, value).unwrap_or(value.len());
+                self.at += (len + 2).min(rest.len());
+                &value[..len]
+            }
+            _ => {
+                let ends = |&byte: &u8| byte == b'>' || is_space(byte);
+                let len = rest.iter().position(ends).unwrap_or(rest.len());
+                self.at += len;
+                &rest[..len]
+            }
+        }
+    }
+
+    fn pass_over_space(&mut self) {
+        while self.page.get(self.at).is_some_and(|&byte| is_space(byte)) {
+            self.at += 1;
+        }
+    }
+
+    /// The content of an element that has no markup, and whose start tag was just read: all up to its end tag, which is
+    /// passed over, or to the end of the page.
+    pub(super) fn raw(&mut self, name: Name) -> &'a [u8] {
+        let rest = &self.page[self.at..];
+        let end = if name == Name::of("script") { script_end(rest) } else { raw_end(rest, name) };
+        self.at += end;
+        if self.at < self.page.len() {
+            // Its end tag, which has attributes if somebody wrote some.
+            self.at += 2;
+            self.tag();
+        }
+        &rest[..end]
+    }
+
+    /// All that is left.
+    pub(super) fn rest(&mut self) -> &'a [u8] {
+        let rest = &self.page[self.at..];
+        self.at = self.page.len();
+        rest
+    }
+}
+
+const CDATA: &[u8] = b"<![CDATA[";
+
+/// The content of a section of CDATA, and the length of the section.
+fn cdata(section: &[u8]) -> (&[u8], usize) {
+    let content = &section[CDATA.len()..];
+    match memmem::find(content, b"]]>") {
+        Some(len) => (&content[..len], CDATA.len() + len + 3),
+        None => (content, section.len()),
+    }
+}
+
+/// The length of a comment. It ends at `-->`, `--!>`, or the end of the page. Nothing else is in `<!-->` and `<!--->`.
+fn comment_len(comment: &[u8]) -> usize {
+    let content = &comment[4..];
+    let mut from = 0;
+    while let Some(at) = memchr(b'>', &content[from..]) {
+        let before = &content[..from + at];
+        from += at + 1;
+        if before.is_empty() || before == b"-" || before.ends_with(b"--") || before.ends_with(b"--!") {
+            return 4 + from;
+        }
+    }
+    comment.len()
+}
+
+/// The length of a document type of XML, which may declare things between brackets.
+fn xml_doctype_len(doctype: &[u8]) -> usize {
+    let Some(end) = memchr2(b'[', b'>', doctype) else { return doctype.len() };
+    if doctype[end] == b'>' {
+        return end + 1;
+    }
+    let declared = memchr(b']', &doctype[end..]).map_or(doctype.len(), |len| end + len);
+    memchr(b'>', &doctype[declared..]).map_or(doctype.len(), |len| declared + len + 1)
+}
+
+/// Where the end tag with this name begins, or the end.
+fn raw_end(content: &[u8], name: Name) -> usize {
+    let mut from = 0;
+    while let Some(at) = memchr(b'<', &content[from..]) {
+        from += at;
+        if content.get(from + 1) == Some(&b'/') && is_tag(&content[from + 2..], name) {
+            return from;
+        }
+        from += 1;
+    }
+    content.len()
+}
+
+/// Whether a tag with this name is here.
+fn is_tag(text: &[u8], name: Name) -> bool {
+    // No name of an element without markup is longer.
+    let letters = text.iter().take(LONGEST_RAW + 1).take_while(|byte| byte.is_ascii_alphabetic());
+    let (mut read, mut len) = (Name::EMPTY, 0);
+    for &letter in letters {
+        read = read.and(letter);
+        len += 1;
+    }
+    read == name && text.get(len).is_some_and(|&byte| matches!(byte, b'/' | b'>') || is_space(byte))
+}
+
+/// The letters of the longest name of an element without markup.
+const LONGEST_RAW: usize = 8;
+
+/// Where the end tag of a script begins, or the end. Within `<!--`, a script may hold scripts.
+fn script_end(content: &[u8]) -> usize {
+    const SCRIPT: Name = Name::of("script");
+    /// How deep in scripts of comments.
+    enum In {
+        Script,
+        Comment { from: usize },
+        ScriptOfComment { from: usize },
+    }
+    let (mut within, mut at) = (In::Script, 0);
+    while let Some(next) = memchr2(b'<', b'>', &content[at..]) {
+        at += next;
+        let (rest, before) = (&content[at..], &content[..at]);
+        let ends = rest.get(1) == Some(&b'/') && is_tag(&rest[2..], SCRIPT);
+        within = match within {
+            In::Script | In::Comment { .. } if ends => return at,
+            In::Script if rest.starts_with(b"<!--") => In::Comment { from: at + 2 },
+            In::Comment { from } | In::ScriptOfComment { from }
+                if rest[0] == b'>' && before[from.min(at)..].ends_with(b"--") =>
+            {
+                In::Script
+            }
+            In::Comment { from } if rest[0] == b'<' && is_tag(&rest[1..], SCRIPT) => {
+                In::ScriptOfComment { from }
+            }
+            In::ScriptOfComment { from } if ends => In::Comment { from },
+            same => same,
+        };
+        at += 1;
+    }
+    content.len()
+}
+
+/// Whether a byte parts what is within a tag.
+pub(super) fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\n' | b'\t' | b'\r' | 0x0C)
+}
