@@ -218,7 +218,8 @@ fn long_pages_take_linear_time() {
         ("ends of hidden elements", "</script>", always),
         ("attributes", "<b a=", always),
         ("entities", "&amp;", always),
-        ("half entities", "&am", always),
+        // One word again and again, beside the eight: too few symbols.
+        ("half entities", "&am", never),
         ("comments without an end", "<!--", never),
         ("a script without an end", "<script>", never),
         ("words in blocks", "<p>word", never),

@@ -30,6 +30,7 @@ impl Class {
 const CLASS: u8 = 0x07;
 const DROPPED: u8 = 0x08;
 const FOLDS_TO_SEVERAL: u8 = 0x10;
+const CHANGES: u8 = 0x20;
 const ASSIGNED: u8 = 0x40;
 /// Not in `RUNS`, but made of `FOLDINGS`.
 const FOLDS: u8 = 0x80;
@@ -60,6 +61,17 @@ impl Properties {
     /// Whether the character folds to none or to several, and none of these need be one that NFKC changes.
     pub(in crate::text) const fn folds_to_several(self) -> bool {
         self.0 & FOLDS_TO_SEVERAL != 0
+    }
+
+    /// Whether normalisation form KC may change the character, or what is before it: unless NFKC_Quick_Check is Yes
+    /// and the combining class is 0.
+    pub(in crate::text) const fn changes(self) -> bool {
+        self.0 & CHANGES != 0
+    }
+
+    /// What is true of one of two characters.
+    pub(in crate::text) const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
     }
 
     /// Whether Unicode 17.0.0 has this character.
