@@ -145,6 +145,9 @@ impl Part {
         self.end();
         let Self::Between(stored) = self else { return Ok(false) };
         stored.go_back_to(from);
+        // A decoder that has failed may have used nothing.
+        let ahead = from.saturating_sub(stored.at);
+        io::copy(&mut stored.take(ahead), &mut io::sink())?;
         loop {
             let bytes = stored.peek(LOOKED_AT)?;
             let is_rest = bytes.len() < LOOKED_AT;

@@ -13,6 +13,7 @@ mod crawling;
 mod created_otherwise;
 mod crowding;
 mod damage;
+mod damaged_inputs;
 mod data;
 mod dedup;
 mod dry_run;
