@@ -29,6 +29,8 @@ mod batches;
 mod cut_document;
 mod directories;
 mod encoding;
+#[cfg(test)]
+mod encoding_tests;
 mod events;
 mod fingerprinting;
 mod format;
