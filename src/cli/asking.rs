@@ -81,7 +81,7 @@ pub(super) struct Asked {
     #[arg(long, value_name = "TEXT")]
     pub(super) text: Option<String>,
 
-    /// Ask for the text of a file; `.html` is read as HTML, `-` is standard input
+    /// Ask for the text of a file; HTML is known by its name or its beginning, `-` is standard input
     #[arg(long, value_name = "PATH")]
     pub(super) file: Option<PathBuf>,
 

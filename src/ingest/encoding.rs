@@ -1,5 +1,5 @@
-//! Decodes pages and plain texts. Tries encodings in the order of the HTML and Encoding standards: byte order mark, what
-//! the server says, what the page says, UTF-8, a guess. A decoding in which too much does not fit is not taken.
+//! Decodes pages and plain texts. Tries encodings in the order of the HTML and Encoding standards: byte order mark,
+//! what the server says, what the page says, UTF-8, a guess. A decoding in which too much does not fit is not taken.
 //!
 //! It departs from the standards where the bytes themselves leave no doubt: in UTF-16 and ISO-2022-JP without a mark,
 //! and in UTF-8, which bytes of another encoding hardly ever are by chance.
@@ -191,7 +191,8 @@ fn sample_of(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(sample)
 }
 
-/// The bytes in parts of a size. They are cut at white space and tags, which are no part of a character in any encoding.
+/// The bytes in parts of a size. They are cut at white space and tags, which are no part of a character in any
+/// encoding.
 fn parts_of(bytes: &[u8], size: usize) -> impl Iterator<Item = &[u8]> {
     let mut rest = bytes;
     std::iter::from_fn(move || {

@@ -30,6 +30,8 @@ mod body;
 mod cut_document;
 mod directories;
 mod encoding;
+#[cfg(test)]
+mod encoding_tests;
 mod events;
 mod fingerprinting;
 mod format;
