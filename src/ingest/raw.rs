@@ -116,6 +116,12 @@ impl Raw {
         Self { input, line, offset, format, content, mark, is_last_line: false, is_again: false }
     }
 
+    /// Whether the content ends within a character of UTF-8.
+    pub(super) fn ends_in_character(&self) -> bool {
+        let RawContent::Bytes(bytes) = &self.content else { return false };
+        std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
+    }
+
     pub(super) fn has_failed(&self) -> bool {
         matches!(self.content, RawContent::Failed(_))
     }

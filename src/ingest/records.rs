@@ -233,9 +233,10 @@ pub(super) fn read_ahead(
             record.map_or(Ok(Taken::PassedOver), |record| Taken::of(record, rule, on_text.as_ref()))
         };
         let is_lasting = matches!(&raw.content, RawContent::Failed(failed) if failed.is_lasting);
-        let (is_last_line, is_again, bytes) = (raw.is_last_line, raw.is_again, raw.bytes());
+        let (is_last_line, is_again) = (raw.is_last_line, raw.is_again);
+        let is_in_character = is_last_line && raw.ends_in_character();
         let taken = match (!raw.is_end()).then(|| take(raw)) {
-            Some(Err(rejected)) if is_last_line && rejected.may_be_cut(bytes) => {
+            Some(Err(rejected)) if is_last_line && rejected.may_be_cut(is_in_character) => {
                 Some(Ok(Taken::Left(rejected)))
             }
             taken => taken,

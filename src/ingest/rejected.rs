@@ -57,11 +57,12 @@ impl Rejected {
         matches!(self.reason, Reason::Input { .. })
     }
 
-    /// Whether a record of this length can be the beginning of a good one, because what is wrong is at its end.
-    pub(super) fn may_be_cut(&self, bytes: usize) -> bool {
+    /// Whether the record can be the beginning of a good one, because what is wrong is at its end, perhaps within a
+    /// character.
+    pub(super) fn may_be_cut(&self, is_in_character: bool) -> bool {
         match &self.reason {
             Reason::Json { problem, .. } => problem.starts_with("EOF"),
-            Reason::NotUtf8 { valid_bytes } => valid_bytes + 4 > bytes,
+            Reason::NotUtf8 { .. } => is_in_character,
             Reason::NoTab | Reason::Document(Error::InvalidFingerprint { .. }) => true,
             _ => false,
         }

@@ -190,7 +190,8 @@ impl Sources {
         if let Some((source, reason)) = self.sources[input.index].as_mut().zip(lasting) {
             let record = &mut source.record;
             (record.place, record.identity) = (mark.place, input.identity_at(mark));
-            let end = reason.floor_char_boundary(MOST_REASON_BYTES);
+            let most = reason.len().min(MOST_REASON_BYTES);
+            let end = (0..=most).rev().find(|&at| reason.is_char_boundary(at)).unwrap_or_default();
             record.failed = Some(reason[..end].to_owned());
             record.updated = (now_micros() / 1_000_000) as i64;
             self.changed.insert(input.index);

@@ -4,6 +4,7 @@
 mod admin;
 mod amounts;
 mod archives;
+mod bad_inputs;
 mod bench;
 mod cli;
 mod closing;

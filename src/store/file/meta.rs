@@ -327,11 +327,11 @@ mod tests {
                 bytes.extend(b"whatever a later version adds");
             })
         };
-        for found in [1, 2, 3, 4, 5, 7] {
+        for found in [1, 2, 3, 4, 5, 6, 8] {
             let refused = check_format(&format(found, 0));
-            assert!(matches!(refused, Err(Error::FormatVersion { found: it, supported: 6 }) if it == found));
+            assert!(matches!(refused, Err(Error::FormatVersion { found: it, supported: 7 }) if it == found));
         }
-        assert!(matches!(check_format(&format(6, 4)), Err(Error::UnknownFeatures { bits: 4 })));
+        assert!(matches!(check_format(&format(7, 4)), Err(Error::UnknownFeatures { bits: 4 })));
         assert!(matches!(check_format(b"too short"), Err(Error::Damaged { table: "meta", .. })));
         let unknown = StoredSettings {
             scheme: 77,
