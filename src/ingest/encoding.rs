@@ -71,7 +71,7 @@ fn of_candidates(bytes: &[u8], said: Vec<&'static Encoding>, utf_8: Decoded) -> 
         match decoded.text_that_fits(Strictness::Controls) {
             Ok(text) => return Ok(text),
             Err(mut decoded) => {
-                if !decoded.fits(Strictness::Malformed) {
+                if !decoded.fits(Strictness::Malformed) && !decoded.is_nearly_whole() {
                     decoded.text = String::new();
                 }
                 tried.push((encoding, decoded));
@@ -79,9 +79,11 @@ fn of_candidates(bytes: &[u8], said: Vec<&'static Encoding>, utf_8: Decoded) -> 
         }
     }
     let first = tried.first().map(|(encoding, decoded)| decoded.misfit(encoding));
-    let fits = tried.into_iter().find(|(_, decoded)| decoded.fits(Strictness::Malformed));
-    fits.map(|(_, decoded)| decoded.text)
-        .ok_or_else(|| first.unwrap_or(Reason::NoContent { fields: Vec::new() }))
+    let fits = tried.iter().position(|(_, decoded)| decoded.fits(Strictness::Malformed));
+    let fits = fits.or_else(|| tried.iter().position(|(_, decoded)| decoded.is_nearly_whole()));
+    let fits = fits.map(|at| tried.swap_remove(at));
+    let none = || first.unwrap_or(Reason::NoContent { fields: Vec::new() });
+    fits.map(|(_, decoded)| decoded.text).ok_or_else(none)
 }
 
 /// What is said, where that can be read: by the HTML standard `x-user-defined` is windows-1252.
@@ -282,6 +284,11 @@ impl Decoded {
         let fitting = (self.others + self.errors).saturating_sub(misfits);
         let are_few = misfits * 100 <= fitting || misfits * 200 <= self.characters;
         misfits == 0 || are_few && (self.is_evident || misfits * 8 <= fitting)
+    }
+
+    /// Whether next to nothing of the text is lost: an English page with a few odd bytes, of which no guess makes sense.
+    fn is_nearly_whole(&self) -> bool {
+        self.errors * 1000 <= self.characters
     }
 
     fn text_that_fits(self, strictness: Strictness) -> Result<String, Self> {

@@ -233,3 +233,11 @@ fn any_bytes_are_read_or_refused() {
         }
     }
 }
+
+/// A real page of English that is said to be UTF-8: no encoding of several bytes that these might be fits.
+#[test]
+fn a_few_odd_bytes_in_a_long_page_do_not_cost_the_page() {
+    let words = "words of an agreement that has no other characters than those of ASCII. ".repeat(100);
+    let page = page_of("", &[words.as_bytes(), b"\x96 see \xa7\xa71280 et seq. ", words.as_bytes()].concat());
+    assert_eq!(html("text/html; charset=utf-8", &page).matches("an agreement").count(), 200);
+}
