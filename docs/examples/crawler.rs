@@ -41,7 +41,7 @@ fn main() -> Result<(), Failure> {
     arguments.try_for_each(|input| add_files(&input, &mut inputs))?;
     // What is not there is told before anything is made.
     for input in &inputs {
-        std::fs::metadata(input).map_err(|error| format!("{}: {error}", input.display()))?;
+        fs::metadata(input).map_err(|error| format!("{}: {error}", input.display()))?;
     }
 
     let stop = Arc::new(AtomicBool::new(false));
