@@ -40,7 +40,9 @@ fn main() -> Result<(), Failure> {
     let mut inputs = VecDeque::new();
     arguments.try_for_each(|input| add_files(&input, &mut inputs))?;
     // What is not there is told before anything is made.
-    Records::open(&inputs, ReadOptions::new())?;
+    for input in &inputs {
+        fs::metadata(input).map_err(|error| format!("{}: {error}", input.display()))?;
+    }
 
     let stop = Arc::new(AtomicBool::new(false));
     // A second Ctrl-C ends the program at once. That loses nothing either.

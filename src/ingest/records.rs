@@ -158,7 +158,9 @@ impl Records {
         let names = self.inputs.names();
         let options = self.inputs.options();
         Ok(parallel::map_each(raw, |raw| {
-            let reached = names[raw.input.index].clone().map(|name| reached(name, &raw));
+            // What cannot be read further was read up to the record before.
+            let name = names[raw.input.index].clone().filter(|_| !raw.has_failed());
+            let reached = name.map(|name| reached(name, &raw));
             let parsed = (!raw.is_end()).then(|| Record::parse(raw, options)?.map(&turn).transpose());
             ReadRecord { record: parsed.and_then(Result::transpose), reached }
         }))
@@ -192,7 +194,8 @@ pub struct ReadRecord<T, E> {
     /// What the record was turned into. `None` at the end of the input, and for what is no document, such as the
     /// request in a web archive.
     pub record: Option<Result<T, E>>,
-    /// How far the input has been read. `None` if that cannot be told again, as for a pipe.
+    /// How far the input has been read. `None` if that cannot be told again, as for a pipe, and for an input that cannot
+    /// be read further.
     pub reached: Option<Reached>,
 }
 
