@@ -98,7 +98,7 @@ impl VerifyArguments {
                 false => Ok(()),
             },
             Some(texts) if texts != Path::new("payload") => {
-                Ok(console.records(texts, reading.options_of_texts()).map(drop)?)
+                Ok(console.records(texts, reading.options_of_texts())?.ensure_readable()?)
             }
             _ => Ok(()),
         }

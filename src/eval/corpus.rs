@@ -96,6 +96,7 @@ impl Corpus {
         let text = match &page {
             Page::Text(text) => Cow::Borrowed(text),
             Page::Html(html) => Cow::Owned(text::visible_text(html, text::Syntax::of(html))),
+            Page::Xhtml(page) => Cow::Owned(text::visible_text(page, text::Syntax::Xhtml)),
         };
         for token in text::tokens(&text::normalized(&text)) {
             let number = numbers.get(token).copied().unwrap_or_else(|| {

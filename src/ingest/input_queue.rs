@@ -185,6 +185,19 @@ impl Inputs {
         Ok(self.without_failed())
     }
 
+    /// Refuses inputs of which one cannot be opened.
+    #[cfg(feature = "admin")]
+    pub(super) fn ensure_readable(&self) -> Result<()> {
+        let failed = self.paths.iter().zip(&self.begins).find_map(|(path, begin)| match begin {
+            Begin::Failed(Failed { reason, .. }) => Some((path, reason.clone())),
+            _ => None,
+        });
+        match failed {
+            Some((path, reason)) => Err(Error::Input { source_name: path_name(path), line: None, reason }),
+            None => Ok(()),
+        }
+    }
+
     fn without_failed(&mut self) -> Vec<(PathBuf, Error)> {
         let (mut failed, mut left) = (Vec::new(), Vec::new());
         for (path, begin) in self.paths.drain(..).zip(self.begins.drain(..)) {

@@ -43,6 +43,8 @@ pub struct Record {
 pub(crate) enum Page {
     Text(String),
     Html(String),
+    /// XHTML by its type.
+    Xhtml(String),
 }
 
 impl Record {
@@ -170,7 +172,8 @@ impl Record {
         let Some(key) = self.key.clone() else { return Err(self.rejected(Reason::NoKey)) };
         match self.content {
             Content::Text(text) => Ok((key, self.parts.group, Page::Text(text))),
-            Content::Html(html) | Content::Xhtml(html) => Ok((key, self.parts.group, Page::Html(html))),
+            Content::Html(html) => Ok((key, self.parts.group, Page::Html(html))),
+            Content::Xhtml(page) => Ok((key, self.parts.group, Page::Xhtml(page))),
             Content::Fingerprint(..) | Content::Features(_) | Content::TooShort => {
                 Err(self.rejected(Reason::NoContent { fields: Vec::new() }))
             }

@@ -55,6 +55,12 @@ impl Records {
         self
     }
 
+    /// Refuses inputs of which one cannot be opened. Otherwise that is told when its turn comes.
+    #[cfg(feature = "admin")]
+    pub(crate) fn ensure_readable(&self) -> Result<()> {
+        self.inputs.ensure_readable()
+    }
+
     /// What gets a fingerprint of its own.
     pub(super) fn unit(&self) -> Unit {
         self.inputs.options().unit

@@ -78,7 +78,7 @@ fn a_killed_ingestion_leaves_whole_batches_and_goes_on_when_repeated() -> TestRe
     let ran =
         run!("ingest", &path, &input, "--input-format", "fingerprints", "--json", "--max-distance", "0")
             .expect(0);
-    let totals = ran.last()?;
+    let totals = &ran.last()?["in_all"];
     assert_eq!((&totals["documents"], &totals["inserted"]), (&documents.into(), &documents.into()));
     run!("check", &path).expect(0);
     Ok(())

@@ -137,7 +137,7 @@ fn a_document_that_comes_again_has_only_its_new_units() -> TestResult {
     for batch in ["1", "1000"] {
         let record = |text: &str| serde_json::json!({"id": "a", "text": text}).to_string();
         let input = [record(&format!("{one}{two}{three}")), record(&two), record(&format!("{three}{one}"))];
-        let input = folder.file("again.jsonl", input.join("\n"))?;
+        let input = folder.file(&format!("again-{batch}.jsonl"), input.join("\n"))?;
         let ran =
             run!("ingest", &database, &input, "--unit", "sentence", "--batch", batch, "--json").expect(0);
         assert_eq!(ran.last()?["documents"], 3);

@@ -36,6 +36,9 @@ impl Method for Fingerprints {
         let of = |page: &Page| match page {
             Page::Text(text) => self.fingerprinter.fingerprint_and_sketch(text),
             Page::Html(html) => self.fingerprinter.fingerprint_and_sketch_html(html),
+            Page::Xhtml(page) => {
+                self.fingerprinter.fingerprint_and_sketch(&self.fingerprinter.text_of_xhtml(page))
+            }
         };
         Box::new(Made {
             documents: corpus.documents.iter().map(|document| of(&document.page)).collect(),
