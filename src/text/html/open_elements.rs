@@ -102,6 +102,7 @@ pub(super) enum Gap {
 }
 
 /// A new element, before it is put on the stack.
+#[derive(Clone, Copy)]
 pub(super) struct New {
     pub(super) name: Name,
     pub(super) traits: Traits,

@@ -224,7 +224,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         let mut own = Showing::AS_PARENT;
         match (space, tag.name) {
             (Space::MathMl, ANNOTATION | ANNOTATION_XML) => {
-                own.displayed = parent != SEMANTICS.within(Space::MathMl)
+                own.displayed = parent != SEMANTICS.within(Space::MathMl);
             }
             (Space::MathMl, MPHANTOM) => own.visible = Some(false),
             (Space::MathMl, _) => {}
@@ -466,38 +466,33 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             }
             FORM if self.in_form && self.templates == 0 => return,
             FORM => self.in_form |= self.templates == 0,
-            BUTTON => {
-                if let Some(index) = self.open.in_scope(BUTTON) {
-                    self.pop_from(index);
-                }
-            }
-            A | NOBR => {
-                if self.open.in_scope(tag.name).is_some() {
-                    self.end_formatting(tag.name);
-                }
-            }
+            INPUT => self.may_have_frames &= tag.attributes.is_of_hidden_type(),
+            SELECT if self.open.in_scope(SELECT).is_some() => return self.end_in_scope(SELECT),
+            _ => {}
+        }
+        self.end_before(tag.name, traits);
+        self.open_html(tag, traits);
+    }
+
+    /// Ends what may not hold the next element.
+    fn end_before(&mut self, next: Name, traits: Traits) {
+        match next {
+            BUTTON => self.end_in_scope(BUTTON),
+            INPUT => self.end_in_scope(SELECT),
+            A | NOBR if self.open.in_scope(next).is_some() => self.end_formatting(next),
             TABLE => self.end_table_in_table(),
-            INPUT => {
-                self.may_have_frames &= tag.attributes.is_of_hidden_type();
-                if let Some(index) = self.open.in_scope(SELECT) {
-                    self.pop_from(index);
-                }
-            }
-            SELECT => {
-                if let Some(index) = self.open.in_scope(SELECT) {
-                    return self.pop_from(index);
-                }
-            }
-            OPTION | OPTGROUP | HR => self.end_option(tag.name),
-            RB | RTC | RP | RT => {
-                if self.open.in_scope(RUBY).is_some() {
-                    self.end_implied(if matches!(tag.name, RP | RT) { RTC } else { Name::EMPTY });
-                }
-            }
+            OPTION | OPTGROUP | HR => self.end_option(next),
+            RB | RTC if self.open.in_scope(RUBY).is_some() => self.end_implied(Name::EMPTY),
+            RP | RT if self.open.in_scope(RUBY).is_some() => self.end_implied(RTC),
             _ if traits.any(Traits::HEADING) && self.open.top().traits.any(Traits::HEADING) => self.pop(),
             _ => {}
         }
-        self.open_html(tag, traits);
+    }
+
+    fn end_in_scope(&mut self, name: Name) {
+        if let Some(index) = self.open.in_scope(name) {
+            self.pop_from(index);
+        }
     }
 
     /// A table between the cells of another one ends the other one.
