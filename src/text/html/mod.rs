@@ -68,7 +68,7 @@ pub(crate) fn visible_paragraphs(page: &str, syntax: Syntax) -> String {
         || Vec::with_capacity(page.len() / 4),
         |text, piece| match piece {
             Piece::Text(more) => {
-                text.extend(more.iter().map(|&byte| if byte == b'\n' { b' ' } else { byte }))
+                text.extend(more.iter().map(|&byte| if byte == b'\n' { b' ' } else { byte }));
             }
             Piece::Break if text.last().is_some_and(|&last| last != b'\n') => text.extend(b"\n\n"),
             Piece::Break | Piece::Link(_) => {}

@@ -54,10 +54,13 @@ pub(super) struct Showing {
     pub(super) visible: Option<bool>,
     /// Whether text in it is drawn. In SVG, only that of `text` and what is in it is.
     pub(super) drawn: Option<bool>,
+    /// Whether only an attribute hides it.
+    pub(super) by_attribute: bool,
 }
 
 impl Showing {
-    pub(super) const AS_PARENT: Self = Self { displayed: true, visible: None, drawn: None };
+    pub(super) const AS_PARENT: Self =
+        Self { displayed: true, visible: None, drawn: None, by_attribute: false };
 }
 
 /// Whether the text of an element is shown, by what the element says and those around it.
@@ -66,16 +69,19 @@ pub(super) struct Shown {
     pub(super) displayed: bool,
     visible: bool,
     drawn: bool,
+    /// Whether an attribute hides it that is in nothing hidden otherwise.
+    pub(super) by_attribute: bool,
 }
 
 impl Shown {
-    const YES: Self = Self { displayed: true, visible: true, drawn: true };
+    const YES: Self = Self { displayed: true, visible: true, drawn: true, by_attribute: false };
 
     fn within(self, own: Showing) -> Self {
         Self {
             displayed: self.displayed && own.displayed,
             visible: own.visible.unwrap_or(self.visible),
             drawn: own.drawn.unwrap_or(self.drawn),
+            by_attribute: self.by_attribute || self.displayed && own.by_attribute,
         }
     }
 
@@ -96,6 +102,7 @@ pub(super) enum Gap {
 }
 
 /// A new element, before it is put on the stack.
+#[derive(Clone, Copy)]
 pub(super) struct New {
     pub(super) name: Name,
     pub(super) traits: Traits,
@@ -104,6 +111,16 @@ pub(super) struct New {
     pub(super) own: Showing,
     pub(super) gap: Gap,
 }
+
+/// A special element in a formatting one.
+pub(super) struct Block {
+    pub(super) index: usize,
+    /// Whether the element ends there, with all that is open in the block.
+    pub(super) is_innermost: bool,
+}
+
+/// The outer loop of the adoption agency, section 13.2.6.4.7 of the HTML standard, runs so often.
+const MOST_BLOCKS: usize = 8;
 
 /// The most elements that are open at one time. What is deeper stands beside the innermost, as in browsers.
 const MOST: usize = 512;
@@ -214,6 +231,16 @@ impl OpenElements {
 
     /// Closes the innermost element, but not the root.
     pub(super) fn pop(&mut self) -> Option<Open> {
+        let open = self.pop_one()?;
+        // What no tag reaches ends with what is in it.
+        while self.top().name == Name::EMPTY {
+            self.pop_one();
+        }
+        Some(open)
+    }
+
+    #[inline]
+    fn pop_one(&mut self) -> Option<Open> {
         let open = if self.elements.len() > 1 { self.elements.pop() } else { None }?;
         self.groups[open.name.group()] = open.of_group;
         Some(open)
@@ -300,26 +327,47 @@ impl OpenElements {
             && !parts.map(|part| part.name).any(|name| matches!(name, TD | TH | CAPTION))
     }
 
-    /// The outermost special element within another one.
-    pub(super) fn furthest_block(&self, index: usize) -> Option<usize> {
+    /// The last block to which the end of a formatting element is carried on, from the outermost one in the element
+    /// to the innermost one, but not over more than [`MOST_BLOCKS`]. `None` if there is no block in the element.
+    pub(super) fn last_block(&self, index: usize) -> Option<Block> {
         if usize::from(self.top().special) <= index {
             return None;
         }
-        self.elements[index + 1..]
-            .iter()
-            .position(|open| open.traits.any(Traits::SPECIAL))
-            .map(|at| index + 1 + at)
+        let blocks = (index + 1..self.len()).filter(|&at| self.elements[at].traits.any(Traits::SPECIAL));
+        let last = blocks.take(MOST_BLOCKS).enumerate().last();
+        last.map(|(count, index)| Block { index, is_innermost: count + 1 < MOST_BLOCKS })
     }
 
-    /// Takes away an element, and of those up to another one all that format nothing. What they hold stays.
+    /// Takes away an element, and of those up to another one all but blocks and what formats. What they hold stays.
     pub(super) fn take_away(&mut self, index: usize, up_to: usize) {
-        let mut inner = Vec::new();
-        while self.len() > index {
-            let Some(open) = self.pop() else { break };
-            let stays = self.len() >= up_to || self.len() > index && open.traits.any(Traits::FORMATTING);
-            inner.extend(stays.then_some(open));
+        let mut inner = self.take_from(index);
+        let mut at = index;
+        inner.retain(|open| {
+            let is_kept = open.traits.any(Traits::FORMATTING.and(Traits::SPECIAL));
+            at += 1;
+            at > up_to || at > index + 1 && is_kept
+        });
+        self.put_back(inner);
+    }
+
+    /// Lets no tag reach an element, which ends with what is in it.
+    pub(super) fn make_nameless(&mut self, index: usize) {
+        let mut inner = self.take_from(index);
+        (inner[0].name, inner[0].traits, inner[0].gap) = (Name::EMPTY, Traits::NONE, Gap::None);
+        self.put_back(inner);
+    }
+
+    /// Takes all elements from this one, outermost first.
+    fn take_from(&mut self, index: usize) -> Vec<Open> {
+        let inner = self.elements.split_off(index);
+        for open in inner.iter().rev() {
+            self.groups[open.name.group()] = open.of_group;
         }
-        for Open { name, traits, space, integration, own, gap, .. } in inner.into_iter().rev() {
+        inner
+    }
+
+    fn put_back(&mut self, inner: Vec<Open>) {
+        for Open { name, traits, space, integration, own, gap, .. } in inner {
             self.push(New { name, traits, space, integration, own, gap });
         }
     }

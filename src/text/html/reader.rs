@@ -14,8 +14,8 @@ use memchr::memchr2;
 use super::attributes::{Attributes, is_blank};
 use super::names::{Name, Space, Traits};
 use super::open_elements::{
-    BUTTON, CAPTION, Gap, Integration, LI, New, OpenElements, P, Showing, TABLE, TBODY, TD, TEMPLATE, TFOOT,
-    TH, THEAD, TR,
+    BUTTON, Gap, Integration, LI, New, OpenElements, P, Showing, TABLE, TBODY, TD, TEMPLATE, TFOOT, TH,
+    THEAD, TR,
 };
 use super::references::{self, Within};
 use super::tokenizer::{Tag, Token, Tokenizer};
@@ -70,8 +70,6 @@ pub(super) struct Reader<'a, T> {
     also_hidden: &'a [Name],
     take: T,
     open: OpenElements,
-    /// The outermost element that an attribute hides, if only attributes hide it.
-    hidden_from: usize,
     amount: Amount,
     /// Whether a `form` is open. In it, there is no other.
     in_form: bool,
@@ -83,9 +81,6 @@ pub(super) struct Reader<'a, T> {
     /// Whether the last piece was a break.
     is_broken: bool,
 }
-
-/// No element.
-const NOWHERE: usize = usize::MAX;
 
 impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
     pub(super) fn new(
@@ -102,7 +97,6 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             also_hidden,
             take,
             open: OpenElements::new(),
-            hidden_from: NOWHERE,
             amount: Amount::default(),
             in_form: false,
             may_have_frames: true,
@@ -132,12 +126,13 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         }
         self.may_have_frames &= is_blank || text.iter().all(|&byte| byte == 0);
         self.begin_body();
-        if self.open.enclosing().shown.is_text_shown() {
+        let shown = self.open.enclosing().shown;
+        if shown.is_text_shown() {
             self.amount.shown += if is_blank { 0 } else { text.len() };
             let top = self.open.top();
             let is_html = top.space == Space::Html || top.integration != Integration::None;
             self.hand_out(text, is_html && nul == Nul::InData);
-        } else if self.hidden_from != NOWHERE && !is_blank {
+        } else if shown.by_attribute && !is_blank {
             self.amount.hidden += text.len();
         }
     }
@@ -218,7 +213,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         let own = self.foreign_showing(tag, space);
         let own = self.by_style(own, &tag.attributes);
         let name = tag.name.within(space);
-        self.push(New { name, traits, space, integration, own, gap: Gap::Box }, false);
+        self.push(New { name, traits, space, integration, own, gap: Gap::Box });
         if tag.self_closing {
             self.pop();
         }
@@ -229,7 +224,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         let mut own = Showing::AS_PARENT;
         match (space, tag.name) {
             (Space::MathMl, ANNOTATION | ANNOTATION_XML) => {
-                own.displayed = parent != SEMANTICS.within(Space::MathMl)
+                own.displayed = parent != SEMANTICS.within(Space::MathMl);
             }
             (Space::MathMl, MPHANTOM) => own.visible = Some(false),
             (Space::MathMl, _) => {}
@@ -255,7 +250,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         Showing {
             displayed: style.displayed.unwrap_or(own.displayed),
             visible: style.visible.or(own.visible),
-            drawn: own.drawn,
+            ..own
         }
     }
 
@@ -277,20 +272,19 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         let own = self.html_showing(tag, traits);
         let gap = gap_of(traits);
         let (name, space, integration) = (tag.name, Space::Html, Integration::None);
-        let by_attribute = self.hiding == Hiding::ByAttributes && !traits.any(Traits::UNSHOWN);
         if traits.any(Traits::VOID) {
             if own.displayed && self.open.enclosing().shown.displayed {
                 self.part(gap);
             }
             return;
         }
-        self.push(New { name, traits, space, integration, own, gap }, by_attribute);
+        self.push(New { name, traits, space, integration, own, gap });
         if self.syntax == Syntax::Xhtml && tag.self_closing {
             self.pop();
         }
     }
 
-    fn push(&mut self, mut new: New, _by_attribute: bool) {
+    fn push(&mut self, mut new: New) {
         if self.open.is_full() {
             self.pop();
         }
@@ -299,10 +293,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         if !(shown.displayed && (new.own.displayed || is_apart)) {
             new.gap = Gap::None;
         }
-        // What is hidden is counted where only attributes hide.
-        if shown.displayed && !is_apart && self.hidden_from == NOWHERE && is_hidden_by_attribute(&new) {
-            self.hidden_from = self.open.len();
-        }
+        new.own.by_attribute = !is_apart && is_hidden_by_attribute(&new);
         new.own.displayed &= !is_apart;
         self.templates += usize::from(new.name == TEMPLATE);
         self.part(new.gap);
@@ -312,9 +303,6 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
     fn pop(&mut self) {
         let Some(open) = self.open.pop() else { return };
         self.templates -= usize::from(open.name == TEMPLATE);
-        if self.hidden_from >= self.open.len() {
-            self.hidden_from = NOWHERE;
-        }
         self.part(open.gap);
     }
 
@@ -397,7 +385,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         }
         let own = self.html_showing(tag, traits);
         let (name, space, integration) = (tag.name, Space::Html, Integration::None);
-        self.push(New { name, traits, space, integration, own, gap: gap_of(traits) }, true);
+        self.push(New { name, traits, space, integration, own, gap: gap_of(traits) });
         if tag.name == TEXTAREA {
             references::decode(content, Within::Text, |text| self.text(text, Nul::InRawText));
         } else {
@@ -478,38 +466,33 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             }
             FORM if self.in_form && self.templates == 0 => return,
             FORM => self.in_form |= self.templates == 0,
-            BUTTON => {
-                if let Some(index) = self.open.in_scope(BUTTON) {
-                    self.pop_from(index);
-                }
-            }
-            A | NOBR => {
-                if self.open.in_scope(tag.name).is_some() {
-                    self.end_formatting(tag.name);
-                }
-            }
+            INPUT => self.may_have_frames &= tag.attributes.is_of_hidden_type(),
+            SELECT if self.open.in_scope(SELECT).is_some() => return self.end_in_scope(SELECT),
+            _ => {}
+        }
+        self.end_before(tag.name, traits);
+        self.open_html(tag, traits);
+    }
+
+    /// Ends what may not hold the next element.
+    fn end_before(&mut self, next: Name, traits: Traits) {
+        match next {
+            BUTTON => self.end_in_scope(BUTTON),
+            INPUT => self.end_in_scope(SELECT),
+            A | NOBR if self.open.in_scope(next).is_some() => self.end_formatting(next),
             TABLE => self.end_table_in_table(),
-            INPUT => {
-                self.may_have_frames &= tag.attributes.is_of_hidden_type();
-                if let Some(index) = self.open.in_scope(SELECT) {
-                    self.pop_from(index);
-                }
-            }
-            SELECT => {
-                if let Some(index) = self.open.in_scope(SELECT) {
-                    return self.pop_from(index);
-                }
-            }
-            OPTION | OPTGROUP | HR => self.end_option(tag.name),
-            RB | RTC | RP | RT => {
-                if self.open.in_scope(RUBY).is_some() {
-                    self.end_implied(if matches!(tag.name, RP | RT) { RTC } else { Name::EMPTY });
-                }
-            }
+            OPTION | OPTGROUP | HR => self.end_option(next),
+            RB | RTC if self.open.in_scope(RUBY).is_some() => self.end_implied(Name::EMPTY),
+            RP | RT if self.open.in_scope(RUBY).is_some() => self.end_implied(RTC),
             _ if traits.any(Traits::HEADING) && self.open.top().traits.any(Traits::HEADING) => self.pop(),
             _ => {}
         }
-        self.open_html(tag, traits);
+    }
+
+    fn end_in_scope(&mut self, name: Name) {
+        if let Some(index) = self.open.in_scope(name) {
+            self.pop_from(index);
+        }
     }
 
     /// A table between the cells of another one ends the other one.
@@ -550,46 +533,34 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
     fn end_html(&mut self, name: Name) {
         let traits = Traits::of(name);
         match name {
-            HTML | HEAD => {}
-            BODY => {}
+            HTML | HEAD | BODY | COL | COLGROUP => {}
             BR => {
                 self.begin_body();
                 self.open_void(Gap::Block);
             }
             _ if self.open.len() == 1 => {}
-            P => match self.open.paragraph() {
-                Some(index) => self.pop_from(index),
-                None => self.open_void(Gap::Block),
-            },
-            TEMPLATE => {
-                if let Some(index) = self.open.template().filter(|_| self.templates > 0) {
-                    self.pop_from(index);
-                }
-            }
+            P if self.open.paragraph().is_none() => self.open_void(Gap::Block),
             FORM => self.end_form(),
-            LI => {
-                if let Some(index) = self.open.item_in_scope() {
-                    self.pop_from(index);
-                }
-            }
-            COL | COLGROUP => {}
-            TABLE | CAPTION | TBODY | TD | TFOOT | TH | THEAD | TR => {
-                if let Some(index) = self.open.in_table_scope(name) {
-                    self.pop_from(index);
-                }
-            }
-            _ if traits.any(Traits::HEADING) => {
-                if let Some(index) = self.open.heading_in_scope() {
-                    self.pop_from(index);
-                }
-            }
-            _ if traits.any(Traits::ENDS_SCOPED) => {
-                if let Some(index) = self.open.in_scope(name) {
-                    self.pop_from(index);
-                }
-            }
             _ if traits.any(Traits::FORMATTING) => self.end_formatting(name),
-            _ => self.end_any(name),
+            _ => {
+                if let Some(index) = self.reached(name, traits) {
+                    self.pop_from(index);
+                }
+            }
+        }
+    }
+
+    /// The element that an end tag closes, with all that is in it.
+    fn reached(&self, name: Name, traits: Traits) -> Option<usize> {
+        match name {
+            P => self.open.paragraph(),
+            TEMPLATE => self.open.template(),
+            LI => self.open.item_in_scope(),
+            TABLE => self.open.in_table_scope(name),
+            _ if traits.any(Traits::PART) => self.open.in_table_scope(name),
+            _ if traits.any(Traits::HEADING) => self.open.heading_in_scope(),
+            _ if traits.any(Traits::ENDS_SCOPED) => self.open.in_scope(name),
+            _ => self.open.within_special(name),
         }
     }
 
@@ -605,31 +576,18 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             self.pop_from(index);
         } else {
             self.part(self.open.at(index).gap);
-            self.take_away(index, index + 1);
+            self.open.make_nameless(index);
         }
     }
 
     /// The end of an element that formats text. Blocks in it stay open.
     fn end_formatting(&mut self, name: Name) {
-        let Some(index) = self.open.in_scope(name) else { return self.end_any(name) };
-        match self.open.furthest_block(index) {
-            None => self.pop_from(index),
-            Some(block) => self.take_away(index, block),
+        let Some(index) = self.open.in_scope(name).or_else(|| self.open.within_special(name)) else { return };
+        let Some(block) = self.open.last_block(index) else { return self.pop_from(index) };
+        if block.is_innermost {
+            self.pop_from(block.index + 1);
         }
-    }
-
-    fn take_away(&mut self, index: usize, up_to: usize) {
-        if (index..up_to).contains(&self.hidden_from) {
-            self.hidden_from = NOWHERE;
-        }
-        self.open.take_away(index, up_to);
-    }
-
-    /// The end of an element of which the standard says nothing.
-    fn end_any(&mut self, name: Name) {
-        if let Some(index) = self.open.within_special(name) {
-            self.pop_from(index);
-        }
+        self.open.take_away(index, block.index);
     }
 }
 

@@ -98,27 +98,26 @@ fn char_of(code: u32) -> char {
 
 fn named(text: &[u8], within: Within) -> Option<(usize, Characters)> {
     let rest = &text[1..text.len().min(LONGEST + 2)];
-    let (mut name, mut letters, mut short) = (Name::EMPTY, 0, None);
-    for &letter in rest.iter().take_while(|byte| byte.is_ascii_alphanumeric()) {
-        name = name.and_exactly(letter);
-        letters += 1;
-        if letters <= LONGEST_WITHOUT_SEMICOLON {
-            let known = TABLE.find(name, &rest[..letters]).filter(|known| !known.needs_semicolon);
-            short = known.map(|known| (letters, known)).or(short);
-        }
-    }
-    if rest.get(letters) == Some(&b';')
-        && let Some(known) = TABLE.find(name, &rest[..letters])
-    {
+    let letters = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+    let whole = if rest.get(letters) == Some(&b';') { TABLE.find(&rest[..letters]) } else { None };
+    if let Some(known) = whole {
         return Some((letters + 2, Characters::of(known.chars())));
     }
-    let (len, known) = short?;
+    let (len, known) = without_semicolon(&rest[..letters.min(LONGEST_WITHOUT_SEMICOLON)])?;
     let behind = rest.get(len);
     if within == Within::Attribute && behind.is_some_and(|&byte| byte == b'=' || byte.is_ascii_alphanumeric())
     {
         return None;
     }
     Some((len + 1, Characters::of(known.chars())))
+}
+
+/// The longest name that needs no semicolon and with which `letters` begin, and its length.
+fn without_semicolon(letters: &[u8]) -> Option<(usize, &'static Known)> {
+    (1..=letters.len()).rev().find_map(|len| {
+        let known = TABLE.find(&letters[..len]).filter(|known| !known.needs_semicolon)?;
+        Some((len, known))
+    })
 }
 
 /// The letters of the longest name.
@@ -171,7 +170,7 @@ impl Table {
         let known: Vec<Known> = include_str!("references.txt").lines().filter_map(Known::of_line).collect();
         let mut slots = vec![0; SLOTS];
         for (number, known) in (1..).zip(&known) {
-            let mut slot = known.name.bytes().fold(Name::EMPTY, Name::and_exactly).slot(SLOTS);
+            let mut slot = slot(known.name.as_bytes());
             while slots[slot] != 0 {
                 slot = (slot + 1) % SLOTS;
             }
@@ -180,8 +179,8 @@ impl Table {
         Self { known, slots }
     }
 
-    fn find(&self, hash: Name, name: &[u8]) -> Option<&Known> {
-        let mut slot = hash.slot(SLOTS);
+    fn find(&self, name: &[u8]) -> Option<&Known> {
+        let mut slot = slot(name);
         loop {
             let known = &self.known[usize::from(self.slots[slot].checked_sub(1)?)];
             if known.name.as_bytes() == name {
@@ -190,6 +189,11 @@ impl Table {
             slot = (slot + 1) % SLOTS;
         }
     }
+}
+
+/// Where the search for a name begins.
+fn slot(name: &[u8]) -> usize {
+    name.iter().fold(Name::EMPTY, |hash, &letter| hash.and_exactly(letter)).slot(SLOTS)
 }
 
 #[cfg(test)]

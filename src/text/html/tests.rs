@@ -173,6 +173,8 @@ fn what_has_to_be_opened_is_not_shown() {
         "<ul><li hidden>no<li style='display:none'>no</ul>",
         "<table><tr hidden><td>no<tr><td hidden>no</table>",
         "<p hidden>no<div></div>",
+        "<form hidden><label></form>no</label>",
+        "<form style='display:none'><div></form>no</form>no</div>",
         "<datalist><option>no</datalist><audio>no</audio><video>no</video><canvas>no</canvas><object data=x>no</object>",
         "<iframe>no</iframe><noembed>no</noembed><noframes>no</noframes><noscript>no</noscript>",
     ] {
@@ -193,6 +195,10 @@ fn what_has_to_be_opened_is_not_shown() {
         "<textarea>yes</textarea>",
         "<object>yes</object>",
         "<table hidden><tr>yes</table>",
+        "<b><div><span hidden></b>yes</div>",
+        "<a><div><p><span style='display:none'><a>yes</a></div>",
+        "<b hidden><div></b>yes</div>",
+        "<form hidden></form>yes",
     ] {
         assert_eq!(words(&format!("{shown}<p>{rest}")), format!("yes {rest}"), "{shown}");
     }
