@@ -290,15 +290,193 @@ fn chunk_size(bytes: &[u8]) -> Option<(usize, &[u8])> {
 /// before the end of what came. `None` if it does not.
 fn chunk_end(bytes: &[u8], size: usize) -> Option<usize> {
     const MOST_OFF: usize = 2;
-    let is_end = |at: usize| {
-        let rest = bytes.get(at..).filter(|it| it.starts_with(b"\r\n") || it.starts_with(b"\n"));
-        rest.is_some_and(|it| it.len() <= 2 || chunk_size(it).is_some())
-    };
     let near = (1..=MOST_OFF).flat_map(|off| [size.saturating_add(off), size.saturating_sub(off)]);
-    std::iter::once(size).chain(near).find(|&at| is_end(at))
+    std::iter::once(size).chain(near).find(|&at| is_chunk_end(bytes, at))
+}
+
+/// Whether a line end and the next size are here, of which the rest may be cut off.
+fn is_chunk_end(bytes: &[u8], at: usize) -> bool {
+    let Some((before, rest)) = bytes.split_at_checked(at) else { return false };
+    let line = match rest {
+        [b'\r', b'\n', line @ ..] => line,
+        // The second half of a line end is none.
+        [b'\n', line @ ..] if !before.ends_with(b"\r") => line,
+        _ => return false,
+    };
+    line.iter().all(u8::is_ascii_hexdigit) || chunk_size(rest).is_some()
 }
 
 /// Whether bytes begin as a page does, packed or not.
 fn begins_page(bytes: &[u8]) -> bool {
     is_binary(bytes) || shown(bytes).is_some() || bytes.trim_ascii_start().starts_with(b"<")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use flate2::Compression;
+    use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
+
+    use super::*;
+
+    const MOST: usize = 1 << 20;
+    const CHUNKED: &str = "Transfer-Encoding: chunked";
+
+    /// The page in a body that was sent with these fields.
+    fn page_of(fields: &str, sent: &[u8]) -> Result<Vec<u8>, String> {
+        let head = format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n");
+        let head = Head::split(head.as_bytes()).expect("it is a head").0;
+        page(&head, sent, MOST).map(Cow::into_owned).map_err(|reason| reason.to_string())
+    }
+
+    /// A page of some thousand bytes, of words that do not repeat.
+    fn html() -> Vec<u8> {
+        let words = (0u64..900).map(|i| format!("{:x} ", i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40));
+        format!("<html><body><p>{}", words.collect::<String>()).into_bytes()
+    }
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(bytes).expect("it is memory");
+        encoder.finish().expect("it is memory")
+    }
+
+    fn zlib(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(bytes).expect("it is memory");
+        encoder.finish().expect("it is memory")
+    }
+
+    fn deflate(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(bytes).expect("it is memory");
+        encoder.finish().expect("it is memory")
+    }
+
+    fn zstd(bytes: &[u8]) -> Vec<u8> {
+        zstd::encode_all(bytes, 3).expect("it is memory")
+    }
+
+    #[test]
+    fn chunks_are_joined_however_they_are_written() {
+        for sent in [
+            "4\r\n<p>a\r\n1A\r\nbcdefghijklmnopqrstuvwxyz.\r\n0\r\n\r\n",
+            "4\r\n<p>a\r\n1a\r\nbcdefghijklmnopqrstuvwxyz.\r\n0\r\n\r\n",
+            "4;a=b\r\n<p>a\r\n1a ; x=\"y\"\r\nbcdefghijklmnopqrstuvwxyz.\r\n0;end\r\n\r\n",
+            "4   \r\n<p>a\r\n 1a\r\nbcdefghijklmnopqrstuvwxyz.\r\n0 \r\n\r\n",
+            "0004\r\n<p>a\r\n000000000000000001a\r\nbcdefghijklmnopqrstuvwxyz.\r\n000\r\n\r\n",
+            "4\r\n<p>a\r\n1a\r\nbcdefghijklmnopqrstuvwxyz.\r\n0\r\nExpires: never\r\nX: y\r\n\r\n",
+            "4\n<p>a\n1a\nbcdefghijklmnopqrstuvwxyz.\n0\n\n",
+            // Cut behind the last chunk, its line end, its size.
+            "4\r\n<p>a\r\n1a\r\nbcdefghijklmnopqrstuvwxyz.",
+            "4\r\n<p>a\r\n1a\r\nbcdefghijklmnopqrstuvwxyz.\r\n",
+            "4\r\n<p>a\r\n1a\r\nbcdefghijklmnopqrstuvwxyz.\r\n0",
+            "4\r\n<p>a\r\n1a\r\nbcdefghijklmnopqrstuvwxyz.\r\n0\r\n",
+            // Off by one or two.
+            "4\r\n<p>a\r\n19\r\nbcdefghijklmnopqrstuvwxyz.\r\n0\r\n\r\n",
+            "4\r\n<p>a\r\n1b\r\nbcdefghijklmnopqrstuvwxyz.\r\n0\r\n\r\n",
+            "3\r\n<p>a\r\n1c\r\nbcdefghijklmnopqrstuvwxyz.\r\n0\r\n\r\n",
+            // Joined by who archived it.
+            "<p>abcdefghijklmnopqrstuvwxyz.",
+        ] {
+            let page = page_of(CHUNKED, sent.as_bytes());
+            assert_eq!(page.as_deref(), Ok(&b"<p>abcdefghijklmnopqrstuvwxyz."[..]), "{sent:?}");
+        }
+    }
+
+    #[test]
+    fn of_chunks_that_are_cut_what_came_is_kept() {
+        let whole = "4\r\n<p>a\r\n1a\r\nbcdefghijklmnopqrstuvwxyz.\r\n0\r\n\r\n";
+        for (length, expected) in [(10, "<p>a"), (20, "<p>abcdefgh"), (30, "<p>abcdefghijklmnopqr")] {
+            let page = page_of(CHUNKED, &whole.as_bytes()[..length]);
+            assert_eq!(page.as_deref(), Ok(expected.as_bytes()), "{length}");
+        }
+        // What is in chunks to its end is joined, if it is said or not. A text with numbers is none.
+        assert_eq!(page_of("X: y", whole.as_bytes()).as_deref(), Ok(&b"<p>abcdefghijklmnopqrstuvwxyz."[..]));
+        for text in
+            ["12\r\nmonths are in a year", "5\r\n", "0\r\n\r\n", "1984\nby George Orwell\n", "beef\r\n"]
+        {
+            assert_eq!(page_of("X: y", text.as_bytes()).as_deref(), Ok(text.as_bytes()), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_page_is_unpacked_whatever_is_said_of_it() {
+        let html = html();
+        for (fields, sent) in [
+            ("Content-Encoding: gzip", gzip(&html)),
+            ("Content-Encoding: x-gzip", gzip(&html)),
+            ("Content-Encoding: GZIP", gzip(&html)),
+            ("Content-Encoding: deflate", zlib(&html)),
+            ("Content-Encoding: deflate", deflate(&html)),
+            ("Content-Encoding: zstd", zstd(&html)),
+            ("Content-Encoding: gzip, deflate", zlib(&gzip(&html))),
+            ("Content-Encoding: gzip, gzip", gzip(&gzip(&html))),
+            ("Content-Encoding: gzip", gzip(&gzip(&html))),
+            ("Transfer-Encoding: gzip", gzip(&html)),
+            // Said, and not so.
+            ("Content-Encoding: gzip", html.clone()),
+            ("Content-Encoding: deflate", html.clone()),
+            ("Content-Encoding: br", html.clone()),
+            ("Content-Encoding: zstd", html.clone()),
+            ("Content-Encoding: br", gzip(&html)),
+            // So, and not said.
+            ("X: y", gzip(&html)),
+            ("X: y", zlib(&html)),
+            ("X: y", zstd(&html)),
+            // Several members and frames.
+            ("Content-Encoding: gzip", [gzip(&html[..99]), gzip(&html[99..])].concat()),
+            ("Content-Encoding: zstd", [zstd(&html[..99]), zstd(&html[99..])].concat()),
+        ] {
+            let page = page_of(fields, &sent);
+            assert!(page.as_ref().is_ok_and(|it| *it == html), "{fields}: {:?}", page.map(|it| it.len()));
+        }
+    }
+
+    #[test]
+    fn a_packed_page_may_be_cut_or_have_bytes_behind_or_a_wrong_checksum() {
+        let html = html();
+        let packings = [("gzip", gzip(&html)), ("deflate", zlib(&html)), ("deflate", deflate(&html))];
+        for (name, sent) in packings.into_iter().chain([("zstd", zstd(&html))]) {
+            let fields = format!("Content-Encoding: {name}");
+            for behind in [&b"\n"[..], b"\r\n\r\n", &[0; 50], b"<!-- x -->"] {
+                let page = page_of(&fields, &[&sent[..], behind].concat());
+                assert!(page.is_ok_and(|it| it == html), "{name}, {behind:?}");
+            }
+            let cut = page_of(&fields, &sent[..sent.len() * 7 / 10]);
+            // A frame of zstd is a single block here, which is unpacked as a whole.
+            let is_kept = cut.as_ref().is_ok_and(|it| html.starts_with(it) && it.len() > html.len() / 2);
+            assert!(is_kept || name == "zstd", "{name}: {:?}", cut.map(|it| it.len()));
+        }
+        let mut wrong = gzip(&html);
+        let checksum = wrong.len() - 8;
+        wrong[checksum] ^= 1;
+        assert!(page_of("Content-Encoding: gzip", &wrong).is_ok_and(|it| it == html));
+    }
+
+    #[test]
+    fn a_page_that_unpacks_to_too_much_is_refused_in_every_layer() {
+        let zeros = vec![b' '; 20 * MOST];
+        for sent in [gzip(&zeros), zlib(&zeros), zstd(&zeros), gzip(&gzip(&zeros)), zstd(&gzip(&zeros))] {
+            let refused = page_of("Content-Encoding: gzip", &sent);
+            assert!(refused.is_err_and(|it| it.contains("at most 1048576 are allowed")));
+        }
+        let members = gzip(&vec![b' '; MOST / 2]).repeat(50);
+        assert!(page_of("X: y", &members).is_err());
+    }
+
+    #[test]
+    fn bytes_that_cannot_be_unpacked_are_never_a_page() {
+        let noise: Vec<u8> =
+            (0u64..3_000).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8).collect();
+        for name in ["gzip", "deflate", "br", "zstd"] {
+            let refused = page_of(&format!("Content-Encoding: {name}"), &noise);
+            assert!(refused.as_ref().is_err_and(|it| it.contains(name)), "{name}: {refused:?}");
+        }
+        let mut damaged = gzip(&html());
+        damaged.truncate(10);
+        damaged.extend(noise);
+        assert!(page_of("X: y", &damaged).is_err_and(|it| it.contains("damaged")));
+    }
 }

@@ -215,14 +215,20 @@ impl Unpacked {
     }
 
     /// Passes over bytes, and returns the last of them, at most `keep`. Fewer are passed over at the end of the input.
+    /// Damage behind which the reading went on is passed over as it was then.
     pub(super) fn pass_over(&mut self, mut bytes: u64, keep: usize) -> io::Result<Vec<u8>> {
         let mut kept = Vec::new();
         while bytes > 0 {
-            let buffer = self.fill_buf()?;
-            let length = buffer.len().min(usize::try_from(bytes).unwrap_or(usize::MAX));
+            let length = match self.look(1).map(<[u8]>::len) {
+                Ok(length) => length,
+                Err(_) if self.find_record()? => continue,
+                Err(error) => return Err(error),
+            };
+            let length = length.min(usize::try_from(bytes).unwrap_or(usize::MAX));
             if length == 0 {
                 break;
             }
+            let buffer = self.buffered();
             kept.extend_from_slice(&buffer[length.saturating_sub(keep)..length]);
             kept.drain(..kept.len().saturating_sub(keep));
             self.consume(length);
@@ -292,6 +298,8 @@ impl Unpacked {
         let found = self.part.find_record(at + 1, &self.dictionary)?;
         if found {
             self.failed = None;
+            // The part begins now, so that no place behind the damage is one before.
+            self.step()?;
         }
         Ok(found)
     }

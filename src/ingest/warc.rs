@@ -63,9 +63,11 @@ fn begins_record(bytes: &[u8]) -> bool {
     matches!(bytes, [b'W', b'A', b'R', b'C', b'/', b'0'..=b'9', ..])
 }
 
-/// Where a record begins within the content of another one: a line that begins so, and a header with a type.
-fn record_within(content: &[u8]) -> Option<usize> {
-    memchr::memmem::find_iter(content, b"\nWARC/").map(|at| at + 1).find(|&at| {
+/// Where a record begins within the first bytes of the content of another one, so many: a line that begins so, and a
+/// header with a type, which may reach further.
+fn record_within(content: &[u8], first: usize) -> Option<usize> {
+    let lines = memchr::memmem::find_iter(content, b"\nWARC/").map(|at| at + 1);
+    lines.take_while(|&at| at < first).find(|&at| {
         let header = &content[at..content.len().min(at + MOST_HEADER_BYTES)];
         begins_record(header) && WarcHeader::split(header).0.get("WARC-Type").is_some()
     })
@@ -83,9 +85,9 @@ pub(super) struct Cut {
 /// How the bytes behind a record look.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Behind {
-    /// As they should.
+    /// As they should: line ends, or none, and a record or nothing.
     Good,
-    /// There is a line end, but neither another one nor a record.
+    /// There is a line end, but no record behind.
     Doubtful,
     Bad,
 }
@@ -261,23 +263,22 @@ impl<'c> Cutter<'c> {
             }
             return Ok(Ok(whole));
         }
-        if let Some(at) = record_within(&self.content.buffered()[header..whole]) {
+        let bytes = self.content.look(whole + MOST_HEADER_BYTES)?;
+        if let Some(at) = record_within(&bytes[header..], whole - header) {
             return self.too_long(header + at).map(Err);
-        }
-        if behind == Behind::Doubtful {
-            return Ok(Ok(whole));
         }
         let bytes = self.look(whole + 16)?;
         let missing = (1..=2).find(|&missing| ends_record(bytes.get(whole + missing..).unwrap_or_default()));
         match missing {
             Some(missing) => Ok(Ok(whole + missing)),
+            None if behind == Behind::Doubtful => Ok(Ok(whole)),
             None => self.broken(whole, "the WARC record does not end where its Content-Length says").map(Err),
         }
     }
 
     /// Where a record ends that has only so many bytes before the end of the input, or of the part that bounds it.
     fn end_of_short(&mut self, header: usize, length: usize) -> io::Result<Result<usize, RawContent>> {
-        if let Some(at) = record_within(&self.content.buffered()[header..length]) {
+        if let Some(at) = record_within(&self.content.buffered()[header..], length - header) {
             return self.too_long(header + at).map(Err);
         }
         if self.is_at_part {
@@ -385,18 +386,19 @@ fn line_end(bytes: &[u8]) -> usize {
     }
 }
 
-/// How the bytes behind a record look. `None` if it takes more to tell, and `is_all` says that there may be more.
+/// How the bytes behind a record look. `None` if it takes more to tell, and `is_all` does not say that there is no more.
 fn behind(bytes: &[u8], is_all: bool) -> Option<Behind> {
-    let one = line_end(bytes);
-    let rest = &bytes[one..];
-    let is_undecided = rest.is_empty() || rest == b"\r" || b"WARC/".starts_with(rest);
-    if rest.starts_with(b"WARC/") || one > 0 && line_end(rest) > 0 || is_all && rest.is_empty() {
-        return Some(Behind::Good);
+    /// There are two, or some more. So many are no end of a page by chance.
+    const MOST_LINE_ENDS: usize = 64;
+    let line_ends = bytes.iter().take_while(|&&byte| byte == b'\r' || byte == b'\n').count();
+    let rest = &bytes[line_ends..];
+    match rest {
+        _ if rest.starts_with(b"WARC/") || line_ends >= MOST_LINE_ENDS => Some(Behind::Good),
+        [] if is_all => Some(Behind::Good),
+        _ if b"WARC/".starts_with(rest) && !is_all => None,
+        _ if line_ends > 0 => Some(Behind::Doubtful),
+        _ => Some(Behind::Bad),
     }
-    if is_undecided && !is_all {
-        return None;
-    }
-    Some(if one > 0 || bytes.starts_with(b"\r") { Behind::Doubtful } else { Behind::Bad })
 }
 
 /// Whether bytes are as behind the end of a record: two line ends, and the next record or nothing.

@@ -191,6 +191,88 @@ fn broken_records_are_told_with_their_place_and_the_next_ones_are_read() -> Test
     Ok(())
 }
 
+/// A record whose Content-Length is wrong by so many bytes.
+fn with_wrong_length(record: &[u8], wrong_by: i64) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
+    let text = std::str::from_utf8(record)?;
+    let (before, behind) = text.split_once("Content-Length: ").ok_or("it has a length")?;
+    let (length, behind) = behind.split_once('\r').ok_or("it is a line")?;
+    let length = length.parse::<i64>()? + wrong_by;
+    Ok(format!("{before}Content-Length: {length}\r{behind}").into_bytes())
+}
+
+/// Pages that differ, but for the last two.
+fn pages() -> Vec<Vec<u8>> {
+    let page = |i: usize, text: usize| {
+        // Text may have blank lines.
+        let words: String = (0..60).map(|word| format!("w{}\r\n\r\n", (word * 7 + 1) * (text + 3))).collect();
+        response(&format!("http://a/{i}"), "Content-Type: text/html", words.as_bytes())
+    };
+    [(0, 0), (1, 1), (2, 2), (3, 3), (4, 3)].map(|(i, text)| page(i, text)).into()
+}
+
+/// Ingests records of which the second one is `bad`, which costs at most that one, and copies them. Returns whether it
+/// was rejected.
+fn costs_at_most_itself(name: &str, bad: &[u8], packs: bool) -> Result<bool, Box<dyn std::error::Error>> {
+    let mut records = pages();
+    records[1] = bad.to_vec();
+    if packs {
+        records = records.iter().map(|it| gzip(it)).collect::<io::Result<_>>()?;
+    }
+    let folder = Folder::new()?;
+    let ran = ingest(&folder, "in.warc", &records.concat())?.expect(0);
+    let rejected = ran.last()?["rejected"].as_u64().unwrap_or_default();
+    let keys: Vec<_> = fingerprints(&folder, "in.warc")?.into_iter().map(|it| it.0).collect();
+    let mut expected = ["http://a/0", "http://a/1", "http://a/2", "http://a/3", "http://a/4"].to_vec();
+    if rejected > 0 {
+        expected.remove(1);
+        ran.says(&format!("in.warc, offset {}: ", records[0].len()));
+    }
+    assert!(rejected <= 1, "{name}: {rejected} are rejected");
+    assert_eq!(keys, expected, "{name}");
+    // The copy counts records as the reading did: it leaves out the page that is there twice, and no other.
+    let copy = folder.path("copy.warc");
+    run!("dedup", folder.path("in.warc"), "-o", &copy, "--drop-unjudged").expect(0);
+    let database = folder.path("copy.warc.simdb");
+    let ran = run!("ingest", &database, &copy, "--json").expect(0);
+    assert_eq!(ran.last()?["rejected"], 0, "{name}: {}", ran.err);
+    expected.pop();
+    let copied: Vec<_> = fingerprints(&folder, "copy.warc")?.into_iter().map(|it| it.0).collect();
+    assert_eq!(copied, expected, "{name}");
+    Ok(rejected > 0)
+}
+
+/// A length that reached a few bytes into the next record cost both.
+#[test]
+fn a_wrong_length_costs_at_most_its_record() -> TestResult {
+    let good = &pages()[1];
+    let next = pages()[2].len() as i64;
+    for packs in [false, true] {
+        for by in [-2, -1, 0] {
+            let name = format!("{by}, packed {packs}");
+            assert!(!costs_at_most_itself(&name, &with_wrong_length(good, by)?, packs)?, "{name}");
+        }
+        // Into the first line of the next record, its header, and its blank lines; to its end, and beyond the input.
+        let into: Vec<i64> = [5, 9, 10, 12, 14, 20, 33, 49]
+            .into_iter()
+            .chain([next / 2, next - 60, next - 59, next - 58, next - 57])
+            .collect();
+        for by in into.into_iter().chain([next + 5, 5_000, 1_000_000_000_000]) {
+            let name = format!("{by}, packed {packs}");
+            assert!(costs_at_most_itself(&name, &with_wrong_length(good, by)?, packs)?, "{name}");
+        }
+        let text = std::str::from_utf8(good)?;
+        for (length, by) in [("", "no number"), ("12x", "no number"), ("-5", "below zero")] {
+            let (before, behind) = text.split_once("Content-Length: ").ok_or("it has a length")?;
+            let behind = behind.split_once('\r').ok_or("it is a line")?.1;
+            let bad = format!("{before}Content-Length: {length}\r{behind}");
+            assert!(costs_at_most_itself(by, bad.as_bytes(), packs)?, "{by}, packed {packs}");
+        }
+        let bad = text.replace("Content-Length", "X-Length");
+        assert!(costs_at_most_itself("none", bad.as_bytes(), packs)?, "packed {packs}");
+    }
+    Ok(())
+}
+
 #[test]
 fn what_is_too_long_is_not_held_packed_or_not() -> TestResult {
     let folder = Folder::new()?;

@@ -203,6 +203,73 @@ fn killed_two_hundred_times_it_ends_as_if_it_had_not_been() -> TestResult {
 }
 
 /// A run of `ingest` over one input.
+/// Records of a web archive, with damage of all kinds between them, each in a part of its own, or all in one.
+fn damaged(pages: &[String], pack: Option<fn(&[u8]) -> io::Result<Vec<u8>>>) -> io::Result<Vec<u8>> {
+    let mut archive = Vec::new();
+    for (i, page) in pages.iter().enumerate() {
+        let page = match i % 12 {
+            3 => page.replace("Content-Length: ", "Content-Length: 1"),
+            7 => page.replace("Content-Length", "X-Length"),
+            _ => page.clone(),
+        };
+        let mut part = match pack {
+            Some(pack) => pack(page.as_bytes())?,
+            None => page.into_bytes(),
+        };
+        let last = part.len() - 6;
+        match i % 12 {
+            5 if pack.is_some() => part[last] ^= 1,
+            9 => archive.extend(b"rubbish\n"),
+            11 if pack.is_some() => part.truncate(last - 20),
+            _ => {}
+        }
+        archive.extend(part);
+    }
+    Ok(archive)
+}
+
+#[test]
+fn behind_damage_it_goes_on_as_if_it_had_not_been_killed() -> TestResult {
+    let mut random = Random(38);
+    let page = |i: usize| {
+        let words: String = (0..40).map(|_| format!("word{} ", random.below(60))).collect();
+        let body = format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>{words}");
+        let head = "WARC/1.0\r\nWARC-Type: response\r\nWARC-Date: 1970-01-01T00:00:07Z\r\nWARC-Target-URI: ";
+        format!("{head}http://a/{i}\r\nContent-Length: {}\r\n\r\n{body}\r\n\r\n", body.len())
+    };
+    let pages: Vec<String> = (0..290).map(page).collect();
+    let plain = damaged(&pages, None)?;
+    let folder = Folder::new()?;
+    let archives = [
+        folder.file("plain.warc", &plain)?,
+        folder.file("one.warc.gz", gzip(std::str::from_utf8(&plain)?)?)?,
+        folder.file("members.warc.gz", damaged(&pages, Some(|it| gzip(&String::from_utf8_lossy(it))))?)?,
+        folder.file("frames.warc.zst", damaged(&pages, Some(zstd_with_checksum))?)?,
+    ];
+    let mut random = Random(std::process::id().into());
+    for archive in &archives {
+        let inputs = std::slice::from_ref(archive);
+        let name = archive.display().to_string();
+        let options = ["--batch", "3", "--on-duplicate", "skip"];
+        let mut kills = 0;
+        while kills < 3 {
+            kills += kill_until_it_ends(&name, inputs, &options, &mut random)?;
+        }
+        let ran = Ran::from(ingest(&folder.path(&format!("{kills}.simdb")), inputs, &options).output()?);
+        let totals = ran.expect(0).last()?;
+        let rejected = totals["rejected"].as_u64().unwrap_or_default();
+        assert!(rejected >= 50, "{name}: {totals}");
+    }
+    Ok(())
+}
+
+fn zstd_with_checksum(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = zstd::Encoder::new(Vec::new(), 1)?;
+    encoder.include_checksum(true)?;
+    encoder.write_all(bytes)?;
+    encoder.finish()
+}
+
 fn ran(database: &Path, input: &Path, options: &[&str]) -> io::Result<Ran> {
     let mut command = simdb();
     command.arg("ingest").args([database, input]).args(["--max-distance", "3"]).args(options);
