@@ -6,17 +6,26 @@
 //! * Case: the full case folding of `CaseFolding.txt` (status C and F).
 //! * `I`, `i`, dotless `ı` and `İ` are one: which of them is the capital of which depends on the language
 //!   (`SpecialCasing.txt`). A dot above an `i` or a `j` goes, which Lithuanian keeps below accents.
-//! * Greek letters lose their accents, breathings and diaereses, as they do in capitals (The Unicode Standard,
-//!   section 5.18; the upper-casing of Greek in CLDR).
-//! * Comma below and cedilla are one: Romanian ș and ț were written with a cedilla before they were encoded (The
-//!   Unicode Standard, section 7.1).
-//! * Arabic letters for one in several languages (The Unicode Standard, section 9.2): the yehs ي ی ى, the kafs ك ک,
-//!   the hehs ه ہ ھ ە, the teh marbutas ة ۃ, and the two rows of Arabic digits. The normalisers of Lucene for
-//!   Arabic, Persian, Urdu and Sorani fold the same ones.
-//! * A tatweel only stretches a word (section 9.2), and so does the lajanyalan of N'Ko (section 19.4).
-//! * A Malayalam chillu is its consonant with a virama, as it was before Unicode 5.1 with a joiner (section 12.9),
-//!   and so is a Bengali khanda ta (section 12.2). Joiners are not seen. The Yiddish digraphs are their two letters
-//!   (section 9.1).
+//! * Greek letters lose their accents, breathings and diaereses, as they do in capitals: the transform `el-Upper` of
+//!   CLDR. The circumflex, the tilde and the inverted breve are there because some write them for a perispomeni, as
+//!   ICU has them in its upper-casing of Greek.
+//! * Comma below and cedilla are one: Romanian ș and ț are also written ş and ţ. Lucene's `RomanianNormalizer`
+//!   folds them.
+//! * Arabic letters for one in several languages. Each is folded by a normaliser in wide use:
+//!   - the yehs ي ی (Lucene's `PersianNormalizer`, `SoraniNormalizer`) and ى (`ArabicNormalizer`, `SoraniNormalizer`).
+//!     In Arabic, ى is also a letter of its own, the alef maksura, and few words differ in it alone;
+//!   - the kafs ك ک (`PersianNormalizer`, `SoraniNormalizer`);
+//!   - the hehs ه ہ (`PersianNormalizer`), ھ ە (`SoraniNormalizer`, of ە at the end of a word; the normaliser of Hazm
+//!     everywhere). In Urdu, ھ is a letter of its own, but where a text has ه, nothing says which is meant;
+//!   - the teh marbutas ة ۃ: Hazm takes the second and `ArabicNormalizer` the first for a heh. They are one here, but
+//!     no heh;
+//!   - the two rows of Arabic digits (`DecimalDigitFilter`; one weight in the collation of Unicode).
+//! * What the default table of the Unicode Collation Algorithm (`allkeys.txt`) holds equal but for the third level,
+//!   that of capitals and variants: a Malayalam chillu and its consonant with a virama, a Bengali khanda ta and ta with
+//!   a virama, a Yiddish digraph and its two letters. With a joiner, which is not seen, the former are how a chillu and
+//!   a khanda ta were written before they were encoded (Lucene's `IndicNormalizer` composes them). So a chillu is also
+//!   one with a consonant whose virama is seen, though a few words differ in nothing else.
+//! * A tatweel and the lajanyalan of N'Ko only stretch a word. `allkeys.txt` ignores both.
 
 use super::properties::{Class, Properties};
 use super::ranges::FOLDINGS;

@@ -80,7 +80,7 @@ impl Properties {
     }
 
     /// Whether the character folds to one other. ASCII is not counted.
-    pub(super) const fn folds(self) -> bool {
+    pub(in crate::text) const fn folds(self) -> bool {
         self.0 & FOLDS != 0
     }
 }
