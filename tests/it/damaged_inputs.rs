@@ -21,7 +21,9 @@ struct Brought {
 impl Brought {
     fn of(input: &Path) -> Self {
         let mut brought = Self::default();
-        brought.error = brought.read(input).err().map(|it| it.to_string());
+        if let Err(error) = brought.read(input) {
+            brought.error = Some(error.to_string());
+        }
         brought
     }
 
@@ -35,6 +37,10 @@ impl Brought {
             for record in chunk {
                 match record {
                     Ok(record) => self.records.push(record),
+                    // An input that cannot be read further does not end the reading of others.
+                    Err(rejected) if rejected.to_string().contains("cannot be read") => {
+                        self.error = Some(rejected.to_string());
+                    }
                     Err(_) => self.rejected += 1,
                 }
             }
