@@ -46,6 +46,8 @@ pub(super) struct IngestReport<'o> {
     /// Whether near-duplicates are printed.
     prints: bool,
     told_inputs: u64,
+    /// The inputs that were told as lists.
+    told_lists: u64,
     /// The number of documents that are stored, once there was a commit.
     stored: Option<u64>,
     failed: Option<Failure>,
@@ -65,6 +67,7 @@ impl<'o> IngestReport<'o> {
             bar: Bar::new(records.progress(), output.console().is_quiet()),
             prints: !reporting.is_summary(output),
             told_inputs: 0,
+            told_lists: 0,
             stored: None,
             failed: None,
             output,
@@ -94,6 +97,7 @@ impl<'o> IngestReport<'o> {
             }
             Event::Failed { path, error, .. } => self.tell_failed(path, error),
             Event::Left(rejected) => self.tell_left(rejected),
+            Event::List { path, lines } => self.tell_list(path, *lines),
             Event::Committed { totals } => {
                 self.bar.update(totals);
                 self.stored = Some(totals.inserted + totals.replaced);
@@ -117,6 +121,17 @@ impl<'o> IngestReport<'o> {
         if self.told_inputs <= MOST_TOLD_INPUTS {
             let message = format!("{}: {}", path_text(path), words_of(resumed));
             self.bar.above(|| self.output.remark(&message));
+        }
+    }
+
+    fn tell_list(&mut self, path: &Path, lines: u64) {
+        self.told_lists += 1;
+        if self.told_lists <= MOST_TOLD_INPUTS {
+            let message = format!(
+                "{}: is read as one document of {lines} short lines; `--input-format lines` makes each line a document",
+                path_text(path)
+            );
+            self.bar.above(|| self.output.complain(&message));
         }
     }
 

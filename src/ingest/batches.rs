@@ -152,9 +152,13 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
             }
             let Step { taken, input, mark, is_lasting, .. } = step;
             let flow = match taken {
-                Some(Ok(Taken::Document(document))) => {
+                Some(Ok(Taken::Document { document, lines })) => {
+                    let path = input.path.clone();
                     waiting.push(document, input, mark);
-                    continue;
+                    match lines {
+                        None => continue,
+                        Some(lines) => (self.observe)(Event::List { path: &path, lines }),
+                    }
                 }
                 Some(Ok(Taken::Cut(cut))) => self.take_cut(cut, &mut waiting, input, mark)?,
                 Some(Ok(Taken::PassedOver)) => {
@@ -198,7 +202,7 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
             self.note(false)?;
             self.is_last_line = true;
         }
-        if let (true, Some(Ok(Taken::Document(document)))) = (step.is_again, &step.taken) {
+        if let (true, Some(Ok(Taken::Document { document, .. }))) = (step.is_again, &step.taken) {
             self.transaction()?.delete(document.key())?;
         }
         Ok(())

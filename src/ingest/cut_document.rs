@@ -12,7 +12,11 @@ use crate::text::Unit;
 
 /// What a record gives to a database.
 pub(super) enum Taken {
-    Document(Document),
+    Document {
+        document: Document,
+        /// The number of its lines, if each of them may be a document.
+        lines: Option<u64>,
+    },
     Cut(CutDocument),
     /// It is no document, such as the request in a web archive.
     PassedOver,
@@ -42,7 +46,10 @@ impl Taken {
         on_text: Option<&OnText>,
     ) -> Result<Self, Rejected> {
         match record.unit {
-            Unit::Document => document_of(record, rule, on_text).map(Self::Document),
+            Unit::Document => {
+                let lines = record.lines_of_list();
+                document_of(record, rule, on_text).map(|document| Self::Document { document, lines })
+            }
             Unit::Paragraph | Unit::Sentence => CutDocument::of(record, rule, on_text).map(Self::Cut),
         }
     }

@@ -44,6 +44,14 @@ pub enum Event<'e> {
     /// The last line of an input has no line end, and is no record. Most likely whoever writes the input has not ended
     /// it yet. It is left for the next run, which reads it when the input has become longer.
     Left(&'e Rejected),
+    /// An input is read as one document, and each of its many short lines may be one. Whoever means that reads it with
+    /// [`InputFormat::Lines`](super::InputFormat::Lines), and otherwise says [`InputFormat::Text`](super::InputFormat::Text).
+    List {
+        /// The path of the input.
+        path: &'e Path,
+        /// The number of lines that are not empty.
+        lines: u64,
+    },
     /// The events of a batch are complete, and it is committed next. What was printed of them has to be written
     /// out now.
     Reported,

@@ -16,6 +16,7 @@ use super::record_id::{NumberedKey, RecordId};
 use super::rejected::{Offset, Reason, Rejected};
 use super::text::{parse_line, parse_text};
 use super::tsv::{parse_fingerprint, parse_tsv};
+use super::unreadable::lines_of_list;
 use super::warc_page::parse_warc;
 use crate::document::Document;
 use crate::fingerprint::Fingerprint;
@@ -35,6 +36,8 @@ pub struct Record {
     pub(super) unit: Unit,
     /// Its place, if its document is named by that.
     id: Option<RecordId>,
+    /// Whether nobody has said that the whole file is one document, and its name and its beginning do not say otherwise.
+    is_taken_whole: bool,
 }
 
 /// What a record brings to read, as it came.
@@ -85,7 +88,9 @@ impl Record {
         };
         match parsed {
             Ok(Parsed { key, content, parts }) => {
-                Ok(Some(Self { path, line, offset, key, content, parts, unit: options.unit, id }))
+                let is_taken_whole = format == InputFormat::Text && options.format == InputFormat::Auto;
+                let unit = options.unit;
+                Ok(Some(Self { path, line, offset, key, content, parts, unit, id, is_taken_whole }))
             }
             Err(reason) => Err(Rejected { path, line, offset, reason, id: id.map(Box::new) }),
         }
@@ -94,6 +99,14 @@ impl Record {
     /// The key, if the record has one.
     pub fn key(&self) -> Option<&[u8]> {
         self.key.as_deref()
+    }
+
+    /// The number of its lines, if each of them may be a document. Nobody has said that the file is one.
+    pub(super) fn lines_of_list(&self) -> Option<u64> {
+        match &self.content {
+            Content::Text(text) if self.is_taken_whole => lines_of_list(text),
+            _ => None,
+        }
     }
 
     /// Its place, if the inputs are read with numbers.

@@ -111,23 +111,35 @@ fn ensure_readable(schema: &Schema, use_of: &impl Fn(&str) -> Option<Use>) -> Re
     if let Some((field, _)) = named.or_else(|| contents().next().filter(|_| contents().all(|it| unread(&it))))
     {
         return Err(format!(
-            "its column `{}` is of the type {}, which is not read; texts are wanted (STRING): `--text-field` names \
-             another of {}",
+            "its column `{}` is {}, which is not read; texts are wanted (STRING): `--text-field` names another of {}",
             field.name(),
-            field.data_type(),
+            told(field.data_type()),
             names()
         ));
     }
     match keys().next().filter(|_| keys().all(|it| unread(&it))) {
         None => Ok(()),
         Some((field, _)) => Err(format!(
-            "its column `{}` is of the type {}, which is not read; a key is a text or a whole number (STRING, INT64): \
+            "its column `{}` is {}, which is not read; a key is a text or a whole number (STRING, INT64): \
              `--key-field` names another of {}",
             field.name(),
-            field.data_type(),
+            told(field.data_type()),
             names()
         )),
     }
+}
+
+/// A type in words.
+fn told(kind: &DataType) -> String {
+    let word = match kind {
+        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => "a list",
+        DataType::Struct(_) => "a structure",
+        DataType::Map(..) => "a map",
+        kind if kind.is_decimal() => "a decimal number",
+        kind if kind.is_floating() => "a floating-point number",
+        _ => "no text",
+    };
+    format!("{word} (type {kind})")
 }
 
 /// Whether a column holds texts.

@@ -460,3 +460,21 @@ fn byte_order_marks_of_files_that_were_put_together_are_no_part_of_a_record() ->
     }
     Ok(())
 }
+
+/// Five thousand sentences were once one document, without a word.
+#[test]
+fn a_file_of_many_short_lines_is_told_unless_somebody_says_what_it_is() -> TestResult {
+    let folder = Folder::new()?;
+    let lines: String = (0..5_000).map(|at| format!("sentence {at} of many that stand each on a line\n")).collect();
+    let list = folder.file("list.txt", &lines)?;
+    let says = "is read as one document of 5000 short lines; `--input-format lines`";
+    run!("ingest", folder.path("a.simdb"), &list).expect(0).says(says);
+    let text = run!("ingest", folder.path("b.simdb"), &list, "--input-format", "text").expect(0);
+    assert!(!text.err.contains("short lines"), "{}", text.err);
+    let read = run!("ingest", folder.path("c.simdb"), &list, "--input-format", "lines", "--json").expect(0);
+    assert_eq!(read.last()?["documents"], 5_000);
+    let paragraphs = folder.file("novel.txt", lines.replace('\n', "\n\n"))?;
+    let novel = run!("ingest", folder.path("d.simdb"), &paragraphs).expect(0);
+    assert!(!novel.err.contains("short lines"), "{}", novel.err);
+    Ok(())
+}
