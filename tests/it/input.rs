@@ -465,7 +465,8 @@ fn byte_order_marks_of_files_that_were_put_together_are_no_part_of_a_record() ->
 #[test]
 fn a_file_of_many_short_lines_is_told_unless_somebody_says_what_it_is() -> TestResult {
     let folder = Folder::new()?;
-    let lines: String = (0..5_000).map(|at| format!("sentence {at} of many that stand each on a line\n")).collect();
+    let lines: String =
+        (0..5_000).map(|at| format!("sentence {at} of many that stand each on a line\n")).collect();
     let list = folder.file("list.txt", &lines)?;
     let says = "is read as one document of 5000 short lines; `--input-format lines`";
     run!("ingest", folder.path("a.simdb"), &list).expect(0).says(says);
