@@ -56,7 +56,7 @@ fn odd_texts_are_judged_or_too_short() {
     for (name, text, tokens, shingles) in [
         ("nothing", "", 0, 0),
         ("one repeated word", &*"again ".repeat(1_000), 1_000, 0),
-        ("two words in turn", &"to be ".repeat(1_000), 2_000, 0),
+        ("two words in turn", &"to be ".repeat(1_000), 2_000, 2),
         ("two words, four times", &"to be ".repeat(4), 8, 2),
         ("words in turn", &"to be or not to be that is the question ".repeat(100), 1_000, 10),
         ("single digits", "1 2 3 4 5 6 7 8 9", 9, 6),
