@@ -38,8 +38,8 @@ use crate::sketch::{Sketch, SketchSize};
 ///    U+02C8, U+02EE, U+07F4, U+07F5, U+A78B and U+A78C, which are apostrophes. If its Word_Break is Other, as in
 ///    scripts without spaces (Chinese, Thai, …), it is a token. If that is Katakana, the token is the run of such
 ///    characters, else the run of the others. Everything else parts tokens: spaces, symbols, punctuation. A text of
-///    less than [`min_tokens`](Self::min_tokens) tokens is too short to judge, and so is one of *n* tokens that has
-///    *v* different ones, if *v*⁴ is less than 2 *n*.
+///    less than [`min_tokens`](Self::min_tokens) tokens is too short to judge. So is one of *n* tokens that has *v*
+///    different ones, if *v*⁴ is less than 2 *n*, and the text has a quarter or more of the *v*⁴ runs of four tokens.
 ///
 /// Then `simhash-1`:
 ///
@@ -117,8 +117,9 @@ impl Fingerprinter {
     /// The fewest tokens of a text that is judged: eight, or four with [`Scheme::MinwiseShort1`]. In a shorter
     /// text, one changed word moves the fingerprint so far that hardly anything but copies is found.
     ///
-    /// A longer text is too short too if it has few different tokens, since chance makes such texts alike: a bitmap
-    /// in noughts and ones of more than 8 tokens, a genome in four letters of more than 128.
+    /// A longer text is too short too if it has few different tokens in nearly every order, since chance makes such texts
+    /// alike: a bitmap in noughts and ones of more than 8 tokens, a genome in four letters of more than 128. Few words
+    /// again and again, such as a chant, are judged.
     pub fn min_tokens(&self) -> usize {
         match self.scheme {
             Scheme::MinwiseShort1 => 4,
