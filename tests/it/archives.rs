@@ -305,9 +305,9 @@ fn real_archives_are_read() -> TestResult {
         ("example.warc.gz", 181, 822),
         ("iana.warc.gz", 18, 343),
         ("dupes.warc.gz", 1, 25),
-        ("CC-MAIN-20150226074105-00336-ip-10-28-5-156.ec2.internal.warc.gz", 14, 56),
+        ("CC-MAIN-20150226074105-00336-ip-10-28-5-156.ec2.internal.warc.gz", 16, 56),
         ("snapshot-wayback-topic-02.warc.gz", 128, 129),
-        ("topic-1--20201003083220753-00000.warc.gz", 232, 239),
+        ("topic-1--20201003083220753-00000.warc.gz", 238, 239),
         ("BL-20140325121225068-00000-32090~opera~8443.warc.gz", 46, 190),
     ] {
         let path = folder.path(&format!("{name}.simdb"));
