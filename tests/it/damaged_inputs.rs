@@ -80,13 +80,14 @@ fn page(i: usize) -> Vec<u8> {
 }
 
 type Pack = fn(&[u8]) -> io::Result<Vec<u8>>;
+type MakeRecord = fn(usize) -> Vec<u8>;
 
 /// Four records, each packed by itself.
-fn parts(record: fn(usize) -> Vec<u8>, pack: Pack) -> io::Result<Vec<Vec<u8>>> {
+fn parts(record: MakeRecord, pack: Pack) -> io::Result<Vec<Vec<u8>>> {
     (1..=4).map(|i| pack(&record(i))).collect()
 }
 
-const INPUTS: [(&str, fn(usize) -> Vec<u8>, Pack); 4] = [
+const INPUTS: [(&str, MakeRecord, Pack); 4] = [
     ("a.jsonl.gz", line, gzip),
     ("a.jsonl.zst", line, zstd),
     ("a.warc.gz", page, gzip),

@@ -202,9 +202,10 @@ fn killed_two_hundred_times_it_ends_as_if_it_had_not_been() -> TestResult {
     Ok(())
 }
 
-/// A run of `ingest` over one input.
+type Pack = fn(&[u8]) -> io::Result<Vec<u8>>;
+
 /// Records of a web archive, with damage of all kinds between them, each in a part of its own, or all in one.
-fn damaged(pages: &[String], pack: Option<fn(&[u8]) -> io::Result<Vec<u8>>>) -> io::Result<Vec<u8>> {
+fn damaged(pages: &[String], pack: Option<Pack>) -> io::Result<Vec<u8>> {
     let mut archive = Vec::new();
     for (i, page) in pages.iter().enumerate() {
         let page = match i % 12 {
