@@ -176,6 +176,8 @@ fn minwise_finds_what_the_benchmarks_say() -> TestResult {
     let recall = |band: usize| Ok::<_, &str>(point(3.0)?["band_recall"][band].as_f64().unwrap_or_default());
     let (first, second) = (recall(0)?, recall(1)?);
     assert!((first - 0.91).abs() < 0.01 && (second - 0.53).abs() < 0.015, "{first}, {second}");
-    assert_eq!(point(5.0)?["false_matches"], 0);
+    // Of two million pairs.
+    let falsely = point(5.0)?["false_matches"].as_u64();
+    assert!(falsely.is_some_and(|count| count <= 1), "{falsely:?}");
     Ok(())
 }

@@ -271,6 +271,7 @@ fn zstd_with_checksum(bytes: &[u8]) -> io::Result<Vec<u8>> {
     encoder.finish()
 }
 
+/// A run of `ingest` over one input.
 fn ran(database: &Path, input: &Path, options: &[&str]) -> io::Result<Ran> {
     let mut command = simdb();
     command.arg("ingest").args([database, input]).args(["--max-distance", "3"]).args(options);

@@ -6,7 +6,6 @@ use memchr::memmem;
 
 use super::names::Name;
 use super::references::{self, Within};
-use super::tokenizer::is_space;
 
 /// What the attributes of a start tag say. Of two with one name, the first counts.
 #[derive(Default)]
@@ -240,6 +239,11 @@ impl<'a> Iterator for Declarations<'a> {
 /// Whether there is only white space.
 pub(super) fn is_blank(text: &[u8]) -> bool {
     text.iter().all(|&byte| is_space(byte))
+}
+
+/// Whether a byte parts what is within a tag.
+pub(super) fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\n' | b'\t' | b'\r' | 0x0C)
 }
 
 #[cfg(test)]

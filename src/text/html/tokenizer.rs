@@ -6,7 +6,7 @@
 use memchr::{memchr, memchr2, memmem};
 
 use super::Syntax;
-use super::attributes::Attributes;
+use super::attributes::{Attributes, is_space};
 use super::names::Name;
 use super::references::{self, Characters, Within};
 
@@ -330,9 +330,4 @@ fn script_end(content: &[u8]) -> usize {
         at += 1;
     }
     content.len()
-}
-
-/// Whether a byte parts what is within a tag.
-pub(super) fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\n' | b'\t' | b'\r' | 0x0C)
 }
